@@ -1,0 +1,96 @@
+# Every target installs what it needs into .venv, from the locks in requirements/. Needs make and Python 3.11 or newer.
+
+PYTHONS := python3.13 python3.12 python3.11 python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON := $(BIN)/python
+PIP := $(PYTHON) -m pip --disable-pip-version-check
+LOCKED := $(VENV)/.locked
+INSTALLED := $(VENV)/.installed
+TESTS := tests
+# Workers of the test run: one per core, but no more than a laptop stands.
+PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
+DIR := tests/vectors/data
+IGNORE :=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help up test test-long lint fmt types bench docs gen vectors lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+up: $(INSTALLED) ## Place the demo workloads on the demo fleet
+	$(BIN)/fleet simulate -f examples/
+	@echo
+	@echo "That was one dry run of the decision core. The controller that keeps placements true is not there yet."
+
+test: $(INSTALLED) ## Run the tests (TESTS=path for some of them)
+	$(PYTEST) $(TESTS)
+
+test-long: $(INSTALLED) ## Run the tests, the long ones included
+	FLEET_LONG=1 $(PYTEST) $(TESTS)
+
+lint: $(INSTALLED) ## Check lint, format, types, layers and links
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(PYTHON) docs/links.py
+
+fmt: $(INSTALLED) ## Format the code and mend what lint can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: $(INSTALLED) ## Check the types only
+	$(BIN)/mypy
+
+bench: $(INSTALLED) ## Measure the decision core
+	$(PYTHON) -m tests.bench
+
+docs: $(INSTALLED) ## Check that every link of the documentation leads somewhere
+	$(PYTHON) docs/links.py
+
+gen: $(INSTALLED) ## Generate the CRDs from the models
+	$(PYTHON) -m fleet.model.crd charts/fleet/crds
+
+vectors: $(INSTALLED) ## Compare decisions with recorded ones (DIR=folder IGNORE=tags)
+	$(PYTHON) -m tests.vectors.runner "$(DIR)" --ignore "$(IGNORE)"
+
+# --- installing -------------------------------------------------------------------------------------------------------
+
+# A name on the PATH may be a stub or lack venv, so each candidate has to show that it works.
+$(PYTHON):
+	@for python in $(PYTHONS); do \
+	  if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "$$python -m venv $(VENV)"; exec $$python -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "Fleet needs Python 3.11 or newer with its venv module; none of these is one: $(PYTHONS)" >&2; exit 1
+
+$(LOCKED): requirements/dev.txt | $(PYTHON)
+	$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
+	@touch $@
+
+$(INSTALLED): pyproject.toml $(LOCKED)
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# --- locking ----------------------------------------------------------------------------------------------------------
+
+# One resolution for every platform and every Python from the floor up. No addresses: where packages come from is the
+# business of whoever installs them (docs/adr/0005).
+COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links
+
+lock: $(INSTALLED) ## Renew the locks in requirements/ (UPGRADE=1 for newer versions)
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --output-file requirements/runtime.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --group dev --constraints requirements/runtime.txt \
+	  --output-file requirements/dev.txt
+	$(PYTHON) -c 'import tomllib; print(*(line for line in \
+	  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if line.startswith("numpy")))' \
+	  | $(COMPILE) --resolution lowest --no-annotate - --output-file requirements/numpy-lowest.txt
+
+clean: ## Remove everything that a target made
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,241 @@
+"""One placement's wishes, compiled once per policy snapshot and checked before anything is decided.
+
+Only the parts that the placement type evaluates are checked. What is wrong is collected, all of it, and travels with
+the request: the cycle publishes it and touches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import msgspec
+
+from fleet.framework.terms import (
+    LabelTest,
+    Preference,
+    PropertyRef,
+    PropertyTest,
+    Sorter,
+    Term,
+    label_tests,
+    property_tests,
+)
+from fleet.model.keys import (
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PICK_ALL,
+    PICK_FIXED,
+    PICK_N,
+    PLACEMENT_GENERATION,
+)
+from fleet.model.quantity import quantity_or_none
+from fleet.model.selectors import selector_problems
+from fleet.model.views import (
+    ClusterSelectorTerm,
+    LabelSelector,
+    PlacementPolicy,
+    PolicySnapshot,
+    PreferredClusterSelector,
+    PropertyRequirement,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from fleet.snapshot.numbers import OPERATORS
+
+DO_NOT_SCHEDULE = "DoNotSchedule"
+SCHEDULE_ANYWAY = "ScheduleAnyway"
+_AFFINITY = "spec.policy.affinity.clusterAffinity"
+_REQUIRED = _AFFINITY + ".requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
+_PREFERRED = _AFFINITY + ".preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a policy that cannot be evaluated."""
+
+    field: str
+    value: object
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    key: str
+    max_skew: int
+    hard: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRequest:
+    placement: str
+    namespace: str = ""
+    uid: str = ""
+    snapshot: str = ""
+    snapshot_uid: str = ""
+    snapshot_generation: int = 0
+    generation: int | None = None
+    """The placement's generation this snapshot stands for; None when it cannot be read."""
+    placement_type: str = PICK_ALL
+    wanted: int | None = None
+    """PickN: how many clusters."""
+    cluster_names: tuple[str, ...] = ()
+    """PickFixed: the names, without repetitions."""
+    required: tuple[Term, ...] = ()
+    preferred: tuple[Preference, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    priority: int = 0
+    min_targets: int | None = None
+    requests: Mapping[str, int] = field(default_factory=dict)
+    gates: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.placement}" if self.namespace else self.placement
+
+    @property
+    def signature(self) -> str:
+        """Equal for requests that every plugin must judge alike."""
+        wishes = (
+            self.namespace,
+            self.placement_type,
+            self.wanted,
+            self.cluster_names,
+            [repr(term) for term in self.required],
+            [repr(term) for term in self.preferred],
+            [repr(constraint) for constraint in self.constraints],
+            self.tolerations,
+            self.priority,
+            sorted(self.requests.items()),
+        )
+        return msgspec.json.encode(wishes).decode()
+
+
+def compile_request(snapshot: PolicySnapshot, *, placement_uid: str = "") -> PlacementRequest:
+    """The request of a policy snapshot. Never raises on a bad policy: see `problems`."""
+    policy = snapshot.spec.policy or PlacementPolicy()
+    problems: list[Problem] = []
+    annotations = snapshot.metadata.annotations or {}
+    generation = _count(annotations, PLACEMENT_GENERATION, problems)
+    kind = policy.placement_type or PICK_ALL
+    wanted = _count(annotations, NUMBER_OF_CLUSTERS, problems) if kind == PICK_N else None
+    if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
+        message = f"{kind!r} is no placement type; use PickAll, PickN or PickFixed"
+        problems.append(Problem("spec.policy.placementType", kind, message))
+    selects = kind in (PICK_ALL, PICK_N)
+    affinity = policy.affinity.cluster_affinity if policy.affinity else None
+    required = affinity.required.cluster_selector_terms if selects and affinity and affinity.required else ()
+    preferred = affinity.preferred if kind == PICK_N and affinity else ()
+    return PlacementRequest(
+        placement=snapshot.metadata.label(PARENT_PLACEMENT) or "",
+        namespace=snapshot.metadata.namespace,
+        uid=placement_uid,
+        snapshot=snapshot.metadata.name,
+        snapshot_uid=snapshot.metadata.uid,
+        snapshot_generation=snapshot.metadata.generation,
+        generation=generation,
+        placement_type=kind,
+        wanted=wanted,
+        cluster_names=tuple(dict.fromkeys(policy.cluster_names)) if kind == PICK_FIXED else (),
+        required=tuple(_terms(required, problems)),
+        preferred=tuple(_preferences(preferred, problems)),
+        constraints=tuple(_constraints(policy, problems)) if kind == PICK_N else (),
+        tolerations=policy.tolerations if selects else (),
+        problems=tuple(problems),
+    )
+
+
+def _count(annotations: Mapping[str, str], key: str, problems: list[Problem]) -> int | None:
+    text = annotations.get(key)
+    if text is not None and text.isascii() and text.isdigit():
+        return int(text)
+    shown = "the annotation is missing" if text is None else f"{text!r} is not a whole number of 0 or more"
+    problems.append(Problem(f"metadata.annotations[{key}]", text, shown))
+    return None
+
+
+def _terms(terms: tuple[ClusterSelectorTerm, ...], problems: list[Problem]) -> Iterator[Term]:
+    for position, term in enumerate(terms):
+        path = f"{_REQUIRED}[{position}]"
+        labels = _labels(term.label_selector, f"{path}.labelSelector", problems)
+        yield Term(labels or (), _properties(term, path, problems))
+
+
+def _labels(selector: LabelSelector | None, path: str, problems: list[Problem]) -> tuple[LabelTest, ...] | None:
+    if selector is None:
+        return None
+    found = selector_problems(selector)
+    problems.extend(Problem(f"{path}.{one.field}", one.value, one.message) for one in found)
+    return () if found else label_tests(selector)
+
+
+def _properties(term: ClusterSelectorTerm, path: str, problems: list[Problem]) -> tuple[PropertyTest, ...]:
+    expressions = term.property_selector.match_expressions if term.property_selector else ()
+    bounds: list[Fraction] = []
+    before = len(problems)
+    for position, expression in enumerate(expressions):
+        where = f"{path}.propertySelector.matchExpressions[{position}]"
+        problems.extend(_expression_problems(expression, where))
+        bound = quantity_or_none(expression.values[0]) if expression.values else None
+        bounds.append(Fraction(0) if bound is None else bound)
+    return property_tests(term, bounds) if len(problems) == before else ()
+
+
+def _expression_problems(expression: PropertyRequirement, path: str) -> Iterator[Problem]:
+    yield from _name_problems(expression.name, path)
+    if expression.operator not in OPERATORS:
+        message = f"{expression.operator!r} is no operator; use {', '.join(OPERATORS)}"
+        yield Problem(f"{path}.operator", expression.operator, message)
+    if len(expression.values) != 1:
+        message = f"{expression.name} needs exactly one value, {len(expression.values)} given"
+        yield Problem(f"{path}.values", list(expression.values), message)
+    elif quantity_or_none(expression.values[0]) is None:
+        message = f"{expression.values[0]!r} is no quantity such as 4, 500m or 16Gi"
+        yield Problem(f"{path}.values[0]", expression.values[0], message)
+
+
+def _name_problems(name: str, path: str) -> Iterator[Problem]:
+    if PropertyRef.named(name) is None:
+        message = f"{name!r} should read resources.kubernetes-fleet.io/<total, allocatable or available>-<resource>"
+        yield Problem(f"{path}.name", name, message)
+
+
+def _preferences(preferred: tuple[PreferredClusterSelector, ...], problems: list[Problem]) -> Iterator[Preference]:
+    for position, one in enumerate(preferred):
+        if one.weight == 0:
+            continue
+        path = f"{_PREFERRED}[{position}].preference"
+        labels = _labels(one.preference.label_selector, f"{path}.labelSelector", problems)
+        yield Preference(one.weight, labels, _sorter(one.preference, f"{path}.propertySorter", problems))
+
+
+def _sorter(term: ClusterSelectorTerm, path: str, problems: list[Problem]) -> Sorter | None:
+    sorter = term.property_sorter
+    if sorter is None:
+        return None
+    problems.extend(_name_problems(sorter.name, path))
+    if sorter.sort_order not in ("Ascending", "Descending"):
+        message = f"{sorter.sort_order!r} is no sort order; use Ascending or Descending"
+        problems.append(Problem(f"{path}.sortOrder", sorter.sort_order, message))
+    ref = PropertyRef.named(sorter.name)
+    return None if ref is None else Sorter(ref, sorter.sort_order == "Ascending")
+
+
+def _constraints(policy: PlacementPolicy, problems: list[Problem]) -> Iterator[Constraint]:
+    for position, one in enumerate(policy.topology_spread_constraints):
+        problems.extend(_constraint_problems(one, f"spec.policy.topologySpreadConstraints[{position}]"))
+        yield Constraint(one.topology_key, one.max_skew or 1, one.when_unsatisfiable != SCHEDULE_ANYWAY)
+
+
+def _constraint_problems(one: TopologySpreadConstraint, path: str) -> Iterator[Problem]:
+    if one.when_unsatisfiable not in ("", DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        message = f"{one.when_unsatisfiable!r} should be DoNotSchedule or ScheduleAnyway"
+        yield Problem(f"{path}.whenUnsatisfiable", one.when_unsatisfiable, message)
+    if one.max_skew < 0:
+        yield Problem(f"{path}.maxSkew", one.max_skew, f"{one.max_skew} should be 1 or more")

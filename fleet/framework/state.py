@@ -1,0 +1,127 @@
+"""Data that the hooks of one attempt share, from PreFilter to PostBind.
+
+The core runs on one thread and needs no lock. The shell, whose binding cycles and adapter workers may run on several,
+hands in a state made with a real lock (`framework.locks`).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NewType, Protocol, Self, TypeVar, overload, runtime_checkable
+
+from fleet.errors import StateExpired, StateNotFound
+from fleet.framework.status import NOT_FOUND
+
+StateKey = NewType("StateKey", str)
+"""By convention `<hook>/<plugin>`."""
+
+
+@runtime_checkable
+class StateData(Protocol):
+    def clone(self) -> StateData: ...
+
+
+class FrozenState:
+    """For values nobody edits: a clone is the value itself."""
+
+    def clone(self) -> Self:
+        return self
+
+
+class Lock(Protocol):
+    """Many readers or one writer; not re-entrant."""
+
+    def writing(self) -> AbstractContextManager[None]: ...
+    def reading(self) -> AbstractContextManager[None]: ...
+    def release(self) -> None: ...
+
+
+class _SingleThread:
+    def writing(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def reading(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def release(self) -> None:
+        raise RuntimeError("unlock of a state that is not locked")
+
+
+_SINGLE_THREAD = _SingleThread()
+_Default = TypeVar("_Default")
+_MISSING: Any = object()
+
+
+class CycleState:
+    """One per attempt, and per member of a group attempt."""
+
+    __slots__ = ("_expired", "_lock", "_values", "record_metrics")
+
+    def __init__(self, *, lock: Lock = _SINGLE_THREAD, record_metrics: bool = False) -> None:
+        self._values: dict[StateKey, StateData] = {}
+        self._lock = lock
+        self._expired = False
+        self.record_metrics = record_metrics
+
+    def write(self, key: StateKey, value: StateData) -> None:
+        if not isinstance(value, StateData):
+            raise TypeError(f"state value for {key} has no clone(): {type(value).__name__}")
+        with self._lock.writing():
+            self._alive()[key] = value
+
+    @overload
+    def read(self, key: StateKey) -> StateData: ...
+    @overload
+    def read(self, key: StateKey, *, default: _Default) -> StateData | _Default: ...
+    def read(self, key: StateKey, *, default: Any = _MISSING) -> Any:
+        with self._lock.reading():
+            return self.peek(key, default=default)
+
+    def peek(self, key: StateKey, *, default: Any = _MISSING) -> Any:
+        """Like `read`, for callers that already hold the lock."""
+        found = self._alive().get(key, default)
+        if found is _MISSING:
+            raise StateNotFound(NOT_FOUND)
+        return found
+
+    def poke(self, key: StateKey, value: StateData) -> None:
+        """Like `write`, for callers that already hold the lock for writing."""
+        self._alive()[key] = value
+
+    def delete(self, key: StateKey) -> None:
+        with self._lock.writing():
+            self._alive().pop(key, None)
+
+    def lock(self) -> AbstractContextManager[None]:
+        """For read-modify-write with `peek` and `poke`."""
+        return self._lock.writing()
+
+    def rlock(self) -> AbstractContextManager[None]:
+        return self._lock.reading()
+
+    def unlock(self) -> None:
+        self._lock.release()
+
+    def clone(self) -> CycleState:
+        """A state of its own. Whether metrics are recorded is not inherited."""
+        copy = CycleState(lock=self._lock)
+        with self._lock.reading():
+            copy._values = {key: value.clone() for key, value in self._alive().items()}
+        return copy
+
+    def expire(self) -> None:
+        """The attempt is over; whoever still holds the state made a mistake."""
+        self._expired = True
+
+    def _alive(self) -> dict[StateKey, StateData]:
+        if self._expired:
+            raise StateExpired("this cycle state belongs to an attempt that has ended")
+        return self._values
+
+
+def clone_state(state: CycleState | None) -> CycleState | None:
+    return None if state is None else state.clone()
+
+
+def should_record_metrics(state: CycleState | None) -> bool:
+    return state is not None and state.record_metrics

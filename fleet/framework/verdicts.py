@@ -1,0 +1,251 @@
+"""Who rejected which cluster and why: a few bitsets while deciding, columns and words when somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
+from fleet.framework.request import PlacementRequest
+from fleet.framework.status import ALREADY_SELECTED, NO_DETAILS, Code, Status
+from fleet.snapshot.bits import as_bits, each_row, to_bools
+from fleet.snapshot.frame import Frame
+
+ALIVE: Final = -1
+EXCLUDED: Final = ReasonTable(
+    Reason("Excluded", Code.UNSCHEDULABLE, "cluster was set aside after it could not be reserved")
+)
+
+
+class Rejection(NamedTuple):
+    plugin: int
+    """Position in `Verdicts.judges`."""
+    rows: int
+    verdict: Verdict
+
+    def reason_of(self, row: int) -> int:
+        reason = self.verdict.reason
+        return reason if isinstance(reason, int) else int(reason[row])
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Whoever may reject rows: a Filter plugin, a narrowing PreFilter, or the framework itself."""
+
+    name: str
+    reasons: ReasonTable
+    plugin: object | None = None
+
+
+FRAMEWORK: Final = Judge("Framework", EXCLUDED)
+
+
+class Verdicts:
+    """First rejections of one round. Equal for equal decisions, whatever the order of rows."""
+
+    __slots__ = ("_first", "_reason", "_texts", "alive", "examined", "fill", "frame", "judges", "rejections", "request", "retained")
+
+    def __init__(
+        self, frame: Frame, request: PlacementRequest, judges: Sequence[Judge], *, fill: Status | None = None
+    ) -> None:
+        self.frame, self.request, self.judges = frame, request, tuple(judges)
+        self.rejections: list[Rejection] = []
+        self.alive = 0 if fill else frame.valid
+        self.retained = 0
+        self.examined = frame.valid
+        """Rows that were looked at; a sampled scan leaves some out."""
+        self.fill = fill
+        """What every row not listed gets: the rejection of the whole placement by a PreFilter."""
+        self._first: npt.NDArray[np.int16] | None = None
+        self._reason: ReasonArray | None = None
+        self._texts: dict[tuple[int, int, str], Status] = {}
+
+    # --- while deciding -----------------------------------------------------------------------------------------
+
+    def reject(self, plugin: int, verdict: Verdict) -> None:
+        """Rows still alive that this verdict does not pass are dead from here on."""
+        passed = as_bits(verdict.ok, self.alive)
+        rejected = self.alive ^ passed
+        self.retained |= verdict.retained & self.alive
+        if rejected:
+            self.rejections.append(Rejection(plugin, rejected, verdict))
+            self.alive = passed
+
+    def also_rejecting(self, plugin: int, verdict: Verdict) -> Verdicts:
+        """These verdicts and one more."""
+        more = Verdicts(self.frame, self.request, self.judges, fill=self.fill)
+        more.rejections, more.alive = list(self.rejections), self.alive
+        more.retained, more.examined = self.retained, self.examined
+        more.reject(plugin, verdict)
+        return more
+
+    # --- columns ------------------------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> npt.NDArray[np.int16]:
+        """Per row the position of the first rejecting judge; -1 for rows alive, free or not looked at."""
+        if self._first is None:
+            self._materialise()
+        assert self._first is not None
+        return self._first
+
+    @property
+    def reason(self) -> ReasonArray:
+        """Per row the reason number of its first rejection; 0 where there is none."""
+        if self._reason is None:
+            self._materialise()
+        assert self._reason is not None
+        return self._reason
+
+    def _materialise(self) -> None:
+        size = self.frame.size
+        first = np.full(size, ALIVE, dtype=np.int16)
+        reason = np.zeros(size, dtype=np.uint16)
+        for plugin, rows, verdict in self.rejections:
+            mask = to_bools(rows, size)
+            first[mask] = plugin
+            reason[mask] = verdict.reason if isinstance(verdict.reason, int) else verdict.reason[mask]
+        first.flags.writeable = reason.flags.writeable = False
+        self._first, self._reason = first, reason
+
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """Per row the code of its first rejection; Success for rows alive."""
+        size = self.frame.size
+        if self.fill is not None:
+            return np.full(size, int(self.fill.code), dtype=np.uint8)
+        codes = np.zeros(size, dtype=np.uint8)
+        for rejection in self.rejections:
+            mask = to_bools(rejection.rows, size)
+            reasons = rejection.verdict.reason
+            if isinstance(reasons, int):
+                codes[mask] = int(self._code(rejection, reasons))
+            else:
+                count = int(reasons[mask].max(initial=0)) + 1
+                by_reason = [0, *(int(self._code(rejection, number)) for number in range(1, count))]
+                codes[mask] = np.array(by_reason, dtype=np.uint8)[reasons[mask]]
+        return codes
+
+    def _code(self, rejection: Rejection, reason: int) -> Code:
+        if rejection.verdict.statuses is not None:
+            return rejection.verdict.statuses[reason - 1].code
+        return self.judges[rejection.plugin].reasons[reason].code
+
+    # --- words --------------------------------------------------------------------------------------------------
+
+    @property
+    def rejected(self) -> int:
+        """All rows that some judge rejected."""
+        bits = 0
+        for rejection in self.rejections:
+            bits |= rejection.rows
+        return bits
+
+    def rejectors(self) -> tuple[str, ...]:
+        """Names of the plugins that rejected something, sorted; an already selected cluster is no rejection."""
+        found = {
+            self.judges[rejection.plugin].name
+            for rejection in self.rejections
+            if not self._already_selected(rejection)
+        }
+        if self.fill is not None:
+            found.add(self.fill.plugin)
+        return tuple(sorted(found))
+
+    def pending(self) -> tuple[str, ...]:
+        """Names of the plugins that rejected something with the code Pending, sorted."""
+        found = set()
+        for rejection in self.rejections:
+            reasons = rejection.verdict.reason
+            numbers = {reasons} if isinstance(reasons, int) else set(reasons[to_bools(rejection.rows, self.frame.size)])
+            if any(self._code(rejection, int(number)) is Code.PENDING for number in numbers):
+                found.add(self.judges[rejection.plugin].name)
+        return tuple(sorted(found))
+
+    def rejection(self, row: int) -> Rejection | None:
+        for rejection in self.rejections:
+            if rejection.rows >> row & 1:
+                return rejection
+        return None
+
+    def rejector(self, row: int) -> str | None:
+        found = self.rejection(row)
+        if found is None:
+            return None if self.fill is None else self.fill.plugin
+        return self.judges[found.plugin].name
+
+    def status(self, row: int) -> Status | None:
+        """Why a row was rejected, in full; None for a row alive. Equal statuses are one object."""
+        found = self.rejection(row)
+        return self.fill if found is None else self._status(found, row)
+
+    def status_by_name(self, cluster: str) -> Status | None:
+        row = self.frame.row_of(cluster)
+        return self.fill if row is None else self.status(row)
+
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many clusters each (plugin, reason) rejected first."""
+        totals: Counter[tuple[str, str]] = Counter()
+        for rejection in self.rejections:
+            judge, reasons = self.judges[rejection.plugin], rejection.verdict.reason
+            if isinstance(reasons, int):
+                totals[judge.name, self._name(rejection, reasons)] += rejection.rows.bit_count()
+                continue
+            numbers = np.bincount(reasons[to_bools(rejection.rows, self.frame.size)])
+            for number in np.flatnonzero(numbers).tolist():
+                totals[judge.name, self._name(rejection, number)] += int(numbers[number])
+        return totals
+
+    def already_selected(self) -> int:
+        """Rows passed over because the placement is there already."""
+        bits = 0
+        for rejection in self.rejections:
+            if self._already_selected(rejection):
+                bits |= rejection.rows
+        return bits
+
+    def _already_selected(self, rejection: Rejection) -> bool:
+        reason = rejection.verdict.reason
+        if rejection.verdict.statuses is not None or not isinstance(reason, int):
+            return False
+        return self.judges[rejection.plugin].reasons[reason].already_selected
+
+    def _name(self, rejection: Rejection, reason: int) -> str:
+        if rejection.verdict.statuses is not None:
+            return str(rejection.verdict.statuses[reason - 1].code)
+        return self.judges[rejection.plugin].reasons[reason].name
+
+    def _status(self, rejection: Rejection, row: int) -> Status:
+        judge, number = self.judges[rejection.plugin], rejection.reason_of(row)
+        if rejection.verdict.statuses is not None:
+            return replace(rejection.verdict.statuses[number - 1], plugin=judge.name)
+        reason, details = judge.reasons[number], self._details(rejection, row)
+        text = reason.form.format_map({"plugin": judge.name, **details})
+        key = (rejection.plugin, number, repr(sorted(details.items(), key=repr)))
+        known = self._texts.get(key)
+        if known is None:
+            shown = {**details, ALREADY_SELECTED: True} if reason.already_selected else details
+            known = self._texts[key] = Status(reason.code, (text,), plugin=judge.name, details=shown)
+        return known
+
+    def _details(self, rejection: Rejection, row: int) -> Mapping[str, Any]:
+        if rejection.verdict.explain is not None:
+            return rejection.verdict.explain(row)
+        plugin = self.judges[rejection.plugin].plugin
+        explain = getattr(plugin, "explain_row", None)
+        if explain is None:
+            return NO_DETAILS
+        found: Mapping[str, Any] = explain(self.request, self.frame, row, rejection.reason_of(row))
+        return found
+
+    def names(self, rows: int) -> list[str]:
+        """Names of a set of rows, sorted."""
+        return sorted(self.frame.name(row) for row in each_row(rows))
+
+
+def judge_of(name: str, plugin: object) -> Judge:
+    return Judge(name, getattr(plugin, "REASONS", PluginTraits.REASONS), plugin)

@@ -1,0 +1,280 @@
+"""Every kind Fleet works with: where the API server keeps it, how kubectl shows it, which class describes it."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Final
+
+from fleet.model.binding import ClusterResourceBinding, ResourceBinding
+from fleet.model.cluster import InternalMemberCluster, MemberCluster
+from fleet.model.clusterprofile import ClusterProfile
+from fleet.model.envelope import ClusterResourceEnvelope, ResourceEnvelope
+from fleet.model.eviction import ClusterResourcePlacementDisruptionBudget, ClusterResourcePlacementEviction
+from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
+from fleet.model.meta import Document
+from fleet.model.override import (
+    ClusterResourceOverride,
+    ClusterResourceOverrideSnapshot,
+    ResourceOverride,
+    ResourceOverrideSnapshot,
+)
+from fleet.model.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
+from fleet.model.schema import V1, V1ALPHA1, V1BETA1
+from fleet.model.snapshots import (
+    ClusterResourceSnapshot,
+    ClusterSchedulingPolicySnapshot,
+    ResourceSnapshot,
+    SchedulingPolicySnapshot,
+)
+from fleet.model.stagedupdate import (
+    ApprovalRequest,
+    ClusterApprovalRequest,
+    ClusterStagedUpdateRun,
+    ClusterStagedUpdateStrategy,
+    StagedUpdateRun,
+    StagedUpdateStrategy,
+)
+from fleet.model.work import AppliedWork, Work
+
+PROFILE_GROUP: Final = "multicluster.x-k8s.io"
+CLUSTER_SCOPE: Final = "Cluster"
+NAMESPACED_SCOPE: Final = "Namespaced"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of `kubectl get`; `wide` columns need `-o wide`."""
+
+    name: str
+    path: str
+    type: str = "string"
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind as the API server knows it. `model` describes the storage version."""
+
+    model: type[Document]
+    plural: str
+    versions: tuple[str, ...]
+    _: KW_ONLY
+    scope: str
+    storage: str = V1BETA1
+    group: str = PLACEMENT_GROUP
+    short_name: str = ""
+    has_status: bool = True
+    columns: tuple[Column, ...] = ()
+    on_member: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.model.__name__
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def full_name(self) -> str:
+        """The name of the CRD."""
+        return f"{self.plural}.{self.group}"
+
+    @property
+    def short_names(self) -> tuple[str, ...]:
+        return (self.short_name,) if self.short_name else ()
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        family = {PLACEMENT_GROUP: "fleet-placement", CLUSTER_GROUP: "fleet-cluster"}.get(self.group)
+        return ("fleet", family) if family else ()
+
+    @property
+    def is_namespaced(self) -> bool:
+        return self.scope == NAMESPACED_SCOPE
+
+    @property
+    def api_version(self) -> str:
+        """Group and storage version, which is the one Fleet reads and writes."""
+        return f"{self.group}/{self.storage}"
+
+    def serves(self, api_version: str) -> bool:
+        group, _, version = api_version.rpartition("/")
+        return group == self.group and version in self.versions
+
+
+AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+GENERATION: Final = Column("Gen", ".metadata.generation")
+
+
+def _condition(name: str, type: str, *, field: str = "status", wide: bool = False) -> Column:
+    return Column(name, f'.status.conditions[?(@.type=="{type}")].{field}', wide=wide)
+
+
+def _placement_columns(prefix: str) -> tuple[Column, ...]:
+    generation = "observedGeneration"
+    return (
+        GENERATION,
+        Column("Type", ".spec.policy.placementType", wide=True),
+        _condition("Scheduled", f"{prefix}Scheduled"),
+        _condition("Scheduled-Gen", f"{prefix}Scheduled", field=generation),
+        _condition("Work-Synchronized", f"{prefix}WorkSynchronized", wide=True),
+        _condition("Work-Synchronized-Gen", f"{prefix}WorkSynchronized", field=generation, wide=True),
+        _condition("Available", f"{prefix}Available"),
+        _condition("Available-Gen", f"{prefix}Available", field=generation),
+        AGE,
+    )
+
+
+_CLUSTER_COLUMNS: Final = (
+    _condition("Joined", "Joined"),
+    AGE,
+    Column("Member-Agent-Last-Seen", '.status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat', "date"),
+    Column("Node-Count", r".status.properties.kubernetes-fleet\.io/node-count.value"),
+    Column("Available-CPU", ".status.resourceUsage.available.cpu"),
+    Column("Available-Memory", ".status.resourceUsage.available.memory"),
+    Column("Allocatable-CPU", ".status.resourceUsage.allocatable.cpu", wide=True),
+    Column("Allocatable-Memory", ".status.resourceUsage.allocatable.memory", wide=True),
+)
+_PLACEMENT_STATUS_COLUMNS: Final = (
+    Column("Resource-Index", ".sourceStatus.observedResourceIndex"),
+    Column("Last-Updated", ".lastUpdatedTime", "date"),
+    AGE,
+)
+_SNAPSHOT_COLUMNS: Final = (GENERATION, AGE)
+_BINDING_COLUMNS: Final = (
+    _condition("WorkSynchronized", "WorkSynchronized"),
+    _condition("ResourcesApplied", "Applied"),
+    _condition("ResourceAvailable", "Available", wide=True),
+    AGE,
+)
+_EVICTION_COLUMNS: Final = (_condition("Valid", "Valid"), _condition("Executed", "Executed"))
+_RUN_COLUMNS: Final = (
+    Column("Placement", ".spec.placementName"),
+    Column("Resource-Snapshot-Index", ".spec.resourceSnapshotIndex"),
+    Column("Policy-Snapshot-Index", ".status.policySnapshotIndexUsed"),
+    _condition("Initialized", "Initialized"),
+    _condition("Progressing", "Progressing"),
+    _condition("Succeeded", "Succeeded"),
+    AGE,
+    Column("Strategy", ".spec.stagedRolloutStrategyName", wide=True),
+)
+_APPROVAL_COLUMNS: Final = (
+    Column("Update-Run", ".spec.parentStageRollout"),
+    Column("Stage", ".spec.targetStage"),
+    _condition("Approved", "Approved"),
+    AGE,
+)
+
+_BOTH: Final = (V1, V1BETA1)
+_ALL: Final = (V1, V1ALPHA1, V1BETA1)
+_BETA: Final = (V1BETA1,)
+_ALPHA_AND_BETA: Final = (V1ALPHA1, V1BETA1)
+
+
+_cluster_scoped = partial(Resource, scope=CLUSTER_SCOPE)
+_namespaced = partial(Resource, scope=NAMESPACED_SCOPE)
+
+CATALOGUE: Final[tuple[Resource, ...]] = (
+    _cluster_scoped(
+        MemberCluster,
+        "memberclusters",
+        _BOTH,
+        short_name="cluster",
+        group=CLUSTER_GROUP,
+        columns=_CLUSTER_COLUMNS,
+    ),
+    _namespaced(
+        InternalMemberCluster,
+        "internalmemberclusters",
+        _BOTH,
+        short_name="imc",
+        group=CLUSTER_GROUP,
+        columns=(AGE,),
+    ),
+    _cluster_scoped(
+        ClusterResourcePlacement,
+        "clusterresourceplacements",
+        _BOTH,
+        short_name="crp",
+        columns=_placement_columns("ClusterResourcePlacement"),
+    ),
+    _namespaced(
+        ResourcePlacement,
+        "resourceplacements",
+        _BOTH,
+        short_name="rp",
+        columns=_placement_columns("ResourcePlacement"),
+    ),
+    _namespaced(
+        ClusterResourcePlacementStatus,
+        "clusterresourceplacementstatuses",
+        _BOTH,
+        short_name="crps",
+        has_status=False,
+        columns=_PLACEMENT_STATUS_COLUMNS,
+    ),
+    _cluster_scoped(
+        ClusterSchedulingPolicySnapshot,
+        "clusterschedulingpolicysnapshots",
+        _BOTH,
+        short_name="csps",
+        columns=_SNAPSHOT_COLUMNS,
+    ),
+    _namespaced(
+        SchedulingPolicySnapshot, "schedulingpolicysnapshots", _BETA, short_name="sps", columns=_SNAPSHOT_COLUMNS
+    ),
+    _cluster_scoped(
+        ClusterResourceSnapshot, "clusterresourcesnapshots", _BOTH, short_name="crs", columns=_SNAPSHOT_COLUMNS
+    ),
+    _namespaced(ResourceSnapshot, "resourcesnapshots", _BETA, short_name="rs", columns=_SNAPSHOT_COLUMNS),
+    _cluster_scoped(
+        ClusterResourceBinding, "clusterresourcebindings", _BOTH, short_name="crb", columns=_BINDING_COLUMNS
+    ),
+    _namespaced(ResourceBinding, "resourcebindings", _BETA, short_name="rb", columns=_BINDING_COLUMNS),
+    _namespaced(Work, "works", _BOTH),
+    _cluster_scoped(AppliedWork, "appliedworks", _BOTH, on_member=True),
+    _cluster_scoped(ClusterResourceOverride, "clusterresourceoverrides", _ALL, has_status=False),
+    _namespaced(ResourceOverride, "resourceoverrides", _ALL, has_status=False),
+    _cluster_scoped(ClusterResourceOverrideSnapshot, "clusterresourceoverridesnapshots", _ALL, has_status=False),
+    _namespaced(ResourceOverrideSnapshot, "resourceoverridesnapshots", _ALL, has_status=False),
+    _cluster_scoped(ClusterResourceEnvelope, "clusterresourceenvelopes", _BETA, has_status=False),
+    _namespaced(ResourceEnvelope, "resourceenvelopes", _BETA, has_status=False),
+    _cluster_scoped(
+        ClusterResourcePlacementEviction,
+        "clusterresourceplacementevictions",
+        _ALPHA_AND_BETA,
+        short_name="crpe",
+        columns=_EVICTION_COLUMNS,
+    ),
+    _cluster_scoped(
+        ClusterResourcePlacementDisruptionBudget,
+        "clusterresourceplacementdisruptionbudgets",
+        _ALPHA_AND_BETA,
+        short_name="crpdb",
+        has_status=False,
+    ),
+    _cluster_scoped(ClusterStagedUpdateRun, "clusterstagedupdateruns", _ALL, short_name="csur", columns=_RUN_COLUMNS),
+    _namespaced(StagedUpdateRun, "stagedupdateruns", _BOTH, short_name="sur", columns=_RUN_COLUMNS),
+    # The status subresource of the first is declared although the kind has no status; the second has none.
+    _cluster_scoped(ClusterStagedUpdateStrategy, "clusterstagedupdatestrategies", _ALL, short_name="csus"),
+    _namespaced(StagedUpdateStrategy, "stagedupdatestrategies", _BOTH, short_name="sus", has_status=False),
+    _cluster_scoped(
+        ClusterApprovalRequest, "clusterapprovalrequests", _ALL, short_name="careq", columns=_APPROVAL_COLUMNS
+    ),
+    _namespaced(ApprovalRequest, "approvalrequests", _BOTH, short_name="areq", columns=_APPROVAL_COLUMNS),
+    _namespaced(ClusterProfile, "clusterprofiles", (V1ALPHA1,), group=PROFILE_GROUP, storage=V1ALPHA1),
+)
+
+_BY_GROUP_AND_KIND: Final = {(resource.group, resource.kind): resource for resource in CATALOGUE}
+
+
+def find(api_version: str, kind: str) -> Resource | None:
+    """The kind served under this apiVersion. A kind's name alone says nothing: other groups reuse names."""
+    resource = _BY_GROUP_AND_KIND.get((api_version.rpartition("/")[0], kind))
+    return resource if resource is not None and resource.serves(api_version) else None

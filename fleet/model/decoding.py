@@ -1,0 +1,118 @@
+"""From bytes to a view. Fast for what the API server sends, patient with what it lets through, exact about the rest.
+
+The fast path is msgspec straight into the view. When that fails, nulls are dropped (serialisers written in Go leave
+them where a field is absent) and it is tried once more. What still does not fit is a DocumentError that names the
+object, the field and the value, so that one bad object can be reported to its owner while the others are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from fleet.errors import DocumentError
+from fleet.model.views import Observed, View
+
+V = TypeVar("V", bound=View)
+
+_PROBLEM: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOTALL)
+_GOT: Final = re.compile(r"got `(\w+)`")
+_STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
+_TYPE_NAMES: Final[dict[type, str]] = {
+    dict: "object",
+    list: "array",
+    str: "str",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    type(None): "null",
+}
+_SHOWN: Final = 80
+
+
+def decode(raw: bytes, view_type: type[V]) -> Observed[V]:
+    """The view of a document, together with the document."""
+    try:
+        return Observed(view=_read(raw, view_type), raw=raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DocumentError(f"the document is not JSON: {error}") from error
+    except RecursionError as error:
+        raise DocumentError("the document is nested too deeply") from error
+
+
+def _read(raw: bytes, view_type: type[V]) -> V:
+    try:
+        view: V = _decoder(view_type).decode(raw)
+        return view
+    except msgspec.ValidationError:
+        document = _without_nulls(msgspec.json.decode(raw))
+    try:
+        view = _decoder(view_type).decode(msgspec.json.encode(document))
+        return view
+    except msgspec.ValidationError as error:
+        raise _problem(document, str(error)) from error
+
+
+@cache
+def _decoder(view_type: type[View]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(view_type)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _problem(document: Any, complaint: str) -> DocumentError:
+    match = _PROBLEM.fullmatch(complaint)
+    what, path = (match["what"], match["path"] or "") if match else (complaint, "")
+    got = _GOT.search(what)
+    steps = list(_STEP.finditer(path))
+    located = next(_locate(document, steps, got[1] if got else ""), None)
+    field, value = located if located else (path.removeprefix("."), None)
+    shown = "" if located is None else f": {_shown(value)}"
+    return DocumentError(
+        f"{_title(document)} cannot be read: {what}{shown}", field=field.removeprefix("."), value=value
+    )
+
+
+def _locate(value: Any, steps: list[re.Match[str]], type_name: str) -> Iterator[tuple[str, Any]]:
+    """The places a path may mean, as path and value; msgspec leaves the keys of mappings open."""
+    if not steps:
+        if not type_name or _TYPE_NAMES.get(type(value)) == type_name:
+            yield "", value
+        return
+    for name, item in _children(value, steps[0]):
+        for rest, found in _locate(item, steps[1:], type_name):
+            yield name + rest, found
+
+
+def _children(value: Any, step: re.Match[str]) -> Iterator[tuple[str, Any]]:
+    if step["any"] and isinstance(value, dict):
+        yield from ((f"[{key}]", item) for key, item in value.items())
+    elif step["any"] and isinstance(value, list):
+        yield from ((f"[{index}]", item) for index, item in enumerate(value))
+    elif step["index"] and isinstance(value, list) and int(step["index"]) < len(value):
+        yield step[0], value[int(step["index"])]
+    elif step["name"] and isinstance(value, dict) and step["name"] in value:
+        yield step[0], value[step["name"]]
+
+
+def _title(document: Any) -> str:
+    known = document if isinstance(document, dict) else {}
+    metadata = known.get("metadata")
+    names = metadata if isinstance(metadata, dict) else {}
+    name = "/".join(str(names[key]) for key in ("namespace", "name") if names.get(key))
+    return f"{known.get('kind') or 'the object'} {name or '(no name)'}"
+
+
+def _shown(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,51 @@
+"""Reads a document into the class of its kind and says, in one message, everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from fleet.errors import DocumentError
+from fleet.model.catalogue import find
+from fleet.model.meta import Document
+
+
+def read_document(document: Mapping[str, Any]) -> Document:
+    """The object in the class of its kind; a DocumentError names everything that is wrong with it."""
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    resource = find(str(api_version), str(kind))
+    if resource is None:
+        raise DocumentError(f"kind {kind!r} of {api_version!r} is not one of Fleet's", field="kind", value=kind)
+    try:
+        return resource.model.model_validate(document)
+    except ValidationError as error:
+        raise _as_document_error(document, error) from error
+
+
+def _as_document_error(document: Mapping[str, Any], error: ValidationError) -> DocumentError:
+    found = _told_once(error.errors(include_url=False))
+    problems = [f"{_path(item['loc'])}: {item['msg']}" for item in found]
+    message = f"{_title(document)} is invalid: {'; '.join(problems)}"
+    return DocumentError(message, value=found[0]["input"])
+
+
+def _told_once(found: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without the lists that pydantic calls too short only because an item, reported as well, is wrong."""
+    wrong = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
+    return [item for item in found if item["type"] != "too_short" or item["loc"] not in wrong]
+
+
+def _title(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    known = metadata if isinstance(metadata, Mapping) else {}
+    name = "/".join(str(known[key]) for key in ("namespace", "name") if known.get(key))
+    return f"{document['kind']} {name or '(no name)'}"
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """`spec.taints[0].key`, as kubectl writes paths."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
+    return "".join(parts).removeprefix(".") or "the object"

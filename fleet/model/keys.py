@@ -1,0 +1,52 @@
+"""Labels, annotations, finalizers and names that tie the objects together. Shared with KubeFleet's agents."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PLACEMENT_GROUP: Final = "placement.kubernetes-fleet.io"
+CLUSTER_GROUP: Final = "cluster.kubernetes-fleet.io"
+STORAGE_VERSION: Final = "v1beta1"
+
+PREFIX: Final = "kubernetes-fleet.io/"
+
+# labels
+PARENT_PLACEMENT: Final = PREFIX + "parent-CRP"
+IS_LATEST_SNAPSHOT: Final = PREFIX + "is-latest-snapshot"
+POLICY_INDEX: Final = PREFIX + "policy-index"
+RESOURCE_INDEX: Final = PREFIX + "resource-index"
+MEMBER_NAME: Final = PREFIX + "member-name"
+
+# annotations
+NUMBER_OF_CLUSTERS: Final = PREFIX + "number-of-clusters"
+PLACEMENT_GENERATION: Final = PREFIX + "CRP-generation"
+PREVIOUS_BINDING_STATE: Final = PREFIX + "previous-binding-state"
+
+# finalizers
+SCHEDULER_CLEANUP: Final = PREFIX + "scheduler-cleanup"
+SCHEDULER_BINDING_CLEANUP: Final = PREFIX + "scheduler-crb-cleanup"
+PLACEMENT_CLEANUP: Final = PREFIX + "crp-cleanup"
+WORK_CLEANUP: Final = PREFIX + "work-cleanup"
+MEMBER_CLUSTER_FINALIZER: Final = PREFIX + "membercluster-finalizer"
+
+# properties
+RESOURCE_PROPERTY_PREFIX: Final = "resources.kubernetes-fleet.io/"
+
+# agents and conditions
+MEMBER_AGENT: Final = "MemberAgent"
+JOINED: Final = "Joined"
+HEALTHY: Final = "Healthy"
+NAMESPACE_COLLECTION_SUCCEEDED: Final = "NamespaceCollectionSucceeded"
+SCHEDULED_CONDITION: Final = "Scheduled"
+POLICY_FULFILLED: Final = "SchedulingPolicyFulfilled"
+POLICY_UNFULFILLED: Final = "SchedulingPolicyUnfulfilled"
+
+# binding states
+SCHEDULED: Final = "Scheduled"
+BOUND: Final = "Bound"
+UNSCHEDULED: Final = "Unscheduled"
+
+# placement types
+PICK_ALL: Final = "PickAll"
+PICK_N: Final = "PickN"
+PICK_FIXED: Final = "PickFixed"

@@ -1,0 +1,92 @@
+"""Label selectors over plain label mappings, with the meaning and the rules Kubernetes gives them.
+
+The columnar snapshot has its own evaluation over bitsets; this one is for single objects, and says what is wrong
+with a selector that cannot be evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from fleet.errors import InputError
+from fleet.model.labels import is_label_value, is_qualified_name
+from fleet.model.views import LabelSelector, SelectorRequirement
+
+IN: Final = "In"
+NOT_IN: Final = "NotIn"
+EXISTS: Final = "Exists"
+DOES_NOT_EXIST: Final = "DoesNotExist"
+
+_WITH_VALUES: Final = frozenset({IN, NOT_IN})
+_WITHOUT_VALUES: Final = frozenset({EXISTS, DOES_NOT_EXIST})
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class SelectorProblem(NamedTuple):
+    """One thing wrong with a selector; `field` is the path below the selector."""
+
+    field: str
+    value: object
+    message: str
+
+
+def matches(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
+    """Whether an object with these labels is selected. An operator that does not exist is an InputError."""
+    present = _NO_LABELS if labels is None else labels
+    wanted = selector.match_labels or _NO_LABELS
+    if any(present.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(holds(requirement, present) for requirement in selector.match_expressions)
+
+
+def holds(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    raise InputError(_unknown_operator(requirement.operator), field="operator", value=requirement.operator)
+
+
+def selector_problems(selector: LabelSelector) -> list[SelectorProblem]:
+    """Everything for which Kubernetes refuses the selector; empty for one that can be evaluated."""
+    return [*_label_problems(selector.match_labels or _NO_LABELS), *_expression_problems(selector)]
+
+
+def _label_problems(wanted: Mapping[str, str]) -> Iterator[SelectorProblem]:
+    for key, value in wanted.items():
+        if not is_qualified_name(key):
+            yield SelectorProblem("matchLabels", key, f"{key!r} is not a valid label key")
+        if not is_label_value(value):
+            yield SelectorProblem(f"matchLabels[{key}]", value, f"{value!r} is not a valid label value")
+
+
+def _expression_problems(selector: LabelSelector) -> Iterator[SelectorProblem]:
+    for position, requirement in enumerate(selector.match_expressions):
+        for problem in _requirement_problems(requirement):
+            yield problem._replace(field=f"matchExpressions[{position}].{problem.field}")
+
+
+def _requirement_problems(requirement: SelectorRequirement) -> Iterator[SelectorProblem]:
+    key, operator, values = requirement.key, requirement.operator, requirement.values
+    if not is_qualified_name(key):
+        yield SelectorProblem("key", key, f"{key!r} is not a valid label key")
+    if operator in _WITH_VALUES and not values:
+        yield SelectorProblem("values", list(values), f"{operator} needs at least one value")
+    elif operator in _WITHOUT_VALUES and values:
+        yield SelectorProblem("values", list(values), f"{operator} takes no values")
+    elif operator not in _WITH_VALUES | _WITHOUT_VALUES:
+        yield SelectorProblem("operator", operator, _unknown_operator(operator))
+    for index, value in enumerate(values):
+        if not is_label_value(value):
+            yield SelectorProblem(f"values[{index}]", value, f"{value!r} is not a valid label value")
+
+
+def _unknown_operator(operator: str) -> str:
+    return f"{operator!r} is no operator; use In, NotIn, Exists or DoesNotExist"

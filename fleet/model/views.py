@@ -1,0 +1,247 @@
+"""Narrow views of the kinds the controllers watch: what the watch path decodes, and nothing more.
+
+Each view names a subset of the fields of its pydantic kind under the same JSON names; a test holds every view to its
+kind field by field. Views are tolerant where the API server already validated (enumerations are plain texts), so one
+odd object is still readable; whoever interprets a field judges its value. Unknown fields are kept in the raw document
+that `Observed` carries, so that a PUT sends back all that was read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+QuantityText = str | int | float
+
+
+class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Base of all views: immutable, camelCase on the wire."""
+
+
+class Metadata(View, frozen=True, gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+    def label(self, key: str) -> str | None:
+        return self.labels.get(key) if self.labels else None
+
+    def annotation(self, key: str) -> str | None:
+        return self.annotations.get(key) if self.annotations else None
+
+
+class Condition(View, frozen=True, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int = 0
+
+
+# --- member clusters ------------------------------------------------------------------------------------------------
+
+
+class Taint(View, frozen=True, gc=False):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class MemberClusterSpec(View, frozen=True):
+    taints: tuple[Taint, ...] = ()
+
+
+class PropertyValue(View, frozen=True, gc=False):
+    value: str = ""
+    observation_time: str | None = None
+
+
+class ResourceUsage(View, frozen=True):
+    capacity: dict[str, QuantityText] | None = None
+    allocatable: dict[str, QuantityText] | None = None
+    available: dict[str, QuantityText] | None = None
+
+
+class AgentStatus(View, frozen=True):
+    type: str = ""
+    conditions: tuple[Condition, ...] = ()
+    last_received_heartbeat: str | None = None
+
+
+class MemberClusterStatus(View, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+    properties: dict[str, PropertyValue] | None = None
+    resource_usage: ResourceUsage | None = None
+    agent_status: tuple[AgentStatus, ...] = ()
+    namespaces: dict[str, str] | None = None
+
+
+class MemberCluster(View, frozen=True):
+    metadata: Metadata = Metadata()
+    spec: MemberClusterSpec = MemberClusterSpec()
+    status: MemberClusterStatus = MemberClusterStatus()
+
+
+# --- placement policies ---------------------------------------------------------------------------------------------
+
+
+class SelectorRequirement(View, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(View, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+
+
+class PropertyRequirement(View, frozen=True):
+    name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class PropertySelector(View, frozen=True):
+    match_expressions: tuple[PropertyRequirement, ...] = ()
+
+
+class PropertySorter(View, frozen=True, gc=False):
+    name: str = ""
+    sort_order: str = ""
+
+
+class ClusterSelectorTerm(View, frozen=True):
+    label_selector: LabelSelector | None = None
+    property_selector: PropertySelector | None = None
+    property_sorter: PropertySorter | None = None
+
+
+class ClusterSelector(View, frozen=True):
+    cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = ()
+
+
+class PreferredClusterSelector(View, frozen=True):
+    weight: int = 0
+    preference: ClusterSelectorTerm = ClusterSelectorTerm()
+
+
+class ClusterAffinity(View, frozen=True):
+    required: ClusterSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredClusterSelector, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(View, frozen=True):
+    cluster_affinity: ClusterAffinity | None = None
+
+
+class TopologySpreadConstraint(View, frozen=True, gc=False):
+    topology_key: str = ""
+    max_skew: int = 1
+    when_unsatisfiable: str = "DoNotSchedule"
+
+
+class Toleration(View, frozen=True, gc=False):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class PlacementPolicy(View, frozen=True):
+    placement_type: str = "PickAll"
+    cluster_names: tuple[str, ...] = ()
+    number_of_clusters: int | None = None
+    affinity: Affinity | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+# --- policy snapshots -----------------------------------------------------------------------------------------------
+
+
+class ClusterScore(View, frozen=True, gc=False, omit_defaults=False):
+    affinity_score: int = 0
+    priority_score: int = 0
+
+
+class ClusterDecision(View, frozen=True, omit_defaults=False):
+    cluster_name: str = ""
+    selected: bool = False
+    reason: str = ""
+    cluster_score: ClusterScore | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class PolicySnapshotSpec(View, frozen=True):
+    policy: PlacementPolicy | None = None
+
+
+class PolicySnapshotStatus(View, frozen=True):
+    observed_crp_generation: int = msgspec.field(default=0, name="observedCRPGeneration")
+    conditions: tuple[Condition, ...] = ()
+    target_clusters: tuple[ClusterDecision, ...] = ()
+
+
+class PolicySnapshot(View, frozen=True):
+    """ClusterSchedulingPolicySnapshot and SchedulingPolicySnapshot: the latter has a namespace."""
+
+    metadata: Metadata = Metadata()
+    spec: PolicySnapshotSpec = PolicySnapshotSpec()
+    status: PolicySnapshotStatus = PolicySnapshotStatus()
+
+
+# --- bindings -------------------------------------------------------------------------------------------------------
+
+
+class BindingSpec(View, frozen=True):
+    state: str = ""
+    target_cluster: str = ""
+    scheduling_policy_snapshot_name: str = ""
+    resource_snapshot_name: str = ""
+    cluster_decision: ClusterDecision = ClusterDecision()
+
+
+class Binding(View, frozen=True):
+    """ClusterResourceBinding and ResourceBinding: the latter has a namespace."""
+
+    metadata: Metadata = Metadata()
+    spec: BindingSpec = BindingSpec()
+
+
+# --- placements -----------------------------------------------------------------------------------------------------
+
+
+class Placement(View, frozen=True):
+    """ClusterResourcePlacement and ResourcePlacement, as the scheduler sees them: metadata, the rest on demand."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+V = TypeVar("V", bound=View)
+
+
+class Observed(msgspec.Struct, Generic[V], frozen=True):
+    """A view together with the document it was read from."""
+
+    view: V
+    raw: bytes
+
+    def document(self) -> dict[str, Any]:
+        """The whole document as read, unknown fields included: edit it and send it back."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.raw)
+        return decoded

@@ -1,0 +1,9 @@
+"""The fleet as columns: one immutable `Frame` per moment, kept up to date by one `Table`.
+
+Rows are member clusters. This package knows objects and arrays; it decides nothing.
+"""
+
+from fleet.snapshot.frame import Frame
+from fleet.snapshot.table import Table
+
+__all__ = ["Frame", "Table"]

@@ -1,0 +1,185 @@
+"""One moment of the fleet: every known cluster as a row of read-only columns.
+
+A frame never changes. Frames of successive moments share every column that did not change. Columns are built when
+first asked for; that is the only thing that happens inside a frame after it was made, and no answer depends on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import numpy as np
+
+from fleet.model.views import MemberCluster, Taint
+from fleet.snapshot.bits import BoolArray, FloatArray, Int64Array, Rows, from_rows, to_bools
+from fleet.snapshot.blocks import Blocks
+from fleet.snapshot.cells import Cells, group
+from fleet.snapshot.columns import SIGNALS, TAINTS, Column, ColumnKey, build_column
+from fleet.snapshot.interned import InternedColumn, LabelColumn
+from fleet.snapshot.names import NameIndex
+from fleet.snapshot.numbers import NumberColumn
+from fleet.snapshot.signals import SignalsColumn
+
+if TYPE_CHECKING:
+    from fleet.snapshot.table import Table
+
+_DERIVED_REMEMBERED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Side data sampled by the shell, such as load averages: columns by name, each with NaN where unknown."""
+
+    columns: Mapping[str, FloatArray]
+    sampled_at: Int64Array
+    """Per row, nanoseconds since the epoch; 0 where never sampled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    names: NameIndex
+    clusters: Blocks[MemberCluster | None]
+    generation: int
+    """Rises with every change a decision could depend on; a heartbeat alone is none."""
+    revision: int
+    """Rises with every change, heartbeats included."""
+    feeds: Mapping[str, Feed]
+    ledgers: Mapping[str, Int64Array]
+    excluded: int
+    """Rows that must not be chosen, for this question only."""
+    _columns: dict[ColumnKey, Column]
+    _derived: dict[Any, tuple[tuple[Column, ...], Any]]
+
+    # --- rows ---------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Rows, free ones included: the length of every column."""
+        return self.names.size
+
+    @property
+    def count(self) -> int:
+        """Known clusters."""
+        return len(self.names)
+
+    @property
+    def valid(self) -> int:
+        """The rows that hold a cluster."""
+        return self.names.valid
+
+    @property
+    def valid_mask(self) -> BoolArray:
+        return to_bools(self.names.valid, self.size)
+
+    def name(self, row: int) -> str:
+        return self.names.name(row)
+
+    def row_of(self, name: str) -> int | None:
+        return self.names.row_of(name)
+
+    def cluster(self, row: int) -> MemberCluster:
+        found = self.clusters[row]
+        if found is None:
+            raise KeyError(row)
+        return found
+
+    def scan_order(self, domain_key: str | None = None) -> Rows:
+        """Rows for partial scans: by name, or, with a key, its domains in turn and names inside each."""
+        order = self.names.order
+        if domain_key is None:
+            return order
+        domains = self.labels(domain_key).domains()
+        of_row = domains.of_row[order]
+        turn = np.zeros(len(order), dtype=np.int64)
+        for domain in range(-1, domains.count):
+            members = np.flatnonzero(of_row == domain)
+            turn[members] = np.arange(len(members))
+        return order[np.argsort(turn, kind="stable")]
+
+    # --- columns ------------------------------------------------------------------------------------------------
+
+    def labels(self, key: str) -> LabelColumn:
+        return cast(LabelColumn, self._column(("label", key)))
+
+    @property
+    def taints(self) -> InternedColumn[tuple[Taint, ...]]:
+        return cast("InternedColumn[tuple[Taint, ...]]", self._column(TAINTS))
+
+    @property
+    def signals(self) -> SignalsColumn:
+        return cast(SignalsColumn, self._column(SIGNALS))
+
+    def namespace(self, name: str) -> InternedColumn[str]:
+        return cast("InternedColumn[str]", self._column(("namespace", name)))
+
+    def property(self, name: str) -> NumberColumn:
+        return cast(NumberColumn, self._column(("property", name)))
+
+    def usage(self, kind: str, resource: str) -> NumberColumn:
+        """`kind` is capacity, allocatable or available."""
+        return cast(NumberColumn, self._column(("usage", kind, resource)))
+
+    def cells(self, keys: tuple[str, ...]) -> Cells:
+        columns = tuple(self.labels(key) for key in keys)
+        known = self._derived.get(keys)
+        if known is not None and all(one is other for one, other in zip(known[0], columns, strict=True)):
+            return cast(Cells, known[1])
+        cells = group([column.domains() for column in columns])
+        if len(self._derived) >= _DERIVED_REMEMBERED:
+            self._derived.clear()
+        self._derived[keys] = (columns, cells)
+        return cells
+
+    def ledger(self, name: str) -> Int64Array:
+        """Numbers booked by Reserve; zero for a ledger nobody has written."""
+        booked = self.ledgers.get(name)
+        if booked is None:
+            booked = np.zeros(self.size, dtype=np.int64)
+            booked.flags.writeable = False
+        return booked
+
+    def _column(self, key: ColumnKey) -> Column:
+        column = self._columns.get(key)
+        if column is None:
+            column = build_column(key, self.size, self.clusters)
+            column.freeze()
+            self._columns[key] = column
+        return column
+
+    # --- other frames -------------------------------------------------------------------------------------------
+
+    def fork(self) -> Table:
+        """A table of its own to edit: a what-if. Nothing written there reaches this frame."""
+        from fleet.snapshot.table import Table
+
+        return Table.continuing(self)
+
+    def overlay(self, *, put: Iterable[MemberCluster] = (), remove: Iterable[str] = ()) -> Frame:
+        """This frame with some clusters replaced, added or removed; itself when nothing is asked."""
+        table = self.fork()
+        for cluster in put:
+            table.put(cluster)
+        for name in remove:
+            table.remove(name)
+        return table.freeze()
+
+    def exclude(self, rows: Iterable[int]) -> Frame:
+        """The same fleet with rows that must not be chosen; they still count as members and domains."""
+        return replace(self, excluded=self.excluded | from_rows(rows))
+
+    def content_hash(self) -> str:
+        """A hash over all clusters, in the order of their names: equal for equal fleets, whatever their rows."""
+        content = hashlib.blake2b(digest_size=16)
+        for row in self.names.order.tolist():
+            content.update(msgspec.json.encode(self.clusters[row], order="sorted"))
+        for name in sorted(self.ledgers):
+            content.update(name.encode() + self.ledgers[name][self.names.order].tobytes())
+        for name in sorted(self.feeds):
+            feed = self.feeds[name]
+            for column in sorted(feed.columns):
+                content.update(f"{name}/{column}".encode() + feed.columns[column][self.names.order].tobytes())
+        return content.hexdigest()

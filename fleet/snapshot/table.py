@@ -1,0 +1,227 @@
+"""The fleet as it changes: the one writer behind all frames.
+
+`put` and `remove` change one row and touch only the columns whose value differs. A column that a frame holds is
+copied before its first write (its arrays are read-only from the moment of `freeze`), everything else is written in
+place. `freeze` hands out the current moment and costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fleet.model.views import MemberCluster, MemberClusterStatus
+from fleet.snapshot.bits import FloatArray, Int64Array, from_rows, grown, writable
+from fleet.snapshot.blocks import Blocks
+from fleet.snapshot.columns import Column, ColumnKey
+from fleet.snapshot.frame import Feed, Frame
+from fleet.snapshot.names import NameIndex
+from fleet.snapshot.signals import signals_of
+
+_GROWTH = 16
+
+
+class Table:
+    def __init__(self, clusters: Iterable[MemberCluster] = ()) -> None:
+        by_name = {cluster.metadata.name: cluster for cluster in clusters}
+        self._names = NameIndex(list(by_name))
+        self._clusters: Blocks[MemberCluster | None] = Blocks(by_name.values())
+        self._columns: dict[ColumnKey, Column] = {}
+        self._derived: dict[Any, tuple[tuple[Column, ...], Any]] = {}
+        self._feeds: dict[str, Feed] = {}
+        self._ledgers: dict[str, Int64Array] = {}
+        self._free = 0
+        self._generation = self._revision = 1
+        self._frozen: Frame | None = None
+
+    @classmethod
+    def continuing(cls, frame: Frame) -> Table:
+        table = cls.__new__(cls)
+        table._names, table._clusters = frame.names, frame.clusters
+        table._columns, table._derived = frame._columns, {}
+        table._feeds, table._ledgers = dict(frame.feeds), dict(frame.ledgers)
+        table._free = ((1 << frame.size) - 1) & ~frame.valid
+        table._generation, table._revision = frame.generation, frame.revision
+        table._frozen = frame
+        return table
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def get(self, name: str) -> MemberCluster | None:
+        row = self._names.row_of(name)
+        return None if row is None else self._clusters[row]
+
+    def freeze(self) -> Frame:
+        if self._frozen is None:
+            for column in self._columns.values():
+                if not column.frozen:
+                    column.freeze()
+            for ledger in self._ledgers.values():
+                ledger.flags.writeable = False
+            self._frozen = Frame(
+                names=self._names,
+                clusters=self._clusters,
+                generation=self._generation,
+                revision=self._revision,
+                feeds=self._feeds,
+                ledgers=self._ledgers,
+                excluded=0,
+                _columns=self._columns,
+                _derived=self._derived,
+            )
+        return self._frozen
+
+    # --- one row ------------------------------------------------------------------------------------------------
+
+    def put(self, cluster: MemberCluster) -> None:
+        """Add a cluster, or replace what is known of it."""
+        self._thaw()
+        row = self._names.row_of(cluster.metadata.name)
+        if row is None:
+            row = self._take_row()
+            self._names = self._names.joined(cluster.metadata.name, row)
+        self._replace(row, cluster)
+
+    def remove(self, name: str) -> bool:
+        """Forget a cluster; False if nobody knew it."""
+        row = self._names.row_of(name)
+        if row is None:
+            return False
+        self._thaw()
+        self._names = self._names.left(name)
+        self._replace(row, None)
+        self._free |= 1 << row
+        for ledger, booked in self._ledgers.items():
+            if booked[row]:
+                self._ledgers[ledger] = booked = writable(booked)
+                booked[row] = 0
+        self._forget_feeds(row)
+        return True
+
+    def _replace(self, row: int, cluster: MemberCluster | None) -> None:
+        before = self._clusters[row]
+        self._clusters = self._clusters.put(row, cluster)
+        self._revision += 1
+        for key, column in list(self._columns.items()):
+            if column.differs(before, cluster):
+                self._writable(key, column).put(row, cluster)
+        if _differ_beyond_heartbeat(before, cluster):
+            self._generation += 1
+
+    def _writable(self, key: ColumnKey, column: Column) -> Column:
+        if column.frozen:
+            column = self._columns[key] = column.thaw()
+        return column
+
+    def _take_row(self) -> int:
+        if not self._free:
+            self._grow()
+        row = (self._free & -self._free).bit_length() - 1
+        self._free &= self._free - 1
+        return row
+
+    def _grow(self) -> None:
+        old = self._names.size
+        size = old + max(_GROWTH, old // 8)
+        self._names = self._names.grown(size)
+        self._clusters = self._clusters.grow(size, None)
+        for key, column in list(self._columns.items()):
+            self._writable(key, column).resize(size)
+        self._ledgers = {name: grown(booked, size, 0) for name, booked in self._ledgers.items()}
+        self._feeds = {name: _grown_feed(feed, size) for name, feed in self._feeds.items()}
+        self._free = from_rows(range(old, size))
+
+    def _thaw(self) -> None:
+        """Part from the last frame: its dictionaries stay as they are."""
+        if self._frozen is not None:
+            self._frozen = None
+            self._columns = self._columns.copy()
+            self._feeds, self._ledgers = self._feeds.copy(), self._ledgers.copy()
+
+    # --- side data ----------------------------------------------------------------------------------------------
+
+    def book(self, ledger: str, name: str, amount: int) -> None:
+        """Add to what a plugin has reserved on a cluster; negative amounts give back."""
+        row = self._names.row_of(name)
+        if row is None:
+            raise KeyError(name)
+        self._thaw()
+        booked = self._ledgers.get(ledger)
+        booked = np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)
+        booked[row] += amount
+        self._ledgers[ledger] = booked
+        self._generation += 1
+        self._revision += 1
+
+    def feed(self, name: str, samples: Mapping[str, Mapping[str, float]], *, sampled_at: Mapping[str, int]) -> None:
+        """Replace a feed: per column the value of each cluster, and when each cluster was sampled."""
+        self._thaw()
+        columns = {column: self._by_row(values) for column, values in samples.items()}
+        times = np.zeros(self._names.size, dtype=np.int64)
+        for cluster, moment in sampled_at.items():
+            row = self._names.row_of(cluster)
+            if row is not None:
+                times[row] = moment
+        times.flags.writeable = False
+        self._feeds[name] = Feed(columns=columns, sampled_at=times)
+        self._generation += 1
+        self._revision += 1
+
+    def _by_row(self, values: Mapping[str, float]) -> FloatArray:
+        column = np.full(self._names.size, np.nan)
+        for cluster, value in values.items():
+            row = self._names.row_of(cluster)
+            if row is not None:
+                column[row] = value
+        column.flags.writeable = False
+        return column
+
+    def _forget_feeds(self, row: int) -> None:
+        for name, feed in self._feeds.items():
+            columns = {key: column.copy() for key, column in feed.columns.items()}
+            times = feed.sampled_at.copy()
+            times[row] = 0
+            for column in columns.values():
+                column[row] = np.nan
+                column.flags.writeable = False
+            times.flags.writeable = False
+            self._feeds[name] = Feed(columns=columns, sampled_at=times)
+
+
+def _grown_feed(feed: Feed, size: int) -> Feed:
+    columns = {key: grown(column, size, np.nan) for key, column in feed.columns.items()}
+    times = grown(feed.sampled_at, size, 0)
+    for array in (*columns.values(), times):
+        array.flags.writeable = False
+    return Feed(columns=columns, sampled_at=times)
+
+
+def _differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    old, new = before.status, after.status
+    return (
+        before.metadata.labels != after.metadata.labels
+        or before.metadata.deletion_timestamp != after.metadata.deletion_timestamp
+        or before.spec != after.spec
+        or old.resource_usage != new.resource_usage
+        or old.namespaces != new.namespaces
+        or _values(old) != _values(new)
+        or _judgements(old) != _judgements(new)
+        or signals_of(before)._replace(last_seen=0) != signals_of(after)._replace(last_seen=0)
+    )
+
+
+def _values(status: MemberClusterStatus) -> dict[str, str]:
+    """Property values without the time of their observation."""
+    return {name: found.value for name, found in (status.properties or {}).items()}
+
+
+def _judgements(status: MemberClusterStatus) -> list[tuple[str, str]]:
+    return [(condition.type, condition.status) for condition in status.conditions]

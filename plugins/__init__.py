@@ -1,0 +1,33 @@
+"""The in-tree plugins, one module each, and the profiles made of them."""
+
+from __future__ import annotations
+
+from fleet.framework.registry import PluginFactory, Registry
+from plugins.basics import DesiredBatch, HubBindingBinder, PrioritySort, RankingSort
+from plugins.cluster_affinity import ClusterAffinity
+from plugins.cluster_eligibility import ClusterEligibility
+from plugins.namespace_affinity import NamespaceAffinity
+from plugins.same_placement import SamePlacementAntiAffinity
+from plugins.taint_toleration import TaintToleration
+from plugins.topology_spread import TopologySpreadConstraints
+
+IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
+    ("PrioritySort", PrioritySort),
+    ("DesiredBatch", DesiredBatch),
+    ("ClusterAffinity", ClusterAffinity),
+    ("ClusterEligibility", ClusterEligibility),
+    ("NamespaceAffinity", NamespaceAffinity),
+    ("TaintToleration", TaintToleration),
+    ("SamePlacementAntiAffinity", SamePlacementAntiAffinity),
+    ("TopologySpreadConstraints", TopologySpreadConstraints),
+    ("RankingSort", RankingSort),
+    ("HubBindingBinder", HubBindingBinder),
+)
+
+
+def in_tree_registry() -> Registry:
+    """A registry with every in-tree plugin; still open, so that others may be added."""
+    registry = Registry()
+    for name, factory in IN_TREE:
+        registry.register(name, factory)
+    return registry

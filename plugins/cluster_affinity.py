@@ -1,0 +1,157 @@
+"""Required terms say where a placement may go, preferred terms where it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from fleet.framework.arithmetic import rounded_half_away
+from fleet.framework.context import UNREADABLE_PROPERTY, Attempt
+from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.registry import Handle, RawArgs, decode_into
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState, FrozenState, StateKey
+from fleet.framework.status import Code, Status
+from fleet.framework.terms import Preference, PropertyRef, Sorter, Term
+from fleet.framework.verdicts import Verdicts
+from fleet.snapshot.bits import FloatArray, Int64Array, Mask, Rows, to_bools
+from fleet.snapshot.frame import Frame
+
+RANGES = StateKey("preScore/ClusterAffinity")
+
+Range = tuple[float, float]
+
+
+class ClusterAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    sorter_population: Literal["AllClusters", "PassedClusters"] = "AllClusters"
+    """Whose values span the range of a sorter."""
+
+
+class _Ranges(FrozenState):
+    def __init__(self, of: Mapping[PropertyRef, Range]) -> None:
+        self.of = of
+
+
+class ClusterAffinity(PluginTraits):
+    READS = ("labels", "properties", "usage")
+    REASONS = ReasonTable(
+        Reason(
+            "NoTermMatched",
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "cluster does not match with any of the required cluster affinity terms",
+        )
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del handle
+        self._all_clusters = decode_into(raw, ClusterAffinityArgs).sorter_population == "AllClusters"
+        # A range over the clusters that passed moves with every pick.
+        self.ROW_LOCAL = self._all_clusters
+
+    def name(self) -> str:
+        return "ClusterAffinity"
+
+    def pre_filter(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+    ) -> tuple[Mask | None, Status | None]:
+        del state
+        if not req.required:
+            return None, Status.new(Code.SKIP)
+        _report_unreadable(ctx, frame, (test.ref for term in req.required for test in term.properties))
+        return None, None
+
+    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del ctx, state, alive
+        matched = 0
+        for term in req.required:
+            matched |= term.rows(frame)
+        return Verdict(ok=matched)
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        """Every term with the expressions that failed, the one with the fewest failures first."""
+        del reason
+        terms = [
+            {"term": position, "failed": _failures(term, frame, row)} for position, term in enumerate(req.required)
+        ]
+        return {"terms": sorted(terms, key=lambda one: len(one["failed"]))}  # type: ignore[arg-type]
+
+    def pre_score(
+        self,
+        ctx: Attempt,
+        state: CycleState,
+        req: PlacementRequest,
+        frame: Frame,
+        feasible: Rows,
+        verdicts: Verdicts,
+    ) -> Status | None:
+        del verdicts
+        if not req.preferred:
+            return Status.new(Code.SKIP)
+        refs = dict.fromkeys(one.sorter.ref for one in req.preferred if one.sorter is not None)
+        _report_unreadable(ctx, frame, refs)
+        state.write(RANGES, _Ranges({ref: self._range(ref, frame, feasible) for ref in refs}))
+        return None
+
+    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+        del ctx
+        ranges = state.read(RANGES)
+        assert isinstance(ranges, _Ranges)
+        total = np.zeros(len(rows), dtype=np.int64)
+        for one in req.preferred:
+            matching = one.label_rows(frame)
+            if matching:
+                points = self._points(one, frame, rows, ranges)
+                whole = to_bools(matching & frame.valid, frame.size)[rows] if matching != -1 else None
+                total += points if whole is None else points * whole
+        return total
+
+    def _points(self, one: Preference, frame: Frame, rows: Rows, ranges: _Ranges) -> Int64Array | int:
+        if one.sorter is None:
+            return one.weight
+        return graded(one.sorter, one.weight, one.sorter.ref.column(frame).values[rows], ranges.of[one.sorter.ref])
+
+    def _range(self, ref: PropertyRef, frame: Frame, feasible: Rows) -> Range:
+        column = ref.column(frame)
+        if self._all_clusters:
+            return column.bounds()
+        values = column.values[feasible]
+        known = values[values == values]
+        return (float(known.min()), float(known.max())) if len(known) else (float("nan"), float("nan"))
+
+
+def graded(sorter: Sorter, weight: int, values: FloatArray, span: Range) -> Int64Array | int:
+    """A share of the weight by where a value lies between the smallest and the greatest; 0 without a value."""
+    low, high = span
+    if not low < high:
+        return 0
+    width = high - low
+    if not np.isfinite(width):  # both ends near the limits of a double
+        low, width, values = low / 2, high / 2 - low / 2, values / 2
+    share = (values - low) / width
+    if sorter.ascending:
+        share = 1 - share
+    share = share * weight
+    return rounded_half_away(np.where(share == share, share, 0.0))
+
+
+def _report_unreadable(ctx: Attempt, frame: Frame, refs: Iterable[PropertyRef]) -> None:
+    for ref in refs:
+        unreadable = ref.column(frame).unreadable
+        if unreadable:
+            ctx.warn(UNREADABLE_PROPERTY, ref.name, unreadable)
+
+
+def _failures(term: Term, frame: Frame, row: int) -> list[dict[str, object]]:
+    failed: list[dict[str, object]] = [
+        {"expected": str(test), "observed": frame.labels(test.key).value(row)}
+        for test in term.labels
+        if not test.rows(frame) >> row & 1
+    ]
+    for check in term.properties:
+        if not check.rows(frame) >> row & 1:
+            observed = check.ref.column(frame).read(frame.cluster(row))
+            failed.append({"expected": str(check), "observed": observed})
+    return failed

@@ -1,0 +1,146 @@
+"""Only clusters whose member agent is connected, joined and healthy take new work.
+
+A short silence must not move workload while a policy is edited: a cluster that the placement is on already keeps
+counting as eligible for a while (retention).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from fleet.framework.context import Attempt
+from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
+from fleet.framework.registry import Handle, RawArgs, decode_into
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
+from fleet.framework.status import Code
+from fleet.model.keys import PICK_FIXED
+from fleet.model.timestamps import format_timestamp, parse_duration
+from fleet.snapshot.bits import as_bits, each_row, from_bools, to_rows
+from fleet.snapshot.frame import Frame
+from fleet.snapshot.signals import (
+    AGENT_KNOWN,
+    HEALTH_KNOWN,
+    HEALTH_TIME_KNOWN,
+    HEALTHY_TRUE,
+    HEARTBEAT_KNOWN,
+    JOINED_TRUE,
+    TERMINATING,
+    Signals,
+    SignalsColumn,
+)
+
+_LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN, _UNHEALTHY = range(1, 7)
+_REQUIRED: Final = AGENT_KNOWN | HEARTBEAT_KNOWN | JOINED_TRUE | HEALTH_KNOWN
+_DISCONNECTED: Final = "cluster is not connected to the fleet: "
+
+
+class ClusterEligibilityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    heartbeat_timeout: str = "5m"
+    unhealthy_timeout: str = "5m"
+    retention: str = "15m"
+    """How long a cluster that dropped out keeps what it has over a policy change; 0 moves it at once."""
+
+
+def _reason(name: str, form: str) -> Reason:
+    return Reason(name, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, form)
+
+
+class ClusterEligibility(PluginTraits):
+    READS = ("signals", "obsolete")
+    ROW_LOCAL = True
+    APPLIES_TO_FIXED = True
+    REASONS = ReasonTable(
+        _reason("Left", "cluster has left the fleet"),
+        _reason("AgentMissing", _DISCONNECTED + "member agent not online yet"),
+        _reason("AgentSilent", _DISCONNECTED + "no recent heartbeat signals ({when})"),
+        _reason("NotJoined", _DISCONNECTED + "member agent not joined yet"),
+        _reason("HealthUnknown", _DISCONNECTED + "health condition from member agent is not available"),
+        _reason("Unhealthy", _DISCONNECTED + "unhealthy for a prolonged period of time ({when})"),
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del handle
+        args = decode_into(raw, ClusterEligibilityArgs)
+        self._heartbeat_timeout = parse_duration(args.heartbeat_timeout)
+        self._unhealthy_timeout = parse_duration(args.unhealthy_timeout)
+        self._retention = parse_duration(args.retention)
+
+    def name(self) -> str:
+        return "ClusterEligibility"
+
+    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del state
+        signals = frame.signals
+        ok = self._eligible(signals, ctx.now)
+        rejected = alive & ~ok
+        if not rejected:
+            return Verdict(ok=ok)
+        reasons = self._reasons(signals, rejected, frame, ctx.now)
+        retained = self._retained(ctx, frame, rejected, reasons)
+        stays = 0 if req.placement_type == PICK_FIXED else retained
+        return Verdict(ok=ok | stays, reason=reasons, retained=retained)
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        del req
+        signals = frame.signals.of(row)
+        if reason == _AGENT_SILENT:
+            if not signals.flags & HEARTBEAT_KNOWN:
+                return {"when": "never received", "check": reason}
+            last_seen = format_timestamp(signals.last_seen)
+            return {"when": f"last received at {last_seen}", "check": reason, "lastSeen": last_seen}
+        if reason == _UNHEALTHY:
+            if not signals.flags & HEALTH_TIME_KNOWN:
+                return {"when": "last transitioned at an unknown time", "check": reason}
+            since = format_timestamp(signals.health_since)
+            return {"when": f"last transitioned at {since}", "check": reason, "since": since}
+        return {"check": reason}
+
+    def _eligible(self, signals: SignalsColumn, now: int) -> int:
+        flags = signals.flags
+        ok = (flags & (_REQUIRED | TERMINATING)) == _REQUIRED
+        ok &= signals.last_seen >= now - self._heartbeat_timeout
+        healthy = (flags & HEALTHY_TRUE) != 0
+        if not healthy.all():
+            recent = (flags & HEALTH_TIME_KNOWN) != 0
+            recent &= signals.health_since >= now - self._unhealthy_timeout
+            healthy |= recent
+        ok &= healthy
+        return from_bools(ok)
+
+    def _reasons(self, signals: SignalsColumn, rejected: int, frame: Frame, now: int) -> ReasonArray:
+        rows = to_rows(rejected, frame.size)
+        flags = signals.flags[rows]
+        silent = ((flags & HEARTBEAT_KNOWN) == 0) | (signals.last_seen[rows] < now - self._heartbeat_timeout)
+        checks = [
+            (flags & TERMINATING) != 0,
+            (flags & AGENT_KNOWN) == 0,
+            silent,
+            (flags & JOINED_TRUE) == 0,
+            (flags & HEALTH_KNOWN) == 0,
+        ]
+        reasons = np.zeros(frame.size, dtype=np.uint16)
+        reasons[rows] = np.select(checks, [_LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN], _UNHEALTHY)
+        return reasons
+
+    def _retained(self, ctx: Attempt, frame: Frame, rejected: int, reasons: ReasonArray) -> int:
+        retained = 0
+        if self._retention > 0:
+            for row in each_row(as_bits(ctx.obsolete, rejected)):
+                signal = _failing_signal(frame.signals.of(row), int(reasons[row]))
+                if signal is not None and ctx.now - signal <= self._retention:
+                    retained |= 1 << row
+        return retained
+
+
+def _failing_signal(signals: Signals, reason: int) -> int | None:
+    """When the signal that fails was last heard; None where there is nothing to wait for."""
+    if reason in (_AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN):
+        return signals.last_seen if signals.flags & HEARTBEAT_KNOWN else None
+    if reason == _UNHEALTHY and signals.flags & HEALTH_TIME_KNOWN:
+        return signals.health_since
+    return None

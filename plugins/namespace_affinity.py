@@ -1,0 +1,68 @@
+"""Namespaced placements go only to clusters that have their namespace.
+
+A member reports its namespaces in a list that may be cut. An incomplete list says nothing about the missing ones, so
+such a cluster passes, with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fleet.framework.context import NAMESPACE_UNCONFIRMED as UNCONFIRMED_WARNING
+from fleet.framework.context import Attempt
+from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.registry import Handle, RawArgs
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
+from fleet.framework.status import Code, Status
+from fleet.snapshot.bits import Mask, to_bools
+from fleet.snapshot.columns import NAMESPACE_MISSING, NAMESPACE_UNCONFIRMED, NAMESPACES_UNREPORTED
+from fleet.snapshot.frame import Frame
+
+_UNREPORTED, _MISSING = 1, 2
+
+
+class NamespaceAffinity(PluginTraits):
+    READS = ("namespaces",)
+    ROW_LOCAL = True
+    REASONS = ReasonTable(
+        Reason(
+            "NamespaceUnknown",
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "cluster has no namespace information available",
+        ),
+        Reason(
+            "NamespaceMissing",
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "target namespace does not exist on cluster",
+        ),
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del raw, handle
+
+    def name(self) -> str:
+        return "NamespaceAffinity"
+
+    def pre_filter(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+    ) -> tuple[Mask | None, Status | None]:
+        del ctx, state, frame
+        return None, None if req.namespace else Status.new(Code.SKIP)
+
+    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del state
+        column = frame.namespace(req.namespace)
+        unconfirmed = column.eq(NAMESPACE_UNCONFIRMED) & alive
+        if unconfirmed:
+            ctx.warn(UNCONFIRMED_WARNING, req.namespace, unconfirmed)
+        unreported, missing = column.eq(NAMESPACES_UNREPORTED), column.eq(NAMESPACE_MISSING)
+        reasons = np.full(frame.size, _MISSING, dtype=np.uint16)
+        reasons[to_bools(unreported, frame.size)] = _UNREPORTED
+        return Verdict(ok=~(unreported | missing), reason=reasons)
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        del frame, row, reason
+        return {"namespace": req.namespace}

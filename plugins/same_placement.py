@@ -1,0 +1,39 @@
+"""A placement goes to a cluster once, and prefers the clusters it was on under its earlier policy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fleet.framework.context import Attempt
+from fleet.framework.hooks import Component, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.registry import Handle, RawArgs
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
+from fleet.framework.status import Code
+from fleet.snapshot.bits import Int64Array, Rows, to_bools
+from fleet.snapshot.frame import Frame
+
+
+class SamePlacementAntiAffinity(PluginTraits):
+    READS = ("picks",)
+    ROW_LOCAL = True
+    SCORE_COMPONENT = Component.OBSOLETE
+    REASONS = ReasonTable(
+        Reason("AlreadySelected", Code.UNSCHEDULABLE, "cluster is already selected", already_selected=True)
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del raw, handle
+
+    def name(self) -> str:
+        return "SamePlacementAntiAffinity"
+
+    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del state, req, frame, alive
+        return Verdict(ok=~ctx.placed)
+
+    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+        del state, req
+        if not ctx.obsolete:
+            return np.zeros(len(rows), dtype=np.int64)
+        return to_bools(ctx.obsolete, frame.size)[rows].astype(np.int64)

@@ -1,0 +1,55 @@
+"""Tainted clusters accept only placements that tolerate each of their taints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fleet.framework.context import Attempt
+from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.registry import Handle, RawArgs
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState
+from fleet.framework.status import Code
+from fleet.model.tolerations import tolerates
+from fleet.model.views import Taint
+from fleet.snapshot.frame import Frame
+
+
+class TaintToleration(PluginTraits):
+    READS = ("taints",)
+    ROW_LOCAL = True
+    REASONS = ReasonTable(
+        Reason(
+            "UntoleratedTaint",
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            "taint &{{Key:{key} Value:{value} Effect:{effect}}} cannot be tolerated",
+        )
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del raw, handle
+
+    def name(self) -> str:
+        return "TaintToleration"
+
+    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del ctx, state, alive
+        repelled = 0
+        for taints, rows in frame.taints.distinct():
+            if first_untolerated(taints, req) is not None:
+                repelled |= rows
+        return Verdict(ok=~repelled)
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        del reason
+        taint = first_untolerated(frame.taints.value(row) or (), req)
+        if taint is None:
+            return {}
+        return {"key": taint.key, "value": taint.value, "effect": taint.effect}
+
+
+def first_untolerated(taints: tuple[Taint, ...], req: PlacementRequest) -> Taint | None:
+    for taint in taints:
+        if not any(tolerates(toleration, taint) for toleration in req.tolerations):
+            return taint
+    return None

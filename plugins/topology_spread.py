@@ -1,0 +1,243 @@
+"""Spread a placement evenly over regions, zones or whatever a label names.
+
+One constraint is one `Level`. A pick changes the levels, so with constraints clusters are picked one by one: in
+rounds, one per round, or, where nothing else can change between picks, by `pick` in one pass over cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from fleet.framework.context import MISSING_TOPOLOGY_KEY, Attempt
+from fleet.framework.hooks import (
+    Candidates,
+    Component,
+    Delta,
+    Picks,
+    PluginTraits,
+    Reason,
+    ReasonArray,
+    ReasonTable,
+    Verdict,
+)
+from fleet.framework.registry import Handle, RawArgs, decode_into
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState, StateKey
+from fleet.framework.status import Code, Status
+from fleet.framework.verdicts import Verdicts
+from fleet.snapshot.bits import BoolArray, Int64Array, Mask, Rows, from_bools, to_bools, to_rows
+from fleet.snapshot.frame import Frame
+from plugins.spread_levels import VIOLATED, Level
+from plugins.spread_picker import pick_in_cells
+
+COUNTS = StateKey("preFilter/TopologySpreadConstraints")
+RESULT = StateKey("filter/TopologySpreadConstraints")
+
+_SKEW, _UNLABELLED = 1, 2
+
+
+class TopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    missing_key: Literal["Neutral", "Exclude"] = "Neutral"
+    """Clusters without the label: indifferent, or filtered."""
+    usable_domains_only: bool = False
+    """Whether domains that hold no usable cluster count as empty domains or not at all."""
+
+
+class _Counts:
+    def __init__(self, levels: list[Level]) -> None:
+        self.levels = levels
+
+    def clone(self) -> _Counts:
+        return _Counts([level.clone() for level in self.levels])
+
+
+class _Result:
+    """Points of every row; VIOLATED where a hard constraint forbids it."""
+
+    def __init__(self, points: Int64Array, levels: Sequence[Level]) -> None:
+        self.points, self.levels = points, levels
+
+    def clone(self) -> _Result:
+        return self
+
+
+class TopologySpreadConstraints(PluginTraits):
+    READS = ("labels", "picks")
+    SCORE_COMPONENT = Component.TOPOLOGY
+    REASONS = ReasonTable(
+        Reason(
+            "SkewExceeded",
+            Code.UNSCHEDULABLE,
+            'violated doNotSchedule topology spread constraint "{key}" (max skew {maxSkew})',
+        ),
+        Reason(
+            "DomainMissing",
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            'cluster has no value for topology key "{key}"',
+        ),
+    )
+
+    def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
+        del handle
+        args = decode_into(raw, TopologySpreadArgs)
+        self._exclude_unlabelled = args.missing_key == "Exclude"
+        self._usable_domains_only = args.usable_domains_only
+
+    def name(self) -> str:
+        return "TopologySpreadConstraints"
+
+    # --- hooks --------------------------------------------------------------------------------------------------
+
+    def post_batch(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
+    ) -> tuple[int, Status | None]:
+        del ctx, state, frame, desired
+        return (1, None) if req.constraints else (0, Status.new(Code.SKIP))
+
+    def pre_filter(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+    ) -> tuple[Mask | None, Status | None]:
+        if not req.constraints:
+            return None, Status.new(Code.SKIP)
+        for constraint in req.constraints:
+            unlabelled = frame.valid & ~frame.labels(constraint.key).exists()
+            if unlabelled:
+                ctx.warn(MISSING_TOPOLOGY_KEY, constraint.key, unlabelled)
+        state.write(COUNTS, _Counts([self._level(one, frame, ctx.placed) for one in _hard_first(req)]))
+        return None, None if any(one.hard for one in req.constraints) else Status.new(Code.SKIP)
+
+    def pre_filter_extensions(self) -> TopologySpreadConstraints:
+        return self
+
+    def add(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+    ) -> Status | None:
+        del ctx, frame
+        for level in _counts(state).levels:
+            for delta in deltas:
+                if delta.placement == req.key:
+                    level.add(int(level.domains.of_row[delta.row]), delta.sign)
+        return None
+
+    remove = add
+
+    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        del req
+        result = self._evaluate(ctx, state, frame, alive)
+        violated = result.points <= VIOLATED // 2
+        return self._verdict(result.levels, violated)
+
+    def pre_score(
+        self,
+        ctx: Attempt,
+        state: CycleState,
+        req: PlacementRequest,
+        frame: Frame,
+        feasible: Rows,
+        verdicts: Verdicts,
+    ) -> Status | None:
+        del feasible
+        if not req.constraints:
+            return Status.new(Code.SKIP)
+        if not any(one.hard for one in req.constraints):
+            self._evaluate(ctx, state, frame, verdicts.alive)
+        return None
+
+    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+        del ctx, req, frame
+        result = state.read(RESULT)
+        assert isinstance(result, _Result)
+        return result.points[rows]
+
+    def pick(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, *, candidates: Candidates
+    ) -> Picks:
+        levels = self._within_use(_counts(state).clone().levels, frame, candidates.rows, ctx.placed)
+        cells = frame.cells(tuple(level.constraint.key for level in levels))
+        done = pick_in_cells(levels, cells, candidates, unlabelled_excluded=self._exclude_unlabelled)
+        violated = np.zeros(frame.size, dtype=np.bool_)
+        violated[candidates.rows] = done.violated
+        verdict = self._verdict(done.levels, violated)
+        return Picks(rows=done.rows, scores=done.scores, last=done.last, verdict=verdict)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _level(self, constraint: Any, frame: Frame, placed: int) -> Level:
+        domains = frame.labels(constraint.key).domains()
+        members = domains.of_row[to_rows(placed, frame.size)]
+        counts = np.bincount(members[members >= 0], minlength=domains.count).astype(np.int64)
+        return Level(constraint, domains, counts, None)
+
+    def _evaluate(self, ctx: Attempt, state: CycleState, frame: Frame, alive: int) -> _Result:
+        rows = to_rows(alive, frame.size)
+        levels = self._within_use(_counts(state).levels, frame, rows, ctx.placed)
+        points = np.zeros(frame.size, dtype=np.int64)
+        for level in levels:
+            points += level.by_domain()[level.domains.of_row]
+            if self._exclude_unlabelled and level.constraint.hard:
+                points[level.domains.of_row < 0] += VIOLATED
+        result = _Result(points, levels)
+        state.write(RESULT, result)
+        return result
+
+    def _within_use(self, levels: list[Level], frame: Frame, rows: Rows, placed: int) -> list[Level]:
+        """Levels over the domains that count."""
+        if not self._usable_domains_only:
+            return levels
+        in_use = to_bools(placed, frame.size)
+        in_use[rows] = True
+        narrowed = []
+        for level in levels:
+            usable = np.zeros(level.domains.count, dtype=np.bool_)
+            found = level.domains.of_row[in_use]
+            usable[found[found >= 0]] = True
+            narrowed.append(Level(level.constraint, level.domains, level.counts, usable))
+        return narrowed
+
+    def _verdict(self, levels: Sequence[Level], violated: BoolArray) -> Verdict:
+        hard = [level.clone() for level in levels if level.constraint.hard]
+        reason: int | ReasonArray = _SKEW
+        if self._exclude_unlabelled:
+            reason = self._reasons(hard, violated)
+        return Verdict(ok=~from_bools(violated), reason=reason, explain=_explaining(hard))
+
+    def _reasons(self, hard: Sequence[Level], violated: BoolArray) -> ReasonArray:
+        reasons = np.full(len(violated), _SKEW, dtype=np.uint16)
+        for level in reversed(hard):
+            of_row = level.domains.of_row
+            reasons[level.by_domain()[of_row] == VIOLATED] = _SKEW
+            reasons[of_row < 0] = _UNLABELLED
+        return reasons
+
+
+def _hard_first(req: PlacementRequest) -> list[Any]:
+    return sorted(req.constraints, key=lambda one: not one.hard)
+
+
+def _counts(state: CycleState) -> _Counts:
+    counts = state.read(COUNTS)
+    assert isinstance(counts, _Counts)
+    return counts
+
+
+def _explaining(levels: Sequence[Level]) -> Callable[[int], Mapping[str, Any]]:
+    """Details of the first constraint a row violates. The levels are copies: they stay as they were."""
+
+    def explain(row: int) -> Mapping[str, Any]:
+        for level in levels:
+            domain = int(level.domains.of_row[row])
+            named = {"key": level.constraint.key, "maxSkew": level.constraint.max_skew}
+            if domain < 0:
+                continue
+            if level.by_domain()[domain] == VIOLATED:
+                lowest = np.flatnonzero(level.counts == level.low).tolist()
+                count = int(level.counts[domain])
+                return named | {"domain": domain, "count": count, "skew": level.skew, "lowest": lowest}
+        first = next(level for level in levels if level.domains.of_row[row] < 0)
+        return {"key": first.constraint.key, "maxSkew": first.constraint.max_skew}
+
+    return explain

@@ -1,0 +1,1 @@
+"""Random scenarios in the vector format, the same for the same seed."""
