@@ -45,14 +45,13 @@ def decode(raw: bytes, view_type: type[V]) -> Observed[V]:
 
 
 def _read(raw: bytes, view_type: type[V]) -> V:
+    decoder: msgspec.json.Decoder[V] = _decoder(view_type)
     try:
-        view: V = _decoder(view_type).decode(raw)
-        return view
+        return decoder.decode(raw)
     except msgspec.ValidationError:
         document = _without_nulls(msgspec.json.decode(raw))
     try:
-        view = _decoder(view_type).decode(msgspec.json.encode(document))
-        return view
+        return decoder.decode(msgspec.json.encode(document))
     except msgspec.ValidationError as error:
         raise _problem(document, str(error)) from error
 
@@ -79,7 +78,7 @@ def _problem(document: Any, complaint: str) -> DocumentError:
     field, value = located if located else (path.removeprefix("."), None)
     shown = "" if located is None else f": {_shown(value)}"
     return DocumentError(
-        f"{_title(document)} cannot be read: {what}{shown}", field=field.removeprefix("."), value=value
+        f"{name_in_messages(document)} cannot be read: {what}{shown}", field=field.removeprefix("."), value=value
     )
 
 
@@ -105,7 +104,8 @@ def _children(value: Any, step: re.Match[str]) -> Iterator[tuple[str, Any]]:
         yield step[0], value[step["name"]]
 
 
-def _title(document: Any) -> str:
+def name_in_messages(document: Any) -> str:
+    """`MemberCluster c1`, `ResourcePlacement shop/web`: also of a document that is not what it should be."""
     known = document if isinstance(document, dict) else {}
     metadata = known.get("metadata")
     names = metadata if isinstance(metadata, dict) else {}

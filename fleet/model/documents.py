@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from fleet.errors import DocumentError
 from fleet.model.catalogue import find
+from fleet.model.decoding import name_in_messages
 from fleet.model.meta import Document
 
 
@@ -28,7 +29,7 @@ def read_document(document: Mapping[str, Any]) -> Document:
 def _as_document_error(document: Mapping[str, Any], error: ValidationError) -> DocumentError:
     found = _told_once(error.errors(include_url=False))
     problems = [f"{_path(item['loc'])}: {item['msg']}" for item in found]
-    message = f"{_title(document)} is invalid: {'; '.join(problems)}"
+    message = f"{name_in_messages(document)} is invalid: {'; '.join(problems)}"
     return DocumentError(message, value=found[0]["input"])
 
 
@@ -36,13 +37,6 @@ def _told_once(found: list[ErrorDetails]) -> list[ErrorDetails]:
     """Without the lists that pydantic calls too short only because an item, reported as well, is wrong."""
     wrong = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
     return [item for item in found if item["type"] != "too_short" or item["loc"] not in wrong]
-
-
-def _title(document: Mapping[str, Any]) -> str:
-    metadata = document.get("metadata")
-    known = metadata if isinstance(metadata, Mapping) else {}
-    name = "/".join(str(known[key]) for key in ("namespace", "name") if known.get(key))
-    return f"{document['kind']} {name or '(no name)'}"
 
 
 def _path(location: tuple[int | str, ...]) -> str:

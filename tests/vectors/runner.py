@@ -32,7 +32,7 @@ from tests.vectors.comparison import (
 
 Engine = Callable[[Json], Outcome]
 
-ENGINES = ("oracle",)
+ENGINES = ("fleet", "oracle")
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 

@@ -40,7 +40,18 @@ def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
 
 def schema_problems(schema: Schema) -> list[str]:
     """Why the API server would refuse the CRD."""
-    return [f"{path}: {problem}" for path, node in nodes(schema) for problem in _node_problems(node)]
+    return [
+        f"{path}: {problem}"
+        for path, node in nodes(schema)
+        for problem in (*_node_problems(node), *_transition_problems(path, node))
+    ]
+
+
+def _transition_problems(path: str, node: Schema) -> Iterator[str]:
+    """An item of a plain list has no old value to compare with."""
+    rules = node.get("x-kubernetes-validations", ())
+    if "[]" in path and any("oldSelf" in rule["rule"] for rule in rules):
+        yield "a rule about changes inside a list"
 
 
 def _node_problems(node: Schema) -> Iterator[str]:

@@ -79,6 +79,31 @@ def test_a_schema_is_structural_and_its_defaults_fit(resource: Resource, version
     assert schema_problems(schema_of(resource.kind, version)) == []
 
 
+@pytest.mark.parametrize(
+    "schema, problem",
+    [
+        ({}, "no type"),
+        ({"type": "string", "$ref": "#/definitions/x"}, "unknown keywords {'$ref'}"),
+        ({"type": "string", "anyOf": [{"type": "string"}]}, "composition beside int-or-string"),
+        ({"type": "object", "properties": {}, "required": ["a"]}, "required but not declared: {'a'}"),
+        ({"type": "integer", "minimum": 1, "default": 0}, "default: : 0 is below minimum 1"),
+        (
+            {
+                "type": "array",
+                "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+            "list-map key name must be required or have a default",
+        ),
+    ],
+)
+def test_the_check_for_structural_schemas_finds_what_an_api_server_refuses(
+    schema: dict[str, Any], problem: str
+) -> None:
+    assert schema_problems(schema) == [f": {problem}"]
+
+
 @served
 def test_every_rule_has_text_and_a_message_of_one_line(resource: Resource, version: str) -> None:
     for path, node in nodes(schema_of(resource.kind, version)):
