@@ -203,7 +203,7 @@ class TopologySpreadConstraints(PluginTraits):
         reason: int | ReasonArray = _SKEW
         if self._exclude_unlabelled:
             reason = self._reasons(hard, violated)
-        return Verdict(ok=~from_bools(violated), reason=reason, explain=_explaining(hard))
+        return Verdict(ok=~from_bools(violated), reason=reason, explain=_explaining(hard, unlabelled_excluded=self._exclude_unlabelled))
 
     def _reasons(self, hard: Sequence[Level], violated: BoolArray) -> ReasonArray:
         reasons = np.full(len(violated), _SKEW, dtype=np.uint16)
@@ -224,20 +224,19 @@ def _counts(state: CycleState) -> _Counts:
     return counts
 
 
-def _explaining(levels: Sequence[Level]) -> Callable[[int], Mapping[str, Any]]:
+def _explaining(levels: Sequence[Level], *, unlabelled_excluded: bool) -> Callable[[int], Mapping[str, Any]]:
     """Details of the first constraint a row violates. The levels are copies: they stay as they were."""
 
     def explain(row: int) -> Mapping[str, Any]:
         for level in levels:
             domain = int(level.domains.of_row[row])
             named = {"key": level.constraint.key, "maxSkew": level.constraint.max_skew}
-            if domain < 0:
-                continue
-            if level.by_domain()[domain] == VIOLATED:
+            if domain < 0 and unlabelled_excluded:
+                return named
+            if domain >= 0 and level.by_domain()[domain] == VIOLATED:
                 lowest = np.flatnonzero(level.counts == level.low).tolist()
                 count = int(level.counts[domain])
                 return named | {"domain": domain, "count": count, "skew": level.skew, "lowest": lowest}
-        first = next(level for level in levels if level.domains.of_row[row] < 0)
-        return {"key": first.constraint.key, "maxSkew": first.constraint.max_skew}
+        return {}
 
     return explain

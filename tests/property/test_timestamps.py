@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import TimestampError
-from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp, timestamp_or_none
+from fleet.errors import InputError, TimestampError
+from fleet.model.timestamps import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    format_timestamp,
+    parse_duration,
+    parse_timestamp,
+    timestamp_or_none,
+)
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 ZONES = st.integers(-23 * 60, 23 * 60).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
@@ -95,3 +103,30 @@ def test_other_texts_are_refused(text: str) -> None:
 
 def test_an_absent_time_is_none() -> None:
     assert timestamp_or_none(None) is None
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("0", 0),
+        ("0s", 0),
+        ("90s", 90 * SECOND),
+        ("1h30m", HOUR + 30 * MINUTE),
+        ("250ms", SECOND // 4),
+        ("1.5h", 90 * MINUTE),
+        ("1m1m", 2 * MINUTE),
+    ],
+)
+def test_durations_are_sums_of_numbers_with_units(text: str, value: int) -> None:
+    assert parse_duration(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "-1m", "1 m", "1d", "1h-5m", "1.h", "h1", "1m\n", "\u0661m"])
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is no duration such as 90s, 5m or 1h30m"):
+        parse_duration(text)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 59), st.integers(0, 59))
+def test_hours_minutes_and_seconds_add_up(hours: int, minutes: int, seconds: int) -> None:
+    assert parse_duration(f"{hours}h{minutes}m{seconds}s") == hours * HOUR + minutes * MINUTE + seconds * SECOND
