@@ -124,7 +124,9 @@ class ClusterEligibility(PluginTraits):
             (flags & HEALTH_KNOWN) == 0,
         ]
         reasons = np.zeros(frame.size, dtype=np.uint16)
-        reasons[rows] = np.select(checks, [_LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN], _UNHEALTHY)
+        reasons[rows] = np.select(
+            checks, [_LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN], _UNHEALTHY
+        )
         return reasons
 
     def _retained(self, ctx: Attempt, frame: Frame, rejected: int, reasons: ReasonArray) -> int:

@@ -31,10 +31,9 @@ class Level:
     def __init__(self, constraint: Constraint, domains: Domains, counts: Int64Array, usable: BoolArray | None) -> None:
         self.constraint, self.domains, self.counts, self.usable = constraint, domains, counts, usable
         counted = counts if usable is None else counts[usable]
-        self._members: dict[int, int] = {}
+        members = np.bincount(counted).tolist()
+        self._members = {count: domains for count, domains in enumerate(members) if domains}
         """How many domains have each count."""
-        for count, members in zip(*np.unique(counted, return_counts=True), strict=True):
-            self._members[int(count)] = int(members)
         self.low = min(self._members, default=0)
         self.high = max(self._members, default=0)
 

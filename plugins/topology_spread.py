@@ -203,7 +203,11 @@ class TopologySpreadConstraints(PluginTraits):
         reason: int | ReasonArray = _SKEW
         if self._exclude_unlabelled:
             reason = self._reasons(hard, violated)
-        return Verdict(ok=~from_bools(violated), reason=reason, explain=_explaining(hard, unlabelled_excluded=self._exclude_unlabelled))
+        return Verdict(
+            ok=~from_bools(violated),
+            reason=reason,
+            explain=_explaining(hard, unlabelled_excluded=self._exclude_unlabelled),
+        )
 
     def _reasons(self, hard: Sequence[Level], violated: BoolArray) -> ReasonArray:
         reasons = np.full(len(violated), _SKEW, dtype=np.uint16)

@@ -101,9 +101,7 @@ class _Adapted:
             return own.__get__(self, type(self))
         return getattr(self.__dict__["wrapped"], attribute)
 
-    def _filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
-    ) -> Verdict:
+    def _filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         ok = 0
         reasons = np.zeros(frame.size, dtype=np.uint16)
         statuses: dict[tuple[Code, tuple[str, ...], str], int] = {}
@@ -121,9 +119,7 @@ class _Adapted:
             reasons[row] = statuses[key]
         return Verdict(ok=ok, reason=reasons, statuses=known)
 
-    def _score(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows
-    ) -> Int64Array:
+    def _score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         scores = np.zeros(len(rows), dtype=np.int64)
         for position, row in enumerate(rows.tolist()):
             answer = self._one("score_one", ctx, state, req, ClusterView(frame, row))
@@ -178,9 +174,7 @@ class _Adapted:
                 return status
         return None
 
-    def _one(
-        self, method: str, ctx: Attempt, state: CycleState, req: PlacementRequest, view: ClusterView
-    ) -> Any:
+    def _one(self, method: str, ctx: Attempt, state: CycleState, req: PlacementRequest, view: ClusterView) -> Any:
         try:
             return getattr(self.wrapped, method)(ctx, state, req, view)
         except PluginError:

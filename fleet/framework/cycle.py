@@ -36,7 +36,6 @@ from fleet.framework.runner import NULL_PROBE, Narrowing, Probe, Runner
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
-from fleet.framework.verdicts import Verdicts
 from fleet.model.keys import PICK_FIXED, PICK_N, PREVIOUS_BINDING_STATE
 from fleet.model.views import Binding, PolicySnapshotStatus
 from fleet.snapshot.bits import to_rows

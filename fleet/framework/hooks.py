@@ -182,9 +182,7 @@ class PreFilterExtensions(Protocol):
 class FilterPlugin(Plugin, Protocol):
     """Which rows qualify. Legal per reason: Unschedulable, UnschedulableAndUnresolvable, Pending."""
 
-    def filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
-    ) -> Verdict: ...
+    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict: ...
 
 
 class PostFilterPlugin(Plugin, Protocol):
@@ -212,9 +210,7 @@ class PreScorePlugin(Plugin, Protocol):
 class ScorePlugin(Plugin, Protocol):
     """One integer per feasible row. Raising, or a column of wrong shape, fails the attempt."""
 
-    def score(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows
-    ) -> Int64Array: ...
+    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array: ...
 
 
 class NormalizePlugin(Plugin, Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from fleet.errors import StaleInputs
@@ -33,9 +33,11 @@ def match(targets: Sequence[Target], bindings: PlacementBindings, request: Place
     updates: list[Operation] = []
     for target in targets:
         operation = _operation(target, bindings, request)
-        matched.append(replace(target, operation=operation))
-        if operation is not None:
-            (creates if operation.action is Action.CREATE else updates).append(operation)
+        if operation is None:
+            matched.append(target)
+            continue
+        matched.append(Target(target.cluster, target.row, operation, target.scores, target.obsolete, target.step))
+        (creates if operation.action is Action.CREATE else updates).append(operation)
     used = frozenset(target.row for target in targets if target.row in bindings.obsolete)
     return Matched(tuple(matched), (*creates, *updates), used)
 

@@ -94,7 +94,7 @@ class Operation:
         remembered = self.binding and self.binding.metadata.annotation(PREVIOUS_BINDING_STATE)
         return remembered if remembered in (SCHEDULED, BOUND) else SCHEDULED
 
-    def decision(self, request: PlacementRequest) -> ClusterDecision:
+    def decision(self) -> ClusterDecision:
         if self.scores is None:
             return ClusterDecision(self.cluster, True, selected_reason(self.cluster, None))
         affinity, topology = self.scores.affinity, self.scores.topology
@@ -118,7 +118,7 @@ class Operation:
                 "resourceSnapshotName": "",
                 "schedulingPolicySnapshotName": request.snapshot,
                 "targetCluster": self.cluster,
-                "clusterDecision": msgspec.to_builtins(self.decision(request)),
+                "clusterDecision": msgspec.to_builtins(self.decision()),
             },
         }
 
@@ -127,7 +127,7 @@ class Operation:
         return {"metadata": {"resourceVersion": version, **metadata}}
 
     def _chosen(self, request: PlacementRequest) -> dict[str, Any]:
-        decision = msgspec.to_builtins(self.decision(request))
+        decision = msgspec.to_builtins(self.decision())
         if request.placement_type == PICK_FIXED:
             decision["clusterScore"] = None  # a merge patch would keep an older score
         return {"schedulingPolicySnapshotName": request.snapshot, "clusterDecision": decision}

@@ -223,9 +223,7 @@ def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> t
     bound = []
     for ref in refs:
         plugin = plugins[ref.name]
-        call = getattr(plugin, METHODS[hook], None) or (
-            getattr(plugin, "less", None) if hook == "queueSort" else None
-        )
+        call = getattr(plugin, METHODS[hook], None) or (getattr(plugin, "less", None) if hook == "queueSort" else None)
         if not callable(call):
             raise ConfigurationError(f"plugin {ref.name} does not extend {hook} plugin")
         if hook == "reserve" and not callable(getattr(plugin, "unreserve", None)):

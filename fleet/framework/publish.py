@@ -99,7 +99,7 @@ def _decisions(decision: Decision) -> Iterator[ClusterDecision]:
 def _selected(decision: Decision) -> Iterator[ClusterDecision]:
     operations = [one for one in decision.operations if one.scores is not None]
     for wanted in ((Action.CREATE,), (Action.REFRESH, Action.REVIVE)):
-        yield from (one.decision(decision.request) for one in operations if one.action in wanted)
+        yield from (one.decision() for one in operations if one.action in wanted)
     removed = {one.name for one in decision.operations if one.action is Action.UNSCHEDULE}
     groups = [list(decision.bindings.scheduled.values()), list(decision.bindings.bound.values())]
     for group in reversed(groups) if decision.outcome is Outcome.UNCHANGED else groups:

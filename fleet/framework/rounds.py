@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
@@ -69,15 +70,25 @@ def _scan_order(runner: Runner, frame: Frame, verdicts: Verdicts) -> Rows:
 
 
 def _targets(done: Round, frame: Frame, *, step: int) -> list[Target]:
-    steps = [step] * len(done.picked)
-    return _scored(frame, done.scores, done.picked, steps) if done.picked else []
+    if not done.picked:
+        return []
+    positions = np.searchsorted(done.scores.rows, done.picked)
+    topology = _part(done.scores, Component.TOPOLOGY, positions)
+    return _scored(frame, done.scores, done.picked, positions, topology, steps=repeat(step, len(topology)))
 
 
-def _scored(frame: Frame, scores: ScoreTable, picked: Sequence[int], steps: Sequence[int]) -> list[Target]:
-    positions = np.searchsorted(scores.rows, picked)
-    topology, affinity, obsolete = (_part(scores, one, positions) for one in Component)
+def _scored(
+    frame: Frame,
+    scores: ScoreTable,
+    picked: Sequence[int],
+    positions: Rows,
+    topology: Sequence[int],
+    *,
+    steps: Iterable[int],
+) -> list[Target]:
+    affinity, obsolete = (_part(scores, one, positions) for one in (Component.AFFINITY, Component.OBSOLETE))
     return [
-        Target(frame.name(row), row, None, Scores(affinity=a, topology=t), obsolete=o, step=step)
+        Target(frame.name(row), row, None, Scores(a, t), o, step)
         for row, step, t, a, o in zip(picked, steps, topology, affinity, obsolete, strict=True)
     ]
 
@@ -104,12 +115,8 @@ def _one_pass(runner: Runner, frame: Frame, desired: int) -> Picked:
     taken = len(picks.rows)
     complete = taken == desired
     last_picked = tuple(picks.rows[-1:]) if complete else ()
-    steps = range(1, taken + 1)
-    targets = [
-        replace(target, scores=replace(target.scores, topology=score))
-        for target, score in zip(_scored(frame, scores, picks.rows, steps), picks.scores, strict=True)
-        if target.scores is not None
-    ]
+    positions = np.searchsorted(rows, picks.rows)
+    targets = _scored(frame, scores, picks.rows, positions, picks.scores, steps=range(1, taken + 1))
     last = _last_round(runner, frame, verdicts, scores, keys, picks, last_picked)
     return [last], targets, taken if complete else taken + 1
 
@@ -137,9 +144,7 @@ def _last_round(
 
 
 def _cut(column: ScoreColumn, places: Rows) -> ScoreColumn:
-    return replace(
-        column, raw=column.raw[places], normalized=column.normalized[places], final=column.final[places]
-    )
+    return replace(column, raw=column.raw[places], normalized=column.normalized[places], final=column.final[places])
 
 
 def _best_first(topology: Int64Array, keys: Int64Array, need: int) -> Rows:

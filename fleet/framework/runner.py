@@ -287,9 +287,7 @@ class Runner:
         percent = profile.percentage_of_clusters or max(50 - frame.count // 125, 5)
         return max(frame.count * percent // 100, _FEWEST_FEASIBLE, 3 * wanted)
 
-    def _scan(
-        self, frame: Frame, verdicts: Verdicts, filters: Sequence[tuple[int, Hooked]], need: int
-    ) -> Verdicts:
+    def _scan(self, frame: Frame, verdicts: Verdicts, filters: Sequence[tuple[int, Hooked]], need: int) -> Verdicts:
         """Look at rows in scan order until enough are feasible, as if one row were judged at a time."""
         candidates = verdicts.alive
         order = [row for row in self._scan_order(frame) if candidates >> row & 1]

@@ -64,7 +64,7 @@ class CycleState:
         self.record_metrics = record_metrics
 
     def write(self, key: StateKey, value: StateData) -> None:
-        if not isinstance(value, StateData):
+        if not callable(getattr(value, "clone", None)):
             raise TypeError(f"state value for {key} has no clone(): {type(value).__name__}")
         with self._lock.writing():
             self._alive()[key] = value

@@ -48,7 +48,19 @@ FRAMEWORK: Final = Judge("Framework", EXCLUDED)
 class Verdicts:
     """First rejections of one round. Equal for equal decisions, whatever the order of rows."""
 
-    __slots__ = ("_first", "_reason", "_texts", "alive", "examined", "fill", "frame", "judges", "rejections", "request", "retained")
+    __slots__ = (
+        "_first",
+        "_reason",
+        "_texts",
+        "alive",
+        "examined",
+        "fill",
+        "frame",
+        "judges",
+        "rejections",
+        "request",
+        "retained",
+    )
 
     def __init__(
         self, frame: Frame, request: PlacementRequest, judges: Sequence[Judge], *, fill: Status | None = None
@@ -148,9 +160,7 @@ class Verdicts:
     def rejectors(self) -> tuple[str, ...]:
         """Names of the plugins that rejected something, sorted; an already selected cluster is no rejection."""
         found = {
-            self.judges[rejection.plugin].name
-            for rejection in self.rejections
-            if not self._already_selected(rejection)
+            self.judges[rejection.plugin].name for rejection in self.rejections if not self._already_selected(rejection)
         }
         if self.fill is not None:
             found.add(self.fill.plugin)

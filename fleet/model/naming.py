@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 # A label holds 63 bytes; two dashes and the suffix leave 53 for the two names.
@@ -27,5 +28,6 @@ def binding_name(*, placement: str, placement_uid: str, cluster: str, holder_uid
     return "-".join((*filter(None, visible), suffix))
 
 
+@lru_cache(maxsize=1 << 16)
 def _sanitised(name: str, limit: int) -> str:
     return _NOT_ALLOWED.sub(b"-", name.encode().lower()).lstrip(b"-")[:limit].decode()

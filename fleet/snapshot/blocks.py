@@ -1,4 +1,4 @@
-"""One Python object per row, shared between frames in blocks, so that changing a row copies a block and not the fleet."""
+"""One Python object per row, shared between frames in blocks: changing a row copies a block and not the fleet."""
 
 from __future__ import annotations
 

@@ -162,7 +162,10 @@ def verdicts(decision: Decision) -> Verdicts:
     for row in frame.names.order.tolist():
         name, status = frame.name(row), last.verdicts.status(row)
         if status is None:
-            scores = [0 if one is None or row not in scored else int(one[scored[row]]) for one in (topology, affinity, obsolete)]
+            scores = [
+                0 if one is None or row not in scored else int(one[scored[row]])
+                for one in (topology, affinity, obsolete)
+            ]
             found[name] = Verdict(name, "not picked", "", "", *scores)
         elif last.verdicts.already_selected() >> row & 1:
             found[name] = Verdict(name, "already selected", plugin=status.plugin)

@@ -15,8 +15,6 @@ from fleet.model.crd import custom_resource_definition
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, nodes, value_problems, with_defaults
 
-pytest.importorskip("cel_expr_python", reason="CEL rules are evaluated with cel-expr-python")
-
 RULE_ID = re.compile(r"[A-Z]{2}-\d\d")
 SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {
     (resource.kind, version["name"]): version["schema"]["openAPIV3Schema"]

@@ -136,9 +136,12 @@ def add_history(dice: Dice, scenario: Json) -> None:
 def publish_outcome(scenario: Json) -> None:
     result = decide_scenario(scenario)
     if result.condition is not None:
+        # Engines word the cause of a stop differently, so none of them may find its own words published already.
+        stopped = result.condition["message"].startswith("scheduling stopped: ")
+        message = "scheduling stopped: an earlier cause" if stopped else result.condition["message"]
         scenario["policySnapshot"]["status"] = {
             "observedCRPGeneration": result.observed_generation,
-            "conditions": [result.condition],
+            "conditions": [result.condition | {"message": message}],
             "targetClusters": result.decisions,
         }
 
