@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -125,9 +125,10 @@ class _Runs:
                 counts[domain] = int(level.counts[domain])
 
 
-def _dense(cell_of: Int32Array, count: int) -> tuple[Rows, npt.NDArray[np.uint16 | np.uint32]]:
+def _dense(cell_of: Int32Array, count: int) -> tuple[Rows, npt.NDArray[np.unsignedinteger[Any]]]:
     """The cells that occur, and each row's cell as a position among them, in the narrowest type: it sorts fastest."""
     present = np.flatnonzero(np.bincount(cell_of, minlength=count))
-    position = np.zeros(count, dtype=np.uint16 if len(present) < 1 << 16 else np.uint32)
+    narrow = np.uint16 if len(present) < 1 << 16 else np.uint32
+    position: npt.NDArray[np.unsignedinteger[Any]] = np.zeros(count, dtype=narrow)
     position[present] = np.arange(len(present))
     return present, position[cell_of]
