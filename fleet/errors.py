@@ -11,6 +11,7 @@
     ├── PluginError           a plugin broke its contract (the attempt fails, the process goes on)
     ├── StaleInputs           a decision met objects that changed meanwhile (retriable)
     ├── PurityError           a decision hook reached for the outside world
+    ├── SnapshotUseError      an effect hook reached for the frame that was decided on
     ├── StateNotFound         a cycle-state key that nobody wrote
     └── StateExpired          a cycle state used after its attempt ended
 
@@ -75,6 +76,10 @@ class PluginError(FleetError):
 
 
 class PurityError(FleetError):
+    pass
+
+
+class SnapshotUseError(FleetError):
     pass
 
 

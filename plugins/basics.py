@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from fleet.framework.context import Attempt
 from fleet.framework.decision import Target
+from fleet.framework.handle import Handle
 from fleet.framework.operations import Operation
 from fleet.framework.ranking import best_first, ranking_keys
-from fleet.framework.registry import Handle, RawArgs
+from fleet.framework.registry import RawArgs
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState

@@ -10,8 +10,9 @@ import numpy as np
 
 from fleet.framework.arithmetic import rounded_half_away
 from fleet.framework.context import UNREADABLE_PROPERTY, Attempt
+from fleet.framework.handle import Handle
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.registry import Handle, RawArgs, decode_into
+from fleet.framework.registry import RawArgs, decode_into
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Code, Status

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from fleet.framework.context import Attempt
+from fleet.framework.handle import Handle
 from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
-from fleet.framework.registry import Handle, RawArgs, decode_into
+from fleet.framework.registry import RawArgs, decode_into
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fleet.framework.handle import Handle, OfflineHandle
 from fleet.framework.profile import CompiledProfile, Limits, PluginRef, Profile, compile_profile
-from fleet.framework.registry import Handle, OfflineHandle, RawArgs, Registry
+from fleet.framework.registry import RawArgs, Registry
 from plugins import in_tree_registry
 
 SCHEDULER_NAME: Final = "DefaultScheduler"

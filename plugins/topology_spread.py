@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fleet.framework.context import MISSING_TOPOLOGY_KEY, Attempt
+from fleet.framework.handle import Handle
 from fleet.framework.hooks import (
     Candidates,
     Component,
@@ -24,7 +25,7 @@ from fleet.framework.hooks import (
     ReasonTable,
     Verdict,
 )
-from fleet.framework.registry import Handle, RawArgs, decode_into
+from fleet.framework.registry import RawArgs, decode_into
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState, StateKey
 from fleet.framework.status import Code, Status

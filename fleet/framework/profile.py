@@ -16,9 +16,10 @@ import msgspec
 
 from fleet.errors import ConfigurationError, UnknownPlugin
 from fleet.framework.adapter import adapt, is_scalar
+from fleet.framework.handle import Handle
 from fleet.framework.hooks import Component, PluginTraits
 from fleet.framework.ranking import Ranking, TieBreak
-from fleet.framework.registry import Handle, RawArgs, Registry
+from fleet.framework.registry import RawArgs, Registry
 from fleet.framework.status import MAX_CLUSTER_SCORE, MAX_TOTAL_SCORE, REJECTIONS
 from fleet.framework.verdicts import FRAMEWORK, Judge, judge_of
 

@@ -1,15 +1,16 @@
-"""Plugins by name, how they are made, and what they are given when they are made."""
+"""Plugins by name, how they are made, and the arguments they are made with."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from fleet.errors import ConfigurationError, DuplicatePlugin, PurityError, UnknownPlugin
+from fleet.errors import ConfigurationError, DuplicatePlugin, UnknownPlugin
+from fleet.framework.handle import Handle
 
 T = TypeVar("T")
 
@@ -20,66 +21,6 @@ class RawArgs:
 
     content: Mapping[str, Any] | str | bytes
     content_type: str = "application/json"
-
-
-class WaitingPlacement(Protocol):
-    """A placement parked in Permit. Kept by the shell; plugins see it through the handle."""
-
-    @property
-    def uid(self) -> str: ...
-    @property
-    def placement(self) -> Any: ...
-    def pending_plugins(self, target: str | None = None) -> list[str]: ...
-    def allow(self, plugin: str, target: str = "*") -> bool: ...
-    def reject(self, plugin: str, message: str) -> bool: ...
-
-
-class Handle(Protocol):
-    """What a plugin may use of the process it runs in. The same object for the life of a framework."""
-
-    def snapshot(self) -> Any:
-        """The frame of the running attempt; only for decision hooks."""
-
-    def hub(self) -> Any:
-        """The hub client, for effect hooks; a decision hook that asks for it gets a PurityError."""
-
-    def watches(self) -> Any:
-        """Shared watches, one per kind however many plugins ask."""
-
-    def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None: ...
-    def get_waiting(self, uid: str) -> WaitingPlacement | None: ...
-    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool: ...
-
-
-class OfflineHandle:
-    """For simulation, replay and tests: decisions only, nothing waits, no hub."""
-
-    def __init__(self, *, hub: Any = None, watches: Any = None, snapshot: Callable[[], Any] | None = None) -> None:
-        self._hub, self._watches, self._snapshot = hub, watches, snapshot
-
-    def snapshot(self) -> Any:
-        return None if self._snapshot is None else self._snapshot()
-
-    def hub(self) -> Any:
-        if self._hub is None:
-            raise PurityError("there is no hub here: this framework only decides")
-        return self._hub
-
-    def watches(self) -> Any:
-        if self._watches is None:
-            raise PurityError("there is nothing to watch here: this framework only decides")
-        return self._watches
-
-    def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None:
-        del visit
-
-    def get_waiting(self, uid: str) -> WaitingPlacement | None:
-        del uid
-        return None
-
-    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool:
-        del uid, plugin, message
-        return False
 
 
 PluginFactory = Callable[[RawArgs | None, Handle], Any]

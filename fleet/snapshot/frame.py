@@ -17,6 +17,7 @@ import numpy as np
 from fleet.model.views import MemberCluster, Taint
 from fleet.snapshot.bits import BoolArray, FloatArray, Int64Array, Rows, from_rows, to_bools
 from fleet.snapshot.blocks import Blocks
+from fleet.snapshot.capacity import Capacity, Nomination, PlacedBinding, Presence, presence
 from fleet.snapshot.cells import Cells, group
 from fleet.snapshot.columns import SIGNALS, TAINTS, Column, ColumnKey, build_column
 from fleet.snapshot.interned import InternedColumn, LabelColumn
@@ -47,6 +48,9 @@ class Frame:
     """Rises with every change a decision could depend on; a heartbeat alone is none."""
     revision: int
     """Rises with every change, heartbeats included."""
+    placed: Blocks[tuple[PlacedBinding, ...]]
+    """Per row, the bindings of all placements that are known to be there."""
+    nominations: tuple[Nomination, ...]
     feeds: Mapping[str, Feed]
     ledgers: Mapping[str, Int64Array]
     excluded: int
@@ -142,6 +146,13 @@ class Frame:
             booked.flags.writeable = False
         return booked
 
+    def capacity(self, resource: str) -> Capacity:
+        return Capacity(self, resource)
+
+    def presence(self) -> Presence:
+        """Who is where, as columns."""
+        return presence(self.placed)
+
     def _column(self, key: ColumnKey) -> Column:
         column = self._columns.get(key)
         if column is None:
@@ -158,13 +169,27 @@ class Frame:
 
         return Table.continuing(self)
 
-    def overlay(self, *, put: Iterable[MemberCluster] = (), remove: Iterable[str] = ()) -> Frame:
-        """This frame with some clusters replaced, added or removed; itself when nothing is asked."""
+    def overlay(
+        self,
+        *,
+        put: Iterable[MemberCluster] = (),
+        remove: Iterable[str] = (),
+        place: Iterable[tuple[str, PlacedBinding]] = (),
+        displace: Iterable[tuple[str, str]] = (),
+    ) -> Frame:
+        """This frame with clusters replaced, added or removed, and bindings assumed or taken away.
+
+        `place` and `displace` are (cluster, binding) and (cluster, placement). Nothing asked gives this very frame.
+        """
         table = self.fork()
         for cluster in put:
             table.put(cluster)
         for name in remove:
             table.remove(name)
+        for name, binding in place:
+            table.place(name, binding)
+        for name, placement in displace:
+            table.displace(name, placement)
         return table.freeze()
 
     def exclude(self, rows: Iterable[int]) -> Frame:

@@ -15,6 +15,7 @@ import numpy as np
 from fleet.model.views import MemberCluster, MemberClusterStatus
 from fleet.snapshot.bits import FloatArray, Int64Array, from_rows, grown, writable
 from fleet.snapshot.blocks import Blocks
+from fleet.snapshot.capacity import Nomination, PlacedBinding
 from fleet.snapshot.columns import Column, ColumnKey
 from fleet.snapshot.frame import Feed, Frame
 from fleet.snapshot.names import NameIndex
@@ -30,6 +31,8 @@ class Table:
         self._clusters: Blocks[MemberCluster | None] = Blocks(by_name.values())
         self._columns: dict[ColumnKey, Column] = {}
         self._derived: dict[Any, tuple[tuple[Column, ...], Any]] = {}
+        self._placed: Blocks[tuple[PlacedBinding, ...]] = Blocks(() for _ in by_name)
+        self._nominations: tuple[Nomination, ...] = ()
         self._feeds: dict[str, Feed] = {}
         self._ledgers: dict[str, Int64Array] = {}
         self._free = 0
@@ -41,6 +44,7 @@ class Table:
         table = cls.__new__(cls)
         table._names, table._clusters = frame.names, frame.clusters
         table._columns, table._derived = frame._columns, {}
+        table._placed, table._nominations = frame.placed, frame.nominations
         table._feeds, table._ledgers = dict(frame.feeds), dict(frame.ledgers)
         table._free = ((1 << frame.size) - 1) & ~frame.valid
         table._generation, table._revision = frame.generation, frame.revision
@@ -69,6 +73,8 @@ class Table:
                 clusters=self._clusters,
                 generation=self._generation,
                 revision=self._revision,
+                placed=self._placed,
+                nominations=self._nominations,
                 feeds=self._feeds,
                 ledgers=self._ledgers,
                 excluded=0,
@@ -97,6 +103,7 @@ class Table:
         self._names = self._names.left(name)
         self._replace(row, None)
         self._free |= 1 << row
+        self._placed = self._placed.put(row, ())
         for ledger, booked in self._ledgers.items():
             if booked[row]:
                 self._ledgers[ledger] = booked = writable(booked)
@@ -131,6 +138,7 @@ class Table:
         size = old + max(_GROWTH, old // 8)
         self._names = self._names.grown(size)
         self._clusters = self._clusters.grow(size, None)
+        self._placed = self._placed.grow(size, ())
         for key, column in list(self._columns.items()):
             self._writable(key, column).resize(size)
         self._ledgers = {name: grown(booked, size, 0) for name, booked in self._ledgers.items()}
@@ -144,20 +152,52 @@ class Table:
             self._columns = self._columns.copy()
             self._feeds, self._ledgers = self._feeds.copy(), self._ledgers.copy()
 
+    # --- who is where -------------------------------------------------------------------------------------------
+
+    def place(self, cluster: str, binding: PlacedBinding) -> None:
+        """A placement is on a cluster, or is assumed to be; what was known of it there is replaced."""
+        row = self._row(cluster)
+        others = (one for one in self._placed[row] if one.placement != binding.placement)
+        self._set_placed(row, (*others, binding))
+
+    def displace(self, cluster: str, placement: str) -> None:
+        """A placement left a cluster, or is assumed to have left."""
+        row = self._row(cluster)
+        self._set_placed(row, tuple(one for one in self._placed[row] if one.placement != placement))
+
+    def nominate(self, nominations: Iterable[Nomination]) -> None:
+        """Replace all nominations."""
+        self._thaw()
+        self._nominations = tuple(nominations)
+        self._changed()
+
+    def _set_placed(self, row: int, bindings: tuple[PlacedBinding, ...]) -> None:
+        if bindings != self._placed[row]:
+            self._thaw()
+            self._placed = self._placed.put(row, bindings)
+            self._changed()
+
+    def _row(self, cluster: str) -> int:
+        row = self._names.row_of(cluster)
+        if row is None:
+            raise KeyError(cluster)
+        return row
+
+    def _changed(self) -> None:
+        self._generation += 1
+        self._revision += 1
+
     # --- side data ----------------------------------------------------------------------------------------------
 
     def book(self, ledger: str, name: str, amount: int) -> None:
         """Add to what a plugin has reserved on a cluster; negative amounts give back."""
-        row = self._names.row_of(name)
-        if row is None:
-            raise KeyError(name)
+        row = self._row(name)
         self._thaw()
         booked = self._ledgers.get(ledger)
         booked = np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)
         booked[row] += amount
         self._ledgers[ledger] = booked
-        self._generation += 1
-        self._revision += 1
+        self._changed()
 
     def feed(self, name: str, samples: Mapping[str, Mapping[str, float]], *, sampled_at: Mapping[str, int]) -> None:
         """Replace a feed: per column the value of each cluster, and when each cluster was sampled."""
@@ -170,8 +210,7 @@ class Table:
                 times[row] = moment
         times.flags.writeable = False
         self._feeds[name] = Feed(columns=columns, sampled_at=times)
-        self._generation += 1
-        self._revision += 1
+        self._changed()
 
     def _by_row(self, values: Mapping[str, float]) -> FloatArray:
         column = np.full(self._names.size, np.nan)

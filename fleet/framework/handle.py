@@ -1,0 +1,84 @@
+"""What a plugin may use of the process it runs in.
+
+Every factory gets the handle of its framework. `Framework` implements it for a running process; `OfflineHandle` is for
+whoever only decides: simulation, replay and tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fleet.errors import PurityError
+from fleet.framework.waiting import EmptyWaitingRoom, WaitingPlacement
+
+if TYPE_CHECKING:
+    from fleet.snapshot.frame import Frame
+
+NO_HUB = "there is no hub here: this framework only decides"
+NO_WATCHES = "there is nothing to watch here: this framework only decides"
+NO_FRAMES = "there is no fleet to look at here: build the framework with a snapshot lister"
+
+
+class WatchHub(Protocol):
+    """Shared watches: one per kind, however many plugins add handlers."""
+
+    def add_handler(self, kind: str, handler: Callable[..., None]) -> None:
+        """The handler sees every object of the kind that exists when watching starts, then every change."""
+
+    def start(self) -> None: ...
+
+
+class Handle(Protocol):
+    """The same object for every plugin of a framework, for the life of the framework."""
+
+    def snapshot(self) -> Frame:
+        """The frame of the running attempt, as it was decided on. For decision hooks."""
+
+    def cache_view(self) -> Frame:
+        """The fleet as it is known now. For effect hooks."""
+
+    def hub(self) -> Any:
+        """The hub client. For effect hooks; a decision hook that asks gets a PurityError."""
+
+    def watches(self) -> WatchHub: ...
+    def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None: ...
+    def get_waiting(self, uid: str) -> WaitingPlacement | None: ...
+    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool: ...
+
+
+class OfflineHandle:
+    """Decisions only: nothing waits, and unless given there is no hub and nothing to watch."""
+
+    def __init__(
+        self, *, hub: Any = None, watches: WatchHub | None = None, snapshot: Callable[[], Frame] | None = None
+    ) -> None:
+        self._hub, self._watches, self._snapshot = hub, watches, snapshot
+        self._waiting = EmptyWaitingRoom()
+
+    def snapshot(self) -> Frame:
+        if self._snapshot is None:
+            raise PurityError(NO_FRAMES)
+        return self._snapshot()
+
+    def cache_view(self) -> Frame:
+        return self.snapshot()
+
+    def hub(self) -> Any:
+        if self._hub is None:
+            raise PurityError(NO_HUB)
+        return self._hub
+
+    def watches(self) -> WatchHub:
+        if self._watches is None:
+            raise PurityError(NO_WATCHES)
+        return self._watches
+
+    def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None:
+        self._waiting.for_each(visit)
+
+    def get_waiting(self, uid: str) -> WaitingPlacement | None:
+        return self._waiting.get(uid)
+
+    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool:
+        return self._waiting.reject(uid, plugin, message)
