@@ -51,6 +51,7 @@ class Attempt:
         "active",
         "bindings",
         "cursor",
+        "desired",
         "need",
         "notes",
         "now",
@@ -85,6 +86,8 @@ class Attempt:
         """Rows that hold a binding made for an earlier policy."""
         self.picked = 0
         """Rows picked in earlier rounds."""
+        self.desired = 0
+        """How many clusters this attempt looks for."""
         self.need = 0
         """How many ranked rows somebody will look at."""
         self.shortfall = 0

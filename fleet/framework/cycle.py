@@ -36,6 +36,7 @@ from fleet.framework.runner import NULL_PROBE, Narrowing, Probe, Runner
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.verdicts import Rejection
 from fleet.model.keys import PICK_FIXED, PICK_N, PREVIOUS_BINDING_STATE
 from fleet.model.views import Binding, PolicySnapshotStatus
 from fleet.snapshot.bits import to_rows
@@ -179,6 +180,7 @@ class _Cycle:
         )
 
     def _schedule(self, desired: int) -> Decision:
+        self.ctx.desired = desired
         self.ctx.need = desired + self.profile.limits.unselected_budget
         rounds, targets, count = run_rounds(self.runner, self.frame, desired)
         have = self.bindings.present + len(targets)
@@ -260,10 +262,28 @@ class _Cycle:
 
 def explain_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, int]]:
     """Which rows each filter would reject on its own: the full matrix, with the same hooks on the same frame."""
+    return [(name, rejection.rows) for name, rejection in judge_all(decision, inp)]
+
+
+def judge_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, Rejection]]:
+    """The full matrix with its reasons: what each filter that runs says about every row, asked alone."""
     cycle = _Cycle(inp, NULL_PROBE, CycleState())
     cycle.ctx.picked = _picked_before_last(decision)
     cycle.runner.run_pre_filter(inp.frame)
-    return [(name, rejection.rows) for name, rejection in cycle.runner.explain_all(inp.frame)]
+    return cycle.runner.explain_all(inp.frame)
+
+
+def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
+    """Every row the last round scored, best first: what `Round.order` is the beginning of."""
+    last = decision.round
+    if last is None:
+        return []
+    rows: list[int] = last.order.tolist()
+    if len(rows) < len(last.scores.rows) and last.scores.columns:
+        cycle = _Cycle(inp, NULL_PROBE, CycleState())
+        cycle.ctx.need = len(last.scores.rows)
+        rows = cycle.runner.run_sort(inp.frame, last.scores.rows, last.scores).tolist()
+    return rows
 
 
 def _picked_before_last(decision: Decision) -> int:
@@ -271,7 +291,7 @@ def _picked_before_last(decision: Decision) -> int:
     taken = set() if last is None else set(last.picked)
     bits = 0
     for target in decision.targets:
-        if target.row not in taken:
+        if target.step and target.row not in taken:
             bits |= 1 << target.row
     return bits
 

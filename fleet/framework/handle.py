@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fleet.errors import PurityError
+from fleet.errors import ConfigurationError, PurityError
 from fleet.framework.waiting import EmptyWaitingRoom, WaitingPlacement
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class OfflineHandle:
 
     def snapshot(self) -> Frame:
         if self._snapshot is None:
-            raise PurityError(NO_FRAMES)
+            raise ConfigurationError(NO_FRAMES)
         return self._snapshot()
 
     def cache_view(self) -> Frame:

@@ -8,12 +8,16 @@ from contextlib import contextmanager
 
 
 class ReadWriteLock:
-    """Many readers or one writer. Not re-entrant; waiting writers go before new readers."""
+    """Many readers or one writer; waiting writers go before new readers.
+
+    Not re-entrant: a thread that takes it twice would wait for itself, so it is told instead. A hold belongs to the
+    thread that took it; nobody can end another's.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._readers = 0
-        self._writing = False
+        self._readers: set[int] = set()
+        self._writer: int | None = None
         self._writers_waiting = 0
 
     @contextmanager
@@ -22,8 +26,7 @@ class ReadWriteLock:
         try:
             yield
         finally:
-            if self._writing:
-                self.release()
+            self._release_if_held()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -31,27 +34,41 @@ class ReadWriteLock:
         try:
             yield
         finally:
-            if self._readers:
-                self.release()
+            self._release_if_held()
 
     def release(self) -> None:
-        with self._changed:
-            if self._writing:
-                self._writing = False
-            elif self._readers:
-                self._readers -= 1
-            else:
-                raise RuntimeError("unlock of a state that is not locked")
-            self._changed.notify_all()
+        if not self._release_if_held():
+            raise RuntimeError("unlock of a state that this thread has not locked")
 
     def _take_for_writing(self) -> None:
         with self._changed:
+            self._must_be_free_of(me := threading.get_ident())
             self._writers_waiting += 1
-            self._changed.wait_for(lambda: not self._writing and not self._readers)
-            self._writers_waiting -= 1
-            self._writing = True
+            try:
+                self._changed.wait_for(lambda: self._writer is None and not self._readers)
+            finally:
+                self._writers_waiting -= 1
+            self._writer = me
 
     def _take_for_reading(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._writing and not self._writers_waiting)
-            self._readers += 1
+            self._must_be_free_of(me := threading.get_ident())
+            self._changed.wait_for(lambda: self._writer is None and not self._writers_waiting)
+            self._readers.add(me)
+
+    def _release_if_held(self) -> bool:
+        """False when the thread holds nothing, for instance because it unlocked inside its own block."""
+        me = threading.get_ident()
+        with self._changed:
+            if self._writer == me:
+                self._writer = None
+            elif me in self._readers:
+                self._readers.remove(me)
+            else:
+                return False
+            self._changed.notify_all()
+            return True
+
+    def _must_be_free_of(self, thread: int) -> None:
+        if self._writer == thread or thread in self._readers:
+            raise RuntimeError("this thread has locked the state already; inside the block use peek and poke")

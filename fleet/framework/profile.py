@@ -206,10 +206,11 @@ def _build(registry: Registry, name: str, raw: RawArgs | None, handle: Handle) -
         raise UnknownPlugin(name)
     try:
         plugin = adapt(registry[name](raw, handle))
+        called = plugin.name()
     except Exception as error:
         raise ConfigurationError(f'error initializing plugin "{name}": {error}') from error
-    if plugin.name() != name:
-        raise ConfigurationError(f"plugin registered as {name} calls itself {plugin.name()}")
+    if called != name:
+        raise ConfigurationError(f"plugin registered as {name} calls itself {called}")
     _check_reasons(name, plugin)
     return plugin
 
@@ -276,12 +277,15 @@ def _step_picker(profile: Profile, hooks: Mapping[str, tuple[Hooked, ...]]) -> H
         return None
     picker = limiting[0].plugin
     others = [one.plugin for one in (*filters, *hooks["score"]) if one.plugin is not picker]
-    stands_last = bool(filters) and filters[-1].plugin is picker
-    ranks_alone = all(_trait(one, "SCORE_COMPONENT") is not Component.TOPOLOGY for one in others)
-    row_local = all(_trait(one, "ROW_LOCAL") for one in others)
-    sorts_plainly = getattr(hooks["sort"][0].plugin, "RANKS_BY_PROFILE", False)
-    scans_whole = not any(one.scalar for one in (*filters, *hooks["score"]))
-    return limiting[0] if stands_last and row_local and ranks_alone and sorts_plainly and scans_whole else None
+    equal = (
+        bool(filters) and filters[-1].plugin is picker,
+        all(_trait(one, "ROW_LOCAL") for one in others),
+        all(_trait(one, "SCORE_COMPONENT") is not Component.TOPOLOGY for one in others),
+        any("picks" in _trait(one, "READS") for one in others),  # somebody keeps picked clusters apart
+        not any(one.scalar for one in (*filters, *hooks["score"])),  # nobody scans in parts
+        getattr(hooks["sort"][0].plugin, "RANKS_BY_PROFILE", False),
+    )
+    return limiting[0] if all(equal) else None
 
 
 def _trait(plugin: Any, name: str) -> Any:

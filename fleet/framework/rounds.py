@@ -57,6 +57,7 @@ def _round(runner: Runner, frame: Frame, take: int) -> Round:
         order = runner.run_sort(frame, rows, scores)
     else:
         order = _scan_order(runner, frame, verdicts)
+        runner.ctx.scanned += min(take, len(order))
     return Round(verdicts, scores, order, tuple(order[:take].tolist()))
 
 
@@ -65,7 +66,6 @@ def _scan_order(runner: Runner, frame: Frame, verdicts: Verdicts) -> Rows:
     order = frame.scan_order(runner.profile.scan_domain_key)
     order = np.roll(order, -(runner.ctx.cursor % len(order)))
     chosen = [row for row in order.tolist() if verdicts.alive >> row & 1][: runner.ctx.need]
-    runner.ctx.scanned += len(chosen)
     return np.array(chosen, dtype=np.intp)
 
 
@@ -135,6 +135,7 @@ def _last_round(
     runner.ctx.picked |= earlier
     runner.rerun_for_picks(frame, verdicts, earlier)
     verdicts.reject(runner.profile.picker_position, picks.verdict)
+    runner.set_placed_aside(verdicts)
     left = to_rows(verdicts.alive, frame.size)
     places = np.searchsorted(scores.rows, left)
     topology = picks.last[places]

@@ -28,7 +28,7 @@ from fleet.framework.status import (
     is_success,
     message_of,
 )
-from fleet.framework.verdicts import Rejection, Verdicts
+from fleet.framework.verdicts import SET_ASIDE, TAKEN, Rejection, Verdicts
 from fleet.snapshot.bits import Int64Array, Mask, Rows, as_bits, from_rows, to_rows
 from fleet.snapshot.frame import Frame
 
@@ -78,18 +78,22 @@ class Runner:
     # --- how many -----------------------------------------------------------------------------------------------
 
     def run_batch(self, frame: Frame) -> int:
-        return int(self._call("batch", self.profile.batch, frame))
+        one = self.profile.batch
+        desired = self._call("batch", one, frame)
+        if not isinstance(desired, int):
+            raise PluginError(f"answered {type(desired).__name__}, not a number", plugin=one.name, hook="batch")
+        return desired
 
     def run_post_batch(self, frame: Frame, desired: int) -> int:
         """The smallest limit, or `desired` where nobody limits."""
         limit = desired
         for one in self.profile.post_batch:
-            offered, status = self._call("postBatch", one, frame, desired)
+            offered, status = _pair(one, "postBatch", self._call("postBatch", one, frame, desired))
             if code_of(status) is Code.SKIP:
                 self._skip("postBatch", one.name)
             elif not is_success(status):
                 raise _illegal(one.name, "postBatch", status)
-            elif offered >= 0:
+            elif offered is not None and offered >= 0:
                 limit = min(limit, offered)
         return limit
 
@@ -103,11 +107,11 @@ class Runner:
         masks: list[tuple[str, int]] = []
         refusals: list[Status] = []
         for one in self.profile.pre_filter:
-            mask, status = self._call("preFilter", one, frame)
+            mask, status = _pair(one, "preFilter", self._call("preFilter", one, frame))
             code = code_of(status)
             if code is Code.SKIP:
                 self._skip("filter", one.name)
-            elif code in REJECTIONS:
+            elif status is not None and code in REJECTIONS:
                 refusals.append(Status(code, status.reasons, plugin=one.name, details=status.details))
                 if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     break
@@ -131,8 +135,14 @@ class Runner:
                 if not start.alive:
                     break
                 start.reject(position, self._filter(one, frame, start.alive))
+            if picker and not only_fixed:
+                self.set_placed_aside(start)
             return start
         return self._scan(frame, start, filters, need)
+
+    def set_placed_aside(self, verdicts: Verdicts) -> None:
+        """One cluster, one binding: holds also in profiles without a plugin that says so."""
+        verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~self.ctx.placed, reason=TAKEN))
 
     def rerun_for_picks(self, frame: Frame, verdicts: Verdicts, picked: int) -> None:
         """Let the filters that look at picks judge the picked rows again; nobody else would answer differently."""
@@ -153,7 +163,7 @@ class Runner:
     def run_post_filter(self, frame: Frame, verdicts: Verdicts) -> PostFilterResult | None:
         """The first plugin that knows a way."""
         for one in self.profile.post_filter:
-            result, status = self._call("postFilter", one, frame, verdicts)
+            result, status = _pair(one, "postFilter", self._call("postFilter", one, frame, verdicts))
             if is_success(status):
                 return result or PostFilterResult()
             if code_of(status) not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
@@ -170,7 +180,7 @@ class Runner:
 
     def run_pre_score(self, frame: Frame, rows: Rows, verdicts: Verdicts) -> None:
         for one in self.profile.pre_score:
-            status = self._call("preScore", one, frame, rows, verdicts)
+            status = _status(one, "preScore", self._call("preScore", one, frame, rows, verdicts))
             if code_of(status) is Code.SKIP:
                 self._skip("score", one.name)
             elif not is_success(status):
@@ -188,6 +198,8 @@ class Runner:
     def run_sort(self, frame: Frame, rows: Rows, scores: ScoreTable) -> Rows:
         one = self.profile.sort
         order = self._call("sort", one, frame, rows, scores)
+        if not isinstance(order, np.ndarray):
+            raise PluginError(f"answered {type(order).__name__}, not rows", plugin=one.name, hook="sort")
         if len(order) < min(self.ctx.need, len(rows)):
             raise PluginError(f"{len(order)} of {self.ctx.need} rows were ranked", plugin=one.name, hook="sort")
         ranked: Rows = order
@@ -241,7 +253,7 @@ class Runner:
             rows = (frame.row_of(name) for name in self.req.cluster_names)
             verdicts.alive = verdicts.examined = from_rows(row for row in rows if row is not None)
         if frame.excluded:
-            verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~frame.excluded))
+            verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~frame.excluded, reason=SET_ASIDE))
         for name, mask in narrowing.masks:
             position = next(i for i, judge in enumerate(self.profile.judges) if judge.name == name)
             reason = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"cluster(s) didn't satisfy plugin(s) [{name}]",))
@@ -281,7 +293,7 @@ class Runner:
         if only_fixed or wanted is None or not profile.scans_in_parts:
             return None
         if not profile.scores:
-            return self.ctx.need
+            return self.ctx.desired
         if frame.count < SCAN_IN_PARTS_FROM or profile.percentage_of_clusters >= 100:
             return None
         percent = profile.percentage_of_clusters or max(50 - frame.count // 125, 5)
@@ -316,6 +328,7 @@ class Runner:
             for position, one in filters:
                 if step.alive:
                     step.reject(position, self._filter(one, frame, step.alive))
+            self.set_placed_aside(step)
             if step.alive.bit_count() <= missing:
                 return step, examined
             hits = [place for place, row in enumerate(part) if step.alive >> row & 1]
@@ -343,6 +356,21 @@ def _nothing_left(masks: Sequence[tuple[str, int]], frame: Frame) -> Status | No
     together = " simultaneously" if len(masks) > 1 else ""
     text = f"cluster(s) didn't satisfy plugin(s) [{names}]{together}"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), plugin=masks[-1][0])
+
+
+def _pair(one: Hooked, hook: str, answer: Any) -> tuple[Any, Status | None]:
+    """A value and a status. None stands for success without a value."""
+    if answer is None:
+        return None, None
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise PluginError(f"answered {type(answer).__name__}, not a value and a Status", plugin=one.name, hook=hook)
+    return answer[0], _status(one, hook, answer[1])
+
+
+def _status(one: Hooked, hook: str, answer: Any) -> Status | None:
+    if answer is None or isinstance(answer, Status):
+        return answer
+    raise PluginError(f"answered {type(answer).__name__}, not a Status", plugin=one.name, hook=hook)
 
 
 def _illegal(plugin: str, hook: str, status: Status | None) -> PluginError:

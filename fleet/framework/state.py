@@ -1,11 +1,12 @@
 """Data that the hooks of one attempt share, from PreFilter to PostBind.
 
 The core runs on one thread and needs no lock. The shell, whose binding cycles and adapter workers may run on several,
-hands in a state made with a real lock (`framework.locks`).
+makes its states with a real lock (`framework.locks`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NewType, Protocol, Self, TypeVar, overload, runtime_checkable
 
@@ -48,6 +49,12 @@ class _SingleThread:
 
 
 _SINGLE_THREAD = _SingleThread()
+
+
+def _no_lock() -> Lock:
+    return _SINGLE_THREAD
+
+
 _Default = TypeVar("_Default")
 _MISSING: Any = object()
 
@@ -55,11 +62,11 @@ _MISSING: Any = object()
 class CycleState:
     """One per attempt, and per member of a group attempt."""
 
-    __slots__ = ("_expired", "_lock", "_values", "record_metrics")
+    __slots__ = ("_expired", "_lock", "_new_lock", "_values", "record_metrics")
 
-    def __init__(self, *, lock: Lock = _SINGLE_THREAD, record_metrics: bool = False) -> None:
+    def __init__(self, *, new_lock: Callable[[], Lock] = _no_lock, record_metrics: bool = False) -> None:
         self._values: dict[StateKey, StateData] = {}
-        self._lock = lock
+        self._new_lock, self._lock = new_lock, new_lock()
         self._expired = False
         self.record_metrics = record_metrics
 
@@ -103,8 +110,8 @@ class CycleState:
         self._lock.release()
 
     def clone(self) -> CycleState:
-        """A state of its own. Whether metrics are recorded is not inherited."""
-        copy = CycleState(lock=self._lock)
+        """A state of its own, with a lock of its own. Whether metrics are recorded is not inherited."""
+        copy = CycleState(new_lock=self._new_lock)
         with self._lock.reading():
             copy._values = {key: value.clone() for key, value in self._alive().items()}
         return copy

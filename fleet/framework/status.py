@@ -85,9 +85,10 @@ def message_of(status: Status | None) -> str:
 def as_error(status: Status | None) -> FleetError | None:
     if status is None or status.code is Code.SUCCESS:
         return None
-    if isinstance(status.error, FleetError):
+    message = message_of(status)
+    if isinstance(status.error, FleetError) and message in ("", str(status.error)):
         return status.error
-    error = PluginError(message_of(status), plugin=status.plugin)
+    error = PluginError(message, plugin=status.plugin)
     error.__cause__ = status.error
     return error
 

@@ -17,8 +17,10 @@ from fleet.snapshot.bits import as_bits, each_row, to_bools
 from fleet.snapshot.frame import Frame
 
 ALIVE: Final = -1
-EXCLUDED: Final = ReasonTable(
-    Reason("Excluded", Code.UNSCHEDULABLE, "cluster was set aside after it could not be reserved")
+SET_ASIDE, TAKEN = 1, 2
+_FRAMEWORK_REASONS: Final = ReasonTable(
+    Reason("SetAside", Code.UNSCHEDULABLE, "cluster was set aside after it could not be reserved"),
+    Reason("AlreadySelected", Code.UNSCHEDULABLE, "cluster is already selected", already_selected=True),
 )
 
 
@@ -42,7 +44,7 @@ class Judge:
     plugin: object | None = None
 
 
-FRAMEWORK: Final = Judge("Framework", EXCLUDED)
+FRAMEWORK: Final = Judge("Framework", _FRAMEWORK_REASONS)
 
 
 class Verdicts:

@@ -39,5 +39,7 @@ def group(keys: Sequence[Domains]) -> Cells:
         radix *= key.count + 1
     _, first, of_row = np.unique(combined, return_index=True, return_inverse=True)
     cells = of_row.astype(np.int32).reshape(size)
-    cells.flags.writeable = False
-    return Cells(of_row=cells, domains=tuple(key.of_row[first] for key in keys))
+    domains = tuple(key.of_row[first] for key in keys)
+    for array in (cells, *domains):
+        array.flags.writeable = False
+    return Cells(of_row=cells, domains=domains)

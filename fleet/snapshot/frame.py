@@ -207,4 +207,7 @@ class Frame:
             feed = self.feeds[name]
             for column in sorted(feed.columns):
                 content.update(f"{name}/{column}".encode() + feed.columns[column][self.names.order].tobytes())
+            content.update(feed.sampled_at[self.names.order].tobytes())
+        content.update(msgspec.json.encode([self.placed[row] for row in self.names.order.tolist()]))
+        content.update(msgspec.json.encode(self.nominations, order="sorted"))
         return content.hexdigest()

@@ -83,7 +83,7 @@ class InternedColumn(Generic[T]):
             dense = np.full(len(self._values), -1, dtype=np.int32)
             dense[live] = np.arange(len(live), dtype=np.int32)
             of_row = dense[self.ids]
-            of_row.flags.writeable = False
+            of_row.flags.writeable = live.flags.writeable = False
             self._domains = Domains(of_row=of_row, ids=live, count=len(live))
         return self._domains
 

@@ -35,7 +35,7 @@ class Table:
         self._nominations: tuple[Nomination, ...] = ()
         self._feeds: dict[str, Feed] = {}
         self._ledgers: dict[str, Int64Array] = {}
-        self._free = 0
+        self._free = self._excluded = 0
         self._generation = self._revision = 1
         self._frozen: Frame | None = None
 
@@ -46,7 +46,7 @@ class Table:
         table._columns, table._derived = frame._columns, {}
         table._placed, table._nominations = frame.placed, frame.nominations
         table._feeds, table._ledgers = dict(frame.feeds), dict(frame.ledgers)
-        table._free = ((1 << frame.size) - 1) & ~frame.valid
+        table._free, table._excluded = ((1 << frame.size) - 1) & ~frame.valid, frame.excluded
         table._generation, table._revision = frame.generation, frame.revision
         table._frozen = frame
         return table
@@ -77,7 +77,7 @@ class Table:
                 nominations=self._nominations,
                 feeds=self._feeds,
                 ledgers=self._ledgers,
-                excluded=0,
+                excluded=self._excluded,
                 _columns=self._columns,
                 _derived=self._derived,
             )
@@ -103,6 +103,7 @@ class Table:
         self._names = self._names.left(name)
         self._replace(row, None)
         self._free |= 1 << row
+        self._excluded &= ~(1 << row)
         self._placed = self._placed.put(row, ())
         for ledger, booked in self._ledgers.items():
             if booked[row]:

@@ -22,7 +22,7 @@ def free(frame: Frame, resource: str, cluster: str, *, priority: int = 0) -> int
 
 
 @pytest.mark.parametrize(
-    ("allocatable", "available", "want_alloc", "want_used"),
+    "allocatable, available, want_alloc, want_used",
     [
         ("1.1", "0.3", 1100, 800),
         ("100.3", "100.1", 100_300, 200),

@@ -1,0 +1,105 @@
+"""Why a cluster was refused: the plugin's own status of one cluster, and clusters gathered by reason.
+
+Statuses come from `Verdicts`, which asks the plugins; the one thing added is that domains get their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fleet.explain.standing import Standings
+from fleet.framework.status import message_of
+from fleet.framework.verdicts import Verdicts
+from fleet.snapshot.bits import each_row, from_rows
+from fleet.snapshot.frame import Frame
+
+PICK_FIXED_PLUGIN: Final = "PickFixed"
+NOT_LISTED: Final = "NotListed"
+
+
+class Refusal(msgspec.Struct, frozen=True, rename="camel"):
+    plugin: str
+    reason: str
+    """The reason's name, such as UntoleratedTaint; the code's name where a plugin declares no reasons."""
+    message: str
+    details: dict[str, Any]
+
+
+UNLISTED: Final = Refusal(PICK_FIXED_PLUGIN, NOT_LISTED, "the policy does not name this cluster", {})
+
+
+class Gathered(NamedTuple):
+    """Clusters that one plugin was the first to refuse, for one reason."""
+
+    plugin: str
+    reason: str
+    rows: int
+
+
+def refusal(verdicts: Verdicts, row: int) -> Refusal | None:
+    """The first refusal of a row; None where nobody refused it."""
+    status = verdicts.status(row)
+    if status is None:
+        return None
+    found = verdicts.rejection(row)
+    reason = str(status.code) if found is None else _reason_name(verdicts, row)
+    return Refusal(status.plugin, reason, message_of(status), _with_names(status.details, verdicts.frame))
+
+
+def _reason_name(verdicts: Verdicts, row: int) -> str:
+    found = verdicts.rejection(row)
+    assert found is not None
+    number, statuses = found.reason_of(row), found.verdict.statuses
+    if statuses is not None:
+        return str(statuses[number - 1].code)
+    return verdicts.judges[found.plugin].reasons[number].name
+
+
+def _with_names(details: Mapping[str, Any], frame: Frame) -> dict[str, Any]:
+    """Plugins count domains by number; people know them by the value of the label."""
+    named = dict(details)
+    if isinstance(named.get("domain"), int) and isinstance(named.get("key"), str):
+        column = frame.labels(named["key"])
+        named["domain"] = column.domain_value(named["domain"])
+        named["lowest"] = sorted(str(column.domain_value(one)) for one in named.get("lowest", ()))
+    return named
+
+
+def first_refusal(standings: Standings, row: int) -> Refusal | None:
+    """Why a rejected row was refused, for every placement type."""
+    verdicts = standings.decision.verdicts
+    if verdicts is None or not standings.rejected >> row & 1:
+        return None
+    return refusal(verdicts, row) or UNLISTED
+
+
+def gathered(standings: Standings) -> Iterator[Gathered]:
+    """The rejected rows by plugin and reason; every rejected row is in exactly one of them."""
+    verdicts = standings.decision.verdicts
+    if verdicts is None or not standings.rejected:
+        return
+    left = standings.rejected
+    by_reason: dict[tuple[str, str], int] = {}
+    for one in verdicts.rejections:
+        rows = one.rows & left
+        left &= ~rows
+        for reason, members in _by_reason(verdicts, rows).items():
+            key = (verdicts.judges[one.plugin].name, reason)
+            by_reason[key] = by_reason.get(key, 0) | members
+    if left:
+        key = (PICK_FIXED_PLUGIN, NOT_LISTED)
+        if verdicts.fill is not None:
+            key = (verdicts.fill.plugin, str(verdicts.fill.code))
+        by_reason[key] = left
+    for (plugin, reason), members in by_reason.items():
+        yield Gathered(plugin, reason, members)
+
+
+def _by_reason(verdicts: Verdicts, rows: int) -> dict[str, int]:
+    found: dict[str, list[int]] = {}
+    for row in each_row(rows):
+        found.setdefault(_reason_name(verdicts, row), []).append(row)
+    return {reason: from_rows(members) for reason, members in found.items()}

@@ -1,0 +1,75 @@
+"""A decision in one sentence: how many clusters were selected, how many are needed, and what became of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from fleet.explain.refusals import first_refusal, gathered
+from fleet.explain.standing import Standings
+from fleet.explain.words import bucket, plain_bucket
+from fleet.framework.decision import Decision
+from fleet.model.keys import PICK_FIXED
+from fleet.snapshot.bits import each_row
+
+LONGEST: Final = 1024
+_CUT: Final = " ..."
+
+
+def summary(decision: Decision) -> str:
+    """`3/12 clusters selected, need 4: 1 fit; 6 agent silent, 2 untolerated taint {dedicated: batch}`"""
+    standings = Standings(decision)
+    counts, need = standings.counts(), needed(decision)
+    head = f"{counts.selected}/{counts.total} clusters selected"
+    if need is not None:
+        head += f", need {need}"
+    good = _listed((counts.fit, "fit"), (counts.already_selected, "already selected"))
+    bad = ", ".join(f"{count} {text}" for count, text in _buckets(standings))
+    rest = "; ".join(part for part in (good, bad, _strangers(decision)) if part)
+    return _shortened(f"{head}: {rest}" if rest else head)
+
+
+def needed(decision: Decision) -> int | None:
+    """How many clusters the policy asks for; None for PickAll, which asks for no number."""
+    request = decision.request
+    if request.placement_type == PICK_FIXED:
+        return len(request.cluster_names)
+    return request.wanted if request.min_targets is None else request.min_targets
+
+
+def _buckets(standings: Standings) -> list[tuple[int, str]]:
+    """Most frequent first, then by text."""
+    totals: Counter[str] = Counter()
+    for one in gathered(standings):
+        plain = plain_bucket(one.plugin, one.reason)
+        if plain is not None:
+            totals[plain] += one.rows.bit_count()
+        else:
+            totals.update(_detailed(standings, one.rows))
+    if standings.idle:
+        totals["not evaluated"] += standings.idle.bit_count()
+    return sorted(((count, text) for text, count in totals.items()), key=lambda one: (-one[0], one[1]))
+
+
+def _detailed(standings: Standings, rows: int) -> Iterator[str]:
+    for row in each_row(rows):
+        refused = first_refusal(standings, row)
+        assert refused is not None
+        yield bucket(refused)
+
+
+def _strangers(decision: Decision) -> str:
+    return _listed((len(decision.missing), "listed but not in the fleet"))
+
+
+def _listed(*parts: tuple[int, str]) -> str:
+    return ", ".join(f"{count} {text}" for count, text in parts if count)
+
+
+def _shortened(text: str) -> str:
+    """Cut after a whole bucket, so that no number is left without its meaning."""
+    if len(text) <= LONGEST:
+        return text
+    room = text[: LONGEST - len(_CUT)]
+    return room[: max(room.rfind(", "), room.rfind("; "), room.rfind(": "))] + _CUT

@@ -1,0 +1,92 @@
+"""Plugins by name: registering, taking away, merging, and when that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleet.errors import ConfigurationError, DuplicatePlugin, UnknownPlugin
+from fleet.framework.framework import Framework
+from fleet.framework.registry import Registry
+from tests.unit.framework.plugin_fakes import Scripted, a_profile, a_registry, giving
+
+ONE, TWO, THREE = (giving(Scripted(name)) for name in ("One", "Two", "Three"))
+
+
+def a_sealed_registry() -> Registry:
+    registry = a_registry()
+    Framework.build(registry, a_profile())
+    return registry
+
+
+# --- sealing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda registry: registry.register("One", ONE),
+        lambda registry: registry.unregister("PrioritySort"),
+        lambda registry: registry.merge({"One": ONE}),
+    ],
+    ids=["register", "unregister", "merge"],
+)
+def test_F3_036_a_registry_is_closed_once_a_framework_is_built_from_it(change: Callable[[Registry], Any]) -> None:
+    registry = a_sealed_registry()
+    before = dict(registry)
+    with pytest.raises(ConfigurationError, match="the registry is sealed"):
+        change(registry)
+    assert registry == before
+
+
+def test_F3_036_a_sealed_registry_still_builds() -> None:
+    registry = a_sealed_registry()
+    assert Framework.build(registry, a_profile(called="second")).scheduler_name == "second"
+
+
+def test_F3_036_it_is_open_before() -> None:
+    registry = a_registry()
+    registry.register("One", ONE)
+    assert registry["One"] is ONE
+
+
+# --- one by one -------------------------------------------------------------------------------------------------------
+
+
+def test_F3_037_of_two_with_one_name_the_first_is_kept() -> None:
+    registry = Registry()
+    registry.register("One", ONE)
+    with pytest.raises(DuplicatePlugin, match=r"^a plugin named One already exists$"):
+        registry.register("One", TWO)
+    assert registry["One"] is ONE
+
+
+def test_F3_038_a_known_plugin_can_be_taken_away() -> None:
+    registry = Registry()
+    registry.register("One", ONE)
+    registry.register("Two", TWO)
+    registry.unregister("One")
+    assert dict(registry) == {"Two": TWO}
+
+
+def test_F3_038_an_unknown_plugin_cannot() -> None:
+    with pytest.raises(UnknownPlugin, match=r"^no plugin named One exists$"):
+        Registry().unregister("One")
+
+
+# --- merging ----------------------------------------------------------------------------------------------------------
+
+
+def test_F3_039_merging_adds_everything() -> None:
+    registry = Registry(One=ONE)
+    registry.merge(Registry(Two=TWO, Three=THREE))
+    assert dict(registry) == {"One": ONE, "Two": TWO, "Three": THREE}
+
+
+def test_F3_039_a_clash_leaves_the_registry_as_it_was() -> None:
+    registry = Registry(One=ONE)
+    with pytest.raises(DuplicatePlugin, match="a plugin named One already exists"):
+        registry.merge({"Two": TWO, "One": THREE, "Three": THREE})
+    assert dict(registry) == {"One": ONE}

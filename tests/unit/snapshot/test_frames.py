@@ -1,0 +1,182 @@
+"""Frames made from frames: forks, overlays, exclusions; and the orders a frame offers."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.snapshot import Frame
+from fleet.snapshot.capacity import Nomination, PlacedBinding
+from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame, a_table, clusters, names_in
+
+
+@pytest.fixture
+def base() -> Frame:
+    return a_frame(
+        a_cluster("a").labelled(region="eu"), a_cluster("b").labelled(region="us"), a_cluster("c").labelled(region="eu")
+    )
+
+
+def regions(frame: Frame) -> dict[str, str | None]:
+    region = frame.labels("region")
+    return {name: region.value(row) for row, name in enumerate(frame.names.names) if name}
+
+
+# --- overlays ---------------------------------------------------------------------------------------------------------
+
+
+def test_F3_134_an_empty_overlay_is_its_base(base: Frame) -> None:
+    assert base.overlay() is base
+    assert base.fork().freeze() is base
+
+
+def test_F3_134_an_overlay_sees_its_writes_and_the_base_does_not(base: Frame) -> None:
+    content = base.content_hash()
+    regions(base)
+
+    over = base.overlay(put=[a_cluster("a").labelled(region="mars").build(), a_cluster("d").build()], remove=["b"])
+
+    assert regions(over) == {"a": "mars", "c": "eu", "d": None}
+    assert regions(base) == {"a": "eu", "b": "us", "c": "eu"}
+    assert base.content_hash() == content
+
+
+def test_F3_134_columns_first_asked_for_on_an_overlay_are_not_those_of_the_base(base: Frame) -> None:
+    over = base.overlay(put=[a_cluster("a").labelled(region="mars").build()])
+
+    assert names_in(over, over.labels("region").eq("mars")) == {"a"}
+    assert names_in(base, base.labels("region").eq("mars")) == set()
+    assert names_in(base, base.labels("region").eq("eu")) == {"a", "c"}
+
+
+def test_F3_134_two_overlays_of_one_base_do_not_see_each_other(base: Frame) -> None:
+    regions(base)
+    one, other = base.fork(), base.fork()
+
+    one.put(a_cluster("a").labelled(region="mars").build())
+    other.put(a_cluster("a").labelled(region="venus").build())
+
+    assert regions(one.freeze())["a"] == "mars"
+    assert regions(other.freeze())["a"] == "venus"
+    assert one.freeze().labels("region").eq("venus") == other.freeze().labels("region").eq("mars") == 0
+
+
+def test_F3_134_an_overlay_may_be_laid_over_an_overlay(base: Frame) -> None:
+    first = base.overlay(remove=["a"])
+
+    second = first.overlay(put=[a_cluster("d").labelled(region="mars").build()])
+
+    assert regions(second) == {"b": "us", "c": "eu", "d": "mars"}
+    assert second.row_of("d") == 0
+    assert regions(first) == {"b": "us", "c": "eu"}
+
+
+def test_F3_134_bookings_on_an_overlay_stay_there() -> None:
+    table = a_table(*clusters("a"))
+    table.book("quota", "a", 5)
+    table.feed("load", {"cpu": {"a": 0.5}}, sampled_at={"a": NOW})
+    base = table.freeze()
+
+    fork = base.fork()
+    fork.book("quota", "a", 1)
+    fork.feed("load", {"cpu": {"a": 0.9}}, sampled_at={"a": NOW})
+
+    assert (base.ledger("quota").tolist(), fork.freeze().ledger("quota").tolist()) == ([5], [6])
+    assert base.feeds["load"].columns["cpu"].tolist() == [0.5]
+
+
+def test_an_overlay_is_of_a_later_generation(base: Frame) -> None:
+    assert base.overlay(remove=["a"]).generation > base.generation
+
+
+# --- exclusions -------------------------------------------------------------------------------------------------------
+
+
+def test_excluded_rows_are_marked_and_stay_members(base: Frame) -> None:
+    without = base.exclude([0])
+
+    assert (without.excluded, without.valid) == (1, base.valid)
+    assert names_in(without, without.labels("region").eq("eu")) == {"a", "c"}
+    assert base.excluded == 0
+
+
+def test_exclusions_add_up(base: Frame) -> None:
+    assert base.exclude([0]).exclude([2]).excluded == 0b101
+
+
+def test_an_overlay_keeps_the_exclusions_of_its_base(base: Frame) -> None:
+    over = base.exclude([1]).overlay(put=[a_cluster("d").build()])
+
+    assert over.excluded == 0b010
+
+
+def test_a_newcomer_does_not_inherit_an_exclusion(base: Frame) -> None:
+    over = base.exclude([1]).overlay(remove=["b"])
+    over = over.overlay(put=[a_cluster("d").build()])
+
+    assert over.row_of("d") == 1
+    assert over.excluded == 0
+
+
+# --- orders -----------------------------------------------------------------------------------------------------------
+
+
+def scan(frame: Frame, key: str | None = None) -> list[str]:
+    return [frame.name(row) for row in frame.scan_order(key).tolist()]
+
+
+def test_clusters_are_scanned_by_name_whatever_their_rows() -> None:
+    assert scan(a_frame(*clusters("c", "a", "b"))) == ["a", "b", "c"]
+
+
+def test_with_a_key_its_domains_take_turns_and_names_decide_inside_each() -> None:
+    members: list[ClusterBuilder] = [
+        *(a_cluster(f"eu-{number}").labelled(region="eu") for number in range(3)),
+        a_cluster("us-0").labelled(region="us"),
+        *clusters("none-0", "none-1"),
+    ]
+
+    assert scan(a_frame(*members), "region") == ["eu-0", "none-0", "us-0", "eu-1", "none-1", "eu-2"]
+    assert scan(a_frame(*reversed(members)), "region") == scan(a_frame(*members), "region")
+
+
+def test_free_rows_are_in_no_order() -> None:
+    frame = a_frame(*clusters("a", "b", "c")).overlay(remove=["b"])
+
+    assert scan(frame) == scan(frame, "region") == ["a", "c"]
+    assert frame.names.rank.tolist() == [0, -1, 1]
+
+
+# --- content ----------------------------------------------------------------------------------------------------------
+
+
+def test_equal_fleets_have_equal_content_whatever_their_rows() -> None:
+    there_and_back = a_table(*clusters("b", "x", "a"))
+    there_and_back.remove("x")
+
+    assert there_and_back.freeze().content_hash() == a_frame(*clusters("a", "b")).content_hash()
+
+
+@pytest.mark.parametrize("change", ["label", "ledger", "sample", "sample time", "binding", "nomination", "newcomer"])
+def test_whatever_differs_changes_the_content(change: str) -> None:
+    table = a_table(*clusters("a"))
+    table.book("quota", "a", 1)
+    table.feed("load", {"cpu": {"a": 0.5}}, sampled_at={"a": NOW})
+    before = table.freeze().content_hash()
+
+    match change:
+        case "label":
+            table.put(a_cluster("a").labelled(region="eu").build())
+        case "ledger":
+            table.book("quota", "a", 1)
+        case "sample":
+            table.feed("load", {"cpu": {"a": 0.6}}, sampled_at={"a": NOW})
+        case "sample time":
+            table.feed("load", {"cpu": {"a": 0.5}}, sampled_at={"a": NOW + 1})
+        case "binding":
+            table.place("a", PlacedBinding("web"))
+        case "nomination":
+            table.nominate([Nomination("a", "web", 0, {})])
+        case "newcomer":
+            table.put(a_cluster("b").build())
+
+    assert table.freeze().content_hash() != before
