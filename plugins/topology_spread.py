@@ -130,7 +130,7 @@ class TopologySpreadConstraints(PluginTraits):
         del req
         result = self._evaluate(ctx, state, frame, alive)
         violated = result.points <= VIOLATED // 2
-        return self._verdict(result.levels, violated)
+        return self._verdict(frame, result.levels, violated)
 
     def pre_score(
         self,
@@ -162,7 +162,7 @@ class TopologySpreadConstraints(PluginTraits):
         done = pick_in_cells(levels, cells, candidates, unlabelled_excluded=self._exclude_unlabelled)
         violated = np.zeros(frame.size, dtype=np.bool_)
         violated[candidates.rows] = done.violated
-        verdict = self._verdict(done.levels, violated)
+        verdict = self._verdict(frame, done.levels, violated)
         return Picks(rows=done.rows, scores=done.scores, last=done.last, verdict=verdict)
 
     # --- inside -------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class TopologySpreadConstraints(PluginTraits):
             narrowed.append(Level(level.constraint, level.domains, level.counts, usable))
         return narrowed
 
-    def _verdict(self, levels: Sequence[Level], violated: BoolArray) -> Verdict:
+    def _verdict(self, frame: Frame, levels: Sequence[Level], violated: BoolArray) -> Verdict:
         hard = [level.clone() for level in levels if level.constraint.hard]
         reason: int | ReasonArray = _SKEW
         if self._exclude_unlabelled:
@@ -207,7 +207,7 @@ class TopologySpreadConstraints(PluginTraits):
         return Verdict(
             ok=~from_bools(violated),
             reason=reason,
-            explain=_explaining(hard, unlabelled_excluded=self._exclude_unlabelled),
+            explain=_explaining(frame, hard, unlabelled_excluded=self._exclude_unlabelled),
         )
 
     def _reasons(self, hard: Sequence[Level], violated: BoolArray) -> ReasonArray:
@@ -229,7 +229,9 @@ def _counts(state: CycleState) -> _Counts:
     return counts
 
 
-def _explaining(levels: Sequence[Level], *, unlabelled_excluded: bool) -> Callable[[int], Mapping[str, Any]]:
+def _explaining(
+    frame: Frame, levels: Sequence[Level], *, unlabelled_excluded: bool
+) -> Callable[[int], Mapping[str, Any]]:
     """Details of the first constraint a row violates. The levels are copies: they stay as they were."""
 
     def explain(row: int) -> Mapping[str, Any]:
@@ -239,9 +241,11 @@ def _explaining(levels: Sequence[Level], *, unlabelled_excluded: bool) -> Callab
             if domain < 0 and unlabelled_excluded:
                 return named
             if domain >= 0 and level.by_domain()[domain] == VIOLATED:
-                lowest = np.flatnonzero(level.counts == level.low).tolist()
-                count = int(level.counts[domain])
-                return named | {"domain": domain, "count": count, "skew": level.skew, "lowest": lowest}
+                column = frame.labels(level.constraint.key)
+                emptiest = np.flatnonzero(level.counts == level.low).tolist()
+                lowest = sorted(str(column.domain_value(one)) for one in emptiest)
+                found = {"domain": column.domain_value(domain), "count": int(level.counts[domain])}
+                return named | found | {"skew": level.skew, "lowest": lowest}
         return {}
 
     return explain

@@ -6,15 +6,16 @@ of single clusters, and turns the statuses it gets into reasons that live as lon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from fleet.errors import ConfigurationError, PluginError
+from fleet.framework.context import Unanswered
 from fleet.framework.hooks import Delta, PluginTraits, Verdict
 from fleet.framework.scores import ClusterScore
-from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, code_of, is_success
+from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, is_success
 from fleet.model.quantity import quantity_to_float
 from fleet.model.views import MemberCluster
 from fleet.snapshot.bits import Int64Array, Mask, Rows, from_rows, to_rows
@@ -102,22 +103,35 @@ class _Adapted:
         return getattr(self.__dict__["wrapped"], attribute)
 
     def _filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
-        ok = 0
-        reasons = np.zeros(frame.size, dtype=np.uint16)
-        statuses: dict[tuple[Code, tuple[str, ...], str], int] = {}
-        known: list[Status] = []
-        for row in _by_name(frame, alive):
-            status = self._one("filter_one", ctx, state, req, ClusterView(frame, row))
+        passed: list[int] = []
+        failed: list[int] = []
+        numbers: list[int] = []
+        reasons = _Reasons()
+        for row, status in self._judged(ctx, state, req, frame, alive):
             if is_success(status):
-                ok |= 1 << row
-                continue
-            self._check_code(status, frame.name(row))
-            key = (status.code, status.reasons, repr(sorted(status.details.items())))
-            if key not in statuses:
-                known.append(status)
-                statuses[key] = len(known)
-            reasons[row] = statuses[key]
-        return Verdict(ok=ok, reason=reasons, statuses=known)
+                passed.append(row)
+            else:
+                failed.append(row)
+                numbers.append(reasons.number(status, frame.name(row)))
+        ok = np.zeros(frame.size, dtype=np.bool_)
+        ok[passed] = True
+        by_row = np.zeros(frame.size, dtype=np.uint16)
+        by_row[failed] = numbers
+        return Verdict(ok=ok, reason=by_row, statuses=reasons.known)
+
+    def _judged(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
+    ) -> Iterator[tuple[int, Status | None]]:
+        judge = self.wrapped.filter_one
+        for row in _by_name(frame, alive):
+            view = ClusterView(frame, row)
+            try:
+                status = judge(ctx, state, req, view)
+            except (PluginError, Unanswered):
+                raise
+            except Exception as error:
+                raise _of(view, error) from error
+            yield row, status
 
     def _score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         scores = np.zeros(len(rows), dtype=np.int64)
@@ -177,16 +191,40 @@ class _Adapted:
     def _one(self, method: str, ctx: Attempt, state: CycleState, req: PlacementRequest, view: ClusterView) -> Any:
         try:
             return getattr(self.wrapped, method)(ctx, state, req, view)
-        except PluginError:
+        except (PluginError, Unanswered):
             raise
         except Exception as error:
-            raise PluginError(f"cluster {view.name}: {type(error).__name__}: {error}") from error
+            raise _of(view, error) from error
 
-    def _check_code(self, status: Status, cluster: str) -> None:
-        if code_of(status) is Code.ERROR:
+
+class _Reasons:
+    """Statuses given in one attempt, each numbered once; a plugin tends to give one and the same many times."""
+
+    def __init__(self) -> None:
+        self.known: list[Status] = []
+        self._numbers: dict[tuple[Code, tuple[str, ...], str], int] = {}
+        self._last: tuple[Status, int] | None = None
+
+    def number(self, status: Status | None, cluster: str) -> int:
+        if self._last is not None and self._last[0] is status:
+            return self._last[1]
+        if not isinstance(status, Status):
+            raise PluginError(f"cluster {cluster}: answered {type(status).__name__}, not a Status")
+        if status.code is Code.ERROR:
             raise PluginError(f"cluster {cluster}: {', '.join(status.reasons)}")
         if status.code not in REJECTIONS:
             raise PluginError(f"invalid code {status.code} at Filter (cluster {cluster})")
+        key = (status.code, status.reasons, repr(sorted(status.details.items())))
+        number = self._numbers.get(key)
+        if number is None:
+            self.known.append(status)
+            number = self._numbers[key] = len(self.known)
+        self._last = (status, number)
+        return number
+
+
+def _of(view: ClusterView, error: Exception) -> PluginError:
+    return PluginError(f"cluster {view.name}: {type(error).__name__}: {error}")
 
 
 _VECTOR_FORMS: Final = {

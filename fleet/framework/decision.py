@@ -30,8 +30,7 @@ from fleet.snapshot.bits import Rows
 from fleet.snapshot.frame import Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, gc=False):
     """A cluster chosen in this attempt."""
 
     cluster: str

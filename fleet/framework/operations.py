@@ -6,7 +6,6 @@ An operation is data. Its document is built when somebody is about to send it.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -49,16 +48,14 @@ class Group(enum.IntEnum):
     REMOVE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(msgspec.Struct, frozen=True, gc=False):
     """A cluster's score as other agents know it; the obsolete bonus is never published."""
 
     affinity: int = 0
     topology: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     action: Action
     group: Group
     cluster: str

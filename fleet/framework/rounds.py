@@ -15,7 +15,7 @@ from fleet.framework.ranking import best_first, ranking_keys
 from fleet.framework.runner import Runner
 from fleet.framework.scores import ScoreColumn, ScoreTable
 from fleet.framework.verdicts import Verdicts
-from fleet.snapshot.bits import Int64Array, Rows, from_rows, to_rows
+from fleet.snapshot.bits import Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.frame import Frame
 
 Picked = tuple[list[Round], list[Target], int]
@@ -136,8 +136,8 @@ def _last_round(
     runner.rerun_for_picks(frame, verdicts, earlier)
     verdicts.reject(runner.profile.picker_position, picks.verdict)
     runner.set_placed_aside(verdicts)
-    left = to_rows(verdicts.alive, frame.size)
-    places = np.searchsorted(scores.rows, left)
+    places = np.flatnonzero(to_bools(verdicts.alive, frame.size)[scores.rows])
+    left = scores.rows[places]
     topology = picks.last[places]
     table = ScoreTable(left, (*(_cut(column, places) for column in scores.columns), runner.picker_column(topology)))
     order = left[_best_first(topology, keys[places], len(last_picked) + runner.profile.limits.unselected_budget)]

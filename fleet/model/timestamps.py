@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from fleet.errors import InputError, TimestampError
@@ -17,10 +18,9 @@ _RFC3339: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d{2}):(\d{2}))", re.ASCII
 )
 _DAYS_IN_MONTH: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_days_of_date: dict[str, int] = {}
-_DATES_REMEMBERED: Final = 4096
 
 
+@lru_cache(maxsize=1 << 16)  # members report in the same seconds, and conditions repeat old times
 def parse_timestamp(text: str) -> int:
     """Nanoseconds since 1970-01-01T00:00:00Z."""
     match = _RFC3339.fullmatch(text)
@@ -56,17 +56,9 @@ def format_timestamp(nanoseconds: int) -> str:
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{rest // 60:02d}:{rest % 60:02d}Z"
 
 
+@lru_cache(maxsize=4096)
 def _days(date: str) -> int:
-    known = _days_of_date.get(date)
-    if known is None:
-        known = _days_from_civil(date)
-        if len(_days_of_date) >= _DATES_REMEMBERED:
-            _days_of_date.clear()
-        _days_of_date[date] = known
-    return known
-
-
-def _days_from_civil(date: str) -> int:
+    """Days since 1970-01-01."""
     year, month, day = int(date[:4]), int(date[5:7]), int(date[8:])
     if not 1 <= month <= 12 or not 1 <= day <= _length(year, month):
         raise TimestampError(f"{date!r} is not a date of the calendar", value=date)

@@ -22,20 +22,19 @@ class NameIndex:
     __slots__ = ("_hash", "_names", "_row_of", "_sorted", "order", "rank", "size", "valid")
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._set(size=len(names), names=tuple(names), row_of={name: row for row, name in enumerate(names)})
-        self._order(sorted(names))
+        row_of = {name: row for row, name in enumerate(names)}
+        ordered = sorted(names)
+        order = np.fromiter((row_of[name] for name in ordered), dtype=np.intp, count=len(ordered))
+        self._set(names=tuple(names), row_of=row_of, ordered=ordered, order=order)
 
-    def _set(self, *, size: int, names: tuple[str, ...], row_of: dict[str, int]) -> None:
-        self.size, self._names, self._row_of = size, names, row_of
+    def _set(self, *, names: tuple[str, ...], row_of: dict[str, int], ordered: list[str], order: Rows) -> None:
+        self.size, self._names, self._row_of, self._sorted = len(names), names, row_of, ordered
         self._hash: npt.NDArray[np.uint64] | None = None
-
-    def _order(self, ordered: list[str]) -> None:
-        self._sorted = ordered
-        self.order: Rows = np.fromiter((self._row_of[name] for name in ordered), dtype=np.intp, count=len(ordered))
+        self.order: Rows = order
         self.rank: Int32Array = np.full(self.size, -1, dtype=np.int32)
-        self.rank[self.order] = np.arange(len(ordered), dtype=np.int32)
+        self.rank[order] = np.arange(len(order), dtype=np.int32)
         self.order.flags.writeable = self.rank.flags.writeable = False
-        self.valid = all_rows(self.size) if len(ordered) == self.size else _rows_in(self.order)
+        self.valid = all_rows(self.size) if len(order) == self.size else _rows_in(order)
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -68,30 +67,29 @@ class NameIndex:
         return self._hash
 
     def joined(self, name: str, row: int) -> NameIndex:
-        size = max(self.size, row + 1)
-        names = [*self._names, *([""] * (size - self.size))]
+        names = [*self._names, *([""] * (row + 1 - self.size))]
         names[row] = name
-        ordered = self._sorted.copy()
-        ordered.insert(bisect_left(ordered, name), name)
-        return self._changed(size, names, {**self._row_of, name: row}, ordered)
+        place = bisect_left(self._sorted, name)
+        ordered = [*self._sorted[:place], name, *self._sorted[place:]]
+        return _index(names, {**self._row_of, name: row}, ordered, np.insert(self.order, place, row))
 
     def left(self, name: str) -> NameIndex:
         row_of = self._row_of.copy()
         names = list(self._names)
         names[row_of.pop(name)] = ""
-        ordered = self._sorted.copy()
-        del ordered[bisect_left(ordered, name)]
-        return self._changed(self.size, names, row_of, ordered)
+        place = bisect_left(self._sorted, name)
+        ordered = [*self._sorted[:place], *self._sorted[place + 1 :]]
+        return _index(names, row_of, ordered, np.delete(self.order, place))
 
     def grown(self, size: int) -> NameIndex:
         names = [*self._names, *([""] * (size - self.size))]
-        return self._changed(size, names, self._row_of, self._sorted)
+        return _index(names, self._row_of, self._sorted, self.order)
 
-    def _changed(self, size: int, names: list[str], row_of: dict[str, int], ordered: list[str]) -> NameIndex:
-        index = NameIndex.__new__(NameIndex)
-        index._set(size=size, names=tuple(names), row_of=row_of)
-        index._order(ordered)
-        return index
+
+def _index(names: list[str], row_of: dict[str, int], ordered: list[str], order: Rows) -> NameIndex:
+    index = NameIndex.__new__(NameIndex)
+    index._set(names=tuple(names), row_of=row_of, ordered=ordered, order=order)
+    return index
 
 
 def _rows_in(rows: Rows) -> int:

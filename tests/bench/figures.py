@@ -1,0 +1,158 @@
+"""Figures, and what is expected of them: a target that is fixed, and a baseline that was recorded.
+
+A target is a promise and holds on any machine. A baseline tells whether a change made things worse; how much worse is
+tolerated stands with each figure. Times only compare on the machine that recorded them. How steep, how large and how
+many times faster compare anywhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tests.bench.machine import Machine
+
+
+class Kind(enum.StrEnum):
+    MILLISECONDS = "ms"
+    MICROSECONDS = "µs"
+    BYTES = "B"
+    TIMES_FASTER = "times faster"
+    EXPONENT = "exponent"
+    COUNT = "count"
+
+
+class Sense(NamedTuple):
+    """How to read a kind of figure."""
+
+    per_unit: float
+    """How much of what is measured (nanoseconds, bytes, …) makes one."""
+    portable: bool
+    tolerance: float
+    """How many times worse than the baseline it may be; of an exponent and a count, how much greater."""
+
+
+SENSE: Final[Mapping[Kind, Sense]] = {
+    Kind.MILLISECONDS: Sense(1e6, portable=False, tolerance=1.5),
+    Kind.MICROSECONDS: Sense(1e3, portable=False, tolerance=1.5),
+    Kind.BYTES: Sense(1, portable=True, tolerance=1.1),
+    Kind.TIMES_FASTER: Sense(1, portable=True, tolerance=1.6),
+    Kind.EXPONENT: Sense(1, portable=True, tolerance=0.15),
+    Kind.COUNT: Sense(1, portable=True, tolerance=0),
+}
+_DIFFERENCES: Final = (Kind.EXPONENT, Kind.COUNT)
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    group: str
+    case: str
+    """The row of the table."""
+    part: str
+    """The column of the table."""
+    kind: Kind
+    median: float
+    p95: float | None = None
+    samples: int = 1
+    target: float | None = None
+    """At most."""
+    tolerance: float | None = None
+    """None: told for information, compared with nothing."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.group} / {self.case} / {self.part}"
+
+    @property
+    def misses_target(self) -> bool:
+        return self.target is not None and self.median > self.target
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    day: str
+    machine: Machine
+    load: float
+    """Before the first measurement. What else ran then makes figures worse than they are."""
+    quick: bool
+    picks: int
+    """Policies whose picks were checked, and right."""
+    figures: tuple[Figure, ...]
+
+    def figure(self, figure_id: str) -> Figure | None:
+        return next((one for one in self.figures if one.id == figure_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    figure: Figure
+    before: Figure
+    allowed: float
+
+    @property
+    def change(self) -> float:
+        """Of an exponent and a count the difference, of the rest how many times worse; less than 1 is better."""
+        now, before = self.figure.median, self.before.median
+        if self.figure.kind in _DIFFERENCES:
+            return round(now - before, 6)
+        if self.figure.kind is Kind.TIMES_FASTER:
+            now, before = before, now
+        return now / before if before else 1.0
+
+    @property
+    def is_worse(self) -> bool:
+        return self.change > self.allowed
+
+    def __str__(self) -> str:
+        if self.figure.kind in _DIFFERENCES:
+            return f"{self.change:+.2f} (≤ +{self.allowed:g})"
+        return f"{self.change:.2f} times (≤ {self.allowed:g})"
+
+
+def compared(figure: Figure, *, machine: Machine, baseline: Report | None) -> Comparison | None:
+    """None where there is nothing to compare with. The baseline's tolerance is the one that counts."""
+    before = None if baseline is None else baseline.figure(figure.id)
+    if baseline is None or before is None or before.tolerance is None:
+        return None
+    if machine != baseline.machine and not SENSE[figure.kind].portable:
+        return None
+    return Comparison(figure, before, before.tolerance)
+
+
+def comparisons(report: Report, baseline: Report | None) -> dict[str, Comparison]:
+    """By the id of the figure."""
+    found = {one.id: compared(one, machine=report.machine, baseline=baseline) for one in report.figures}
+    return {figure_id: comparison for figure_id, comparison in found.items() if comparison is not None}
+
+
+def complaints(report: Report, baseline: Report | None) -> Iterator[str]:
+    """What the run is not to be content with."""
+    for figure in report.figures:
+        if figure.misses_target:
+            yield f"{figure.id}: {shown(figure.median, figure.kind)} is over the target {target_of(figure)}"
+    for comparison in comparisons(report, baseline).values():
+        if comparison.is_worse:
+            now, before = comparison.figure, comparison.before
+            yield (
+                f"{now.id}: {shown(now.median, now.kind)} against the baseline's {shown(before.median, before.kind)}: "
+                f"{comparison}"
+            )
+
+
+def target_of(figure: Figure) -> str:
+    return "" if figure.target is None else f"≤ {figure.target:,g} {figure.kind}"
+
+
+def shown(value: float, kind: Kind) -> str:
+    match kind:
+        case Kind.EXPONENT:
+            return f"{value:.2f}"
+        case Kind.COUNT:
+            return f"{value:g}"
+        case Kind.TIMES_FASTER:
+            return f"{value:,.0f} times"
+        case Kind.BYTES:
+            return f"{value:,.0f} {kind}"
+    return f"{value:,.0f} {kind}" if value >= 1_000 else f"{value:.3g} {kind}"
