@@ -51,8 +51,9 @@ bench: $(INSTALLED) ## Measure the decision core
 docs: $(INSTALLED) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py
 
-gen: $(INSTALLED) ## Generate the CRDs from the models
+gen: $(INSTALLED) ## Generate what is committed but not written by hand: CRDs, the schema of simulate's answers
 	$(PYTHON) -m fleet.model.crd charts/fleet/crds
+	$(PYTHON) -m fleet.cli.report
 
 vectors: $(INSTALLED) ## Compare decisions with recorded ones (DIR=folder IGNORE=tags)
 	$(PYTHON) -m tests.vectors.runner "$(DIR)" --ignore "$(IGNORE)"

@@ -77,6 +77,12 @@ class Level:
         worth[-1] = 0
         return worth
 
+    def lowest(self) -> list[int]:
+        """The domains that count and hold the fewest."""
+        emptiest = self.counts == self.low
+        found: list[int] = np.flatnonzero(emptiest if self.usable is None else emptiest & self.usable).tolist()
+        return found
+
     def _worth(self, delta: int) -> int:
         if self.skew + delta > self.constraint.max_skew:
             return VIOLATED if self.constraint.hard else SOFT_VIOLATION

@@ -242,8 +242,7 @@ def _explaining(
                 return named
             if domain >= 0 and level.by_domain()[domain] == VIOLATED:
                 column = frame.labels(level.constraint.key)
-                emptiest = np.flatnonzero(level.counts == level.low).tolist()
-                lowest = sorted(str(column.domain_value(one)) for one in emptiest)
+                lowest = sorted(str(column.domain_value(one)) for one in level.lowest())
                 found = {"domain": column.domain_value(domain), "count": int(level.counts[domain])}
                 return named | found | {"skew": level.skew, "lowest": lowest}
         return {}

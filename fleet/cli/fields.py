@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from fleet.cli.documents import Parsed, Steps
@@ -23,7 +25,7 @@ from fleet.model.quantity import quantity_or_none
 from fleet.model.schema import Keywords
 from fleet.model.timestamps import parse_timestamp
 
-_TREE = tuple[str | int, ...]
+_Path = tuple[str | int, ...]
 _SCALAR: Final = (str, int, float, bool)
 _GROWING: Final = ("metadata", "status")
 """Parts that newer releases and other programs add fields to: unknown fields are wrong there only if nearly known."""
@@ -42,7 +44,7 @@ _ENDINGS: Final = frozenset({"int", "str"})
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    path: _TREE
+    path: _Path
     message: str
 
     def __str__(self) -> str:
@@ -60,7 +62,7 @@ def path_text(path: Steps) -> str:
 
 def complaints(parsed: Parsed, model: type[BaseModel]) -> list[Complaint]:
     """Everything wrong with a document of this kind, in the order of the fields."""
-    found = [*_unknown(parsed.content, model, ()), *_malformed(parsed.content, model, ())]
+    found = list(_oddities(parsed.content, _Shape(model=model), ()))
     try:
         model.model_validate(parsed.content)
     except ValidationError as error:
@@ -136,103 +138,112 @@ def _value(content: Any, path: Steps) -> Any:
 # --- fields and formats ---------------------------------------------------------------------------------------------
 
 
-def _unknown(content: Any, annotation: Any, path: _TREE) -> Iterator[Complaint]:
-    """Fields that the kind does not have. Without this a slip of the pen would pass as if it were not there."""
-    for model, value, where in _models(content, annotation, path):
-        known = [field.alias or name for name, field in model.model_fields.items()]
-        for key in value:
-            if key not in known and not _may_be_new(key, known, where, model):
-                elsewhere = [] if nearest(key, known) else _below(model)
-                yield Complaint((*where, key), f"unknown field{did_you_mean(key, known) or _misplaced(key, elsewhere)}")
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What there is to check in the value of a field; exactly one of the parts is set."""
+
+    model: type[BaseModel] | None = None
+    item: _Shape | None = None
+    value: _Shape | None = None
+    format: Callable[[str], str] | None = None
+    """The complaint about a text, or nothing."""
 
 
-def _below(model: type[BaseModel]) -> list[tuple[str, str]]:
-    """The fields one level down, with the field that holds them."""
-    found = []
-    for name, field in model.model_fields.items():
-        for inner in _kinds(field.annotation):
-            found += [(field.alias or name, one.alias or other) for other, one in inner.model_fields.items()]
-    return found
-
-
-def _misplaced(key: str, below: list[tuple[str, str]]) -> str:
-    meant = nearest(key, [field for _, field in below])
-    holder = next((holder for holder, field in below if field == meant), None)
-    return f"; did you mean {holder}.{meant}?" if holder else ""
-
-
-def _kinds(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The model of a field that holds one object."""
-    if get_origin(annotation) is Annotated or _is_union(annotation):
-        for option in get_args(annotation):
-            yield from _kinds(option)
-    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-
-
-def _may_be_new(key: str, known: list[str], where: _TREE, model: type[BaseModel]) -> bool:
-    growing = model is ObjectMeta or (bool(where) and where[0] in _GROWING)
-    return growing and nearest(key, known) is None
-
-
-def _malformed(content: Any, annotation: Any, path: _TREE) -> Iterator[Complaint]:
-    """Texts that the API server would check by their format."""
-    for model, value, where in _models(content, annotation, path):
-        for name, field in model.model_fields.items():
-            key = field.alias or name
-            marks = [mark for mark in field.metadata if isinstance(mark, Keywords)]
-            if key in value:
-                yield from _format(value[key], field.annotation, (*where, key), marks)
-
-
-def _format(value: Any, annotation: Any, path: _TREE, marks: list[Keywords]) -> Iterator[Complaint]:
-    if get_origin(annotation) is Annotated:
-        inner, *more = get_args(annotation)
-        yield from _format(value, inner, path, [*marks, *(one for one in more if isinstance(one, Keywords))])
-    elif _is_union(annotation):
-        for option in get_args(annotation):
-            yield from _format(value, option, path, marks)
-    elif get_origin(annotation) is dict and isinstance(value, dict):
-        for key, item in value.items():
-            yield from _format(item, get_args(annotation)[1], (*path, key), [])
-    elif annotation is str and isinstance(value, str):
-        message = _format_problem(value, marks)
+def _oddities(content: Any, shape: _Shape, path: _Path) -> Iterator[Complaint]:
+    """Fields that a kind does not have, which would pass as if they were not there, and texts of the wrong form."""
+    if isinstance(content, dict):
+        if shape.model is not None:
+            yield from _unknown(content, shape.model, path)
+        inside = {} if shape.model is None else _shapes(shape.model)
+        for key, value in content.items():
+            known = inside.get(key) if shape.value is None else shape.value
+            if known is not None:
+                yield from _oddities(value, known, (*path, key))
+    elif isinstance(content, list) and shape.item is not None:
+        for position, value in enumerate(content):
+            yield from _oddities(value, shape.item, (*path, position))
+    elif isinstance(content, str) and shape.format is not None:
+        message = shape.format(content)
         if message:
             yield Complaint(path, message)
 
 
-def _format_problem(value: str, marks: list[Keywords]) -> str:
+@cache
+def _shapes(model: type[BaseModel]) -> dict[str, _Shape]:
+    """The fields of a model that are worth a look, under their names on the wire."""
+    shapes = ((field.alias or name, _shape(field.annotation, field.metadata)) for name, field in _fields(model))
+    return {name: shape for name, shape in shapes if shape is not None}
+
+
+def _shape(annotation: Any, marks: Sequence[Any]) -> _Shape | None:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _shape(parts[0], [*marks, *parts[1:]])
+    if origin in (typing.Union, types.UnionType):
+        return next((shape for shape in (_shape(part, marks) for part in parts) if shape is not None), None)
+    if origin is tuple:
+        item = _shape(parts[0], ())
+        return None if item is None else _Shape(item=item)
+    if origin is dict:
+        value = _shape(parts[1], ())
+        return None if value is None else _Shape(value=value)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _Shape(model=annotation)
+    form = _format(marks) if annotation is str else None
+    return None if form is None else _Shape(format=form)
+
+
+def _format(marks: Sequence[Any]) -> Callable[[str], str] | None:
+    """The forms that the API server would check."""
     for mark in marks:
-        if mark.values.get("format") == "date-time":
-            try:
-                parse_timestamp(value)
-            except TimestampError as error:
-                return error.message
-        if mark.values.get("x-kubernetes-int-or-string") and quantity_or_none(value) is None:
-            return f"{value!r} is no quantity such as 4, 500m or 16Gi"
+        if isinstance(mark, Keywords) and mark.values.get("format") == "date-time":
+            return _time_problem
+        if isinstance(mark, Keywords) and mark.values.get("x-kubernetes-int-or-string"):
+            return _quantity_problem
+    return None
+
+
+def _time_problem(text: str) -> str:
+    try:
+        parse_timestamp(text)
+    except TimestampError as error:
+        return error.message
     return ""
 
 
-def _models(content: Any, annotation: Any, path: _TREE) -> Iterator[tuple[type[BaseModel], Mapping[str, Any], _TREE]]:
-    """Every mapping in the content that a model describes, with the model and its path."""
-    origin = get_origin(annotation)
-    if origin is Annotated or _is_union(annotation):
-        options = get_args(annotation)
-        for option in options[:1] if origin is Annotated else options:
-            yield from _models(content, option, path)
-    elif origin is tuple and isinstance(content, list):
-        for position, item in enumerate(content):
-            yield from _models(item, get_args(annotation)[0], (*path, position))
-    elif origin is dict and isinstance(content, dict):
-        for key, item in content.items():
-            yield from _models(item, get_args(annotation)[1], (*path, key))
-    elif isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(content, dict):
-        yield annotation, content, path
-        for name, field in annotation.model_fields.items():
-            key = field.alias or name
-            if key in content:
-                yield from _models(content[key], field.annotation, (*path, key))
+def _quantity_problem(text: str) -> str:
+    return f"{text!r} is no quantity such as 4, 500m or 16Gi" if quantity_or_none(text) is None else ""
 
 
-def _is_union(annotation: Any) -> bool:
-    return get_origin(annotation) in (typing.Union, types.UnionType)
+# --- unknown fields -------------------------------------------------------------------------------------------------
+
+
+def _unknown(content: Mapping[str, Any], model: type[BaseModel], path: _Path) -> Iterator[Complaint]:
+    known = _names(model)
+    for key in content:
+        if key not in known and not _may_be_new(key, model, path):
+            suggestion = did_you_mean(key, known) or _misplaced(key, model)
+            yield Complaint((*path, key), f"unknown field{suggestion}")
+
+
+def _may_be_new(key: str, model: type[BaseModel], path: _Path) -> bool:
+    growing = model is ObjectMeta or (bool(path) and path[0] in _GROWING)
+    return growing and nearest(key, _names(model)) is None
+
+
+def _misplaced(key: str, model: type[BaseModel]) -> str:
+    """A field of that name one level down."""
+    for holder, shape in _shapes(model).items():
+        meant = nearest(key, _names(shape.model)) if shape.model is not None else None
+        if meant:
+            return f"; did you mean {holder}.{meant}?"
+    return ""
+
+
+@cache
+def _names(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(field.alias or name for name, field in _fields(model))
+
+
+def _fields(model: type[BaseModel]) -> Iterable[tuple[str, FieldInfo]]:
+    return model.model_fields.items()

@@ -103,37 +103,45 @@ def _asked(objects: Sequence[Object], findings: Findings) -> Iterator[Asked]:
 def _ask(
     key: PlacementKey, placement: Object | None, snapshots: list[Object], bindings: list[Object], findings: Findings
 ) -> Asked | None:
-    namespace, name = key
-    shown = f"{namespace}/{name}" if namespace else name
+    name = "/".join(part for part in key if part)
     if placement is not None and placement.document.metadata.deletion_timestamp:
-        findings.note(f"placement {shown} is being deleted: nothing is decided for it")
+        findings.note(f"placement {name} is being deleted: nothing is decided for it")
         return None
     latest = [one for one in snapshots if _view(one).metadata.label(IS_LATEST_SNAPSHOT) in (None, "true")]
-    if len(latest) > 1:
-        for one in latest[1:]:
-            label = ("metadata", "labels", IS_LATEST_SNAPSHOT)
-            one.wrong(findings, label, f"{latest[0]} is the latest policy of placement {shown} too; only one can be")
-        return None
-    if not latest and placement is None:
-        findings.note(f"placement {shown}: neither the placement nor its latest policy snapshot is in the files")
-        return None
-    made = None if placement is None else _made_snapshot(placement, snapshots)
-    snapshot = _view(latest[0]) if latest else made
-    assert snapshot is not None
-    uid = placement.document.metadata.uid if placement else _owner_uid(latest[0])
-    request = compile_request(snapshot, placement_uid=uid)
+    for one in latest[1:]:
+        message = f"{latest[0]} is the latest policy of placement {name} too; only one can be"
+        one.wrong(findings, ("metadata", "labels", IS_LATEST_SNAPSHOT), message)
     views = tuple(one.view for one in bindings if isinstance(one.view, Binding))
-    if latest and made is not None and _wishes(latest[0], request.wanted) != made.spec.policy:
+    if latest:
+        return _by_snapshot(latest[0], placement, views, findings)
+    if placement is not None:
+        return _by_placement_itself(placement, snapshots, views, findings)
+    findings.note(f"placement {name}: neither the placement nor its latest policy snapshot is in the files")
+    return None
+
+
+def _by_snapshot(latest: Object, placement: Object | None, bindings: tuple[Binding, ...], findings: Findings) -> Asked:
+    uid = placement.document.metadata.uid if placement else _owner_uid(latest)
+    request = compile_request(_view(latest), placement_uid=uid)
+    if placement is not None and _wishes(latest, request.wanted) != _wishes(placement):
         _note_difference(request, findings)
-    if not latest:
-        _note_lost_policies(request, views, {one.name for one in snapshots}, findings)
-    return Asked(
-        kind=NAMESPACED_PLACEMENT if namespace else CLUSTER_PLACEMENT,
-        request=request,
-        snapshot=snapshot,
-        bindings=views,
-        from_placement=not latest,
-    )
+    return _asked_of(request, _view(latest), bindings, from_placement=False)
+
+
+def _by_placement_itself(
+    placement: Object, snapshots: Sequence[Object], bindings: tuple[Binding, ...], findings: Findings
+) -> Asked:
+    made = _made_snapshot(placement, snapshots)
+    request = compile_request(made, placement_uid=placement.document.metadata.uid)
+    _note_lost_policies(request, bindings, {one.name for one in snapshots}, findings)
+    return _asked_of(request, made, bindings, from_placement=True)
+
+
+def _asked_of(
+    request: PlacementRequest, snapshot: PolicySnapshot, bindings: tuple[Binding, ...], *, from_placement: bool
+) -> Asked:
+    kind = NAMESPACED_PLACEMENT if request.namespace else CLUSTER_PLACEMENT
+    return Asked(kind=kind, request=request, snapshot=snapshot, bindings=bindings, from_placement=from_placement)
 
 
 def _view(one: Object) -> PolicySnapshot:

@@ -130,8 +130,8 @@ class DecisionPart(_Part, frozen=True):
 
 
 class Report(_Part, frozen=True):
-    api_version: str
-    kind: str
+    api_version: Literal["fleet/v1"]
+    kind: Literal["Simulation"]
     now: str
     now_from: str
     settings: dict[str, Any]
@@ -167,6 +167,7 @@ def as_yaml(found: Report) -> str:
 
 
 def json_schema() -> str:
+    """The JSON schema of a report."""
     return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Report)), indent=2).decode()
 
 

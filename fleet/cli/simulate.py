@@ -70,15 +70,17 @@ def _read_moment(wanted: str | None, findings: Findings) -> Moment | None:
 
 
 def _check_there_is_a_question(inputs: Inputs, findings: Findings) -> None:
-    if not inputs.asked and not findings.problems:
+    if findings.problems:
+        return  # what seems to be missing may be what is broken
+    if not inputs.asked:
         findings.complain("there is nothing to decide: the files hold no placement and no latest policy snapshot")
-    if not inputs.clusters:
+    elif not inputs.clusters:
         findings.note("there is no MemberCluster in the files: the fleet is empty")
 
 
 def _check_names(names: Iterable[str], inputs: Inputs, findings: Findings) -> None:
     if findings.problems:
-        return  # a cluster may be missing because its document is broken
+        return
     known = inputs.cluster_names()
     for name in names:
         if name not in known:

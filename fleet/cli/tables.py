@@ -82,14 +82,19 @@ def wish(one: Decided) -> str:
 def _condition_text(decision: Decision) -> str:
     if decision.error is not None:
         return f"nothing decided: {message_of(decision.error)}"
+    if decision.question is not None:
+        return f"nothing decided: a plugin asks for {decision.question.key}, and there is nobody here to answer"
     if decision.published is None:
-        return "nothing to publish: the policy snapshot does not say which generation it stands for"
+        return "scheduling stopped, and nothing can be published"
+    if len(decision.request.problems) > 1:
+        return "scheduling stopped"
     return decision.published.condition.message
 
 
 def _problems(one: Decided) -> Iterator[RenderableType]:
-    rows = [(f"{problem.field}: {problem.message}",) for problem in one.decision.request.problems]
-    if rows:
+    """One below the other; a single one stands in the condition already."""
+    rows = [(str(problem),) for problem in one.decision.request.problems]
+    if len(rows) > 1 or (rows and one.decision.published is None):
         yield table(("THE POLICY CANNOT BE EVALUATED",), rows)
 
 
@@ -124,19 +129,17 @@ def _by_action(found: Sequence[ClusterExplanation]) -> RenderableType:
 
 
 def _not_picked(one: Decided) -> Iterator[RenderableType]:
-    standings, frame = one.explainer.standings, one.decision.frame
-    found = [one.explainer.cluster(frame.name(row)) for row in each_row(standings.fit)]
-    found.sort(key=lambda cluster: (cluster.rank or len(found) + 1, cluster.cluster))
-    if not found:
+    names = one.explainer.not_picked()
+    if not names:
         return
-    shown = found[:MOST_ROWS]
+    shown = [one.explainer.cluster(name) for name in names[:MOST_ROWS]]
     columns = {"NOT PICKED": [cluster.cluster for cluster in shown]}
     columns["RANK"] = [str(cluster.rank or "") for cluster in shown]
     columns |= _scores(one, shown)
     columns["BEHIND"] = [margin_text(cluster.margin) for cluster in shown]
     yield _columns(columns)
-    if len(found) > MOST_ROWS:
-        yield indented(Text(f"and {len(found) - MOST_ROWS} more; -o json lists all", style="dim"))
+    if len(names) > MOST_ROWS:
+        yield indented(Text(f"and {len(names) - MOST_ROWS} more; -o json lists all", style="dim"))
 
 
 def _scores(one: Decided, found: Sequence[ClusterExplanation]) -> dict[str, list[str]]:
@@ -170,13 +173,16 @@ def margin_text(margin: Margin | None) -> str:
 
 
 def _rejected(one: Decided) -> Iterator[RenderableType]:
-    rows = [
-        (group.plugin, str(group.count), group.closest.cluster, group.closest.lacks, _others(group))
-        for group in groups(one.decision)
-        if group.reason != NOT_LISTED
-    ]
-    if rows:
-        yield table(("REJECTED BY", "COUNT", "CLOSEST", "BECAUSE", "OTHERS"), rows, numbers=_NUMBERS)
+    shown = [group for group in groups(one.decision) if group.reason != NOT_LISTED]
+    if not shown:
+        return
+    columns = {"REJECTED BY": [group.plugin for group in shown]}
+    columns["COUNT"] = [str(group.count) for group in shown]
+    columns["CLOSEST"] = [group.closest.cluster for group in shown]
+    columns["BECAUSE"] = [group.closest.lacks for group in shown]
+    if any(group.count > 1 for group in shown):
+        columns["OTHERS"] = [_others(group) for group in shown]
+    yield _columns(columns)
 
 
 def _others(group: Group) -> str:

@@ -14,13 +14,15 @@ import msgspec
 from fleet.explain.margins import Margin, Ranking, Scores
 from fleet.explain.refusals import Refusal, first_refusal, refusal
 from fleet.explain.standing import Standing, Standings
-from fleet.framework.cycle import DecisionInput, judge_all
+from fleet.framework.cycle import DecisionInput
 from fleet.framework.decision import Decision
+from fleet.framework.inspection import judge_all
 from fleet.framework.operations import Operation
 from fleet.framework.outcome import Outcome
 from fleet.framework.verdicts import Verdicts
 from fleet.model.keys import PARENT_PLACEMENT, PICK_FIXED
 from fleet.model.views import Binding, ClusterScore
+from fleet.snapshot.bits import each_row, from_rows
 
 Answer = Literal["pass", "reject", "skipped", "unknown"]
 
@@ -81,6 +83,13 @@ class Explainer:
         dangling = (one.spec.target_cluster for one in self._decision.bindings.dangling)
         named = {*self._decision.missing, *dangling}
         return tuple(sorted(name for name in named if name not in self._frame.names))
+
+    def not_picked(self) -> list[str]:
+        """Names of the clusters that fit and were not picked, best first."""
+        fit = self.standings.fit
+        ranked = [row for row in self._ranking.rank_of if fit >> row & 1]
+        others = sorted(self._frame.name(row) for row in each_row(fit & ~from_rows(ranked)))
+        return [*(self._frame.name(row) for row in ranked), *others]
 
     def cluster(self, name: str) -> ClusterExplanation:
         """A name outside the fleet and outside `strangers` is a KeyError."""

@@ -7,8 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from fleet.framework.cycle import DecisionInput, rank_all
+from fleet.framework.cycle import DecisionInput
 from fleet.framework.decision import Decision, Round
+from fleet.framework.inspection import rank_all
 
 Decider = Literal["topology", "affinity", "obsolete", "total", "name"]
 

@@ -1,11 +1,11 @@
 """Why a cluster was refused: the plugin's own status of one cluster, and clusters gathered by reason.
 
-Statuses come from `Verdicts`, which asks the plugins; the one thing added is that domains get their names.
+Statuses come from `Verdicts`, which asks the plugins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,7 +14,6 @@ from fleet.explain.standing import Standings
 from fleet.framework.status import message_of
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.bits import each_row, from_rows
-from fleet.snapshot.frame import Frame
 
 PICK_FIXED_PLUGIN: Final = "PickFixed"
 NOT_LISTED: Final = "NotListed"
@@ -46,7 +45,7 @@ def refusal(verdicts: Verdicts, row: int) -> Refusal | None:
         return None
     found = verdicts.rejection(row)
     reason = str(status.code) if found is None else _reason_name(verdicts, row)
-    return Refusal(status.plugin, reason, message_of(status), _with_names(status.details, verdicts.frame))
+    return Refusal(status.plugin, reason, message_of(status), dict(status.details))
 
 
 def _reason_name(verdicts: Verdicts, row: int) -> str:
@@ -56,16 +55,6 @@ def _reason_name(verdicts: Verdicts, row: int) -> str:
     if statuses is not None:
         return str(statuses[number - 1].code)
     return verdicts.judges[found.plugin].reasons[number].name
-
-
-def _with_names(details: Mapping[str, Any], frame: Frame) -> dict[str, Any]:
-    """Plugins count domains by number; people know them by the value of the label."""
-    named = dict(details)
-    if isinstance(named.get("domain"), int) and isinstance(named.get("key"), str):
-        column = frame.labels(named["key"])
-        named["domain"] = column.domain_value(named["domain"])
-        named["lowest"] = sorted(str(column.domain_value(one)) for one in named.get("lowest", ()))
-    return named
 
 
 def first_refusal(standings: Standings, row: int) -> Refusal | None:

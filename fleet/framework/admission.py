@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fleet.framework.cycle import DecisionInput, excluding
+from fleet.framework.cycle import DecisionInput
 from fleet.framework.decision import Decision, Target
 from fleet.framework.effects import Effects, Failure
+from fleet.framework.inspection import excluding
 from fleet.framework.waiting import Deadlines
 
 Decide = Callable[[DecisionInput], Decision]

@@ -10,7 +10,7 @@ simulator, what-if, replay, tests and benchmarks all call this function and noth
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import PluginError, StaleInputs
@@ -36,7 +36,6 @@ from fleet.framework.runner import NULL_PROBE, Narrowing, Probe, Runner
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
-from fleet.framework.verdicts import Rejection
 from fleet.model.keys import PICK_FIXED, PICK_N, PREVIOUS_BINDING_STATE
 from fleet.model.views import Binding, PolicySnapshotStatus
 from fleet.snapshot.bits import to_rows
@@ -64,10 +63,12 @@ class DecisionInput:
 
 def decide(inp: DecisionInput, probe: Probe = NULL_PROBE, *, state: CycleState | None = None) -> Decision:
     """Decide one placement. `state` is for a shell that goes on to run effect hooks with it."""
-    return _Cycle(inp, probe, CycleState() if state is None else state).decide()
+    return Cycle(inp, probe, CycleState() if state is None else state).decide()
 
 
-class _Cycle:
+class Cycle:
+    """One attempt in progress. For `decide`, and for `inspection`, which asks the same hooks again."""
+
     def __init__(self, inp: DecisionInput, probe: Probe, state: CycleState) -> None:
         self.inp, self.frame, self.request, self.profile = inp, inp.frame, inp.request, inp.profile
         self.bindings = classify(inp.bindings, inp.frame, inp.request)
@@ -258,44 +259,3 @@ class _Cycle:
             warnings=tuple(self.ctx.warnings.values()),
             **found,
         )
-
-
-def explain_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, int]]:
-    """Which rows each filter would reject on its own: the full matrix, with the same hooks on the same frame."""
-    return [(name, rejection.rows) for name, rejection in judge_all(decision, inp)]
-
-
-def judge_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, Rejection]]:
-    """The full matrix with its reasons: what each filter that runs says about every row, asked alone."""
-    cycle = _Cycle(inp, NULL_PROBE, CycleState())
-    cycle.ctx.picked = _picked_before_last(decision)
-    cycle.runner.run_pre_filter(inp.frame)
-    return cycle.runner.explain_all(inp.frame)
-
-
-def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
-    """Every row the last round scored, best first: what `Round.order` is the beginning of."""
-    last = decision.round
-    if last is None:
-        return []
-    rows: list[int] = last.order.tolist()
-    if len(rows) < len(last.scores.rows) and last.scores.columns:
-        cycle = _Cycle(inp, NULL_PROBE, CycleState())
-        cycle.ctx.need = len(last.scores.rows)
-        rows = cycle.runner.run_sort(inp.frame, last.scores.rows, last.scores).tolist()
-    return rows
-
-
-def _picked_before_last(decision: Decision) -> int:
-    last = decision.round
-    taken = set() if last is None else set(last.picked)
-    bits = 0
-    for target in decision.targets:
-        if target.step and target.row not in taken:
-            bits |= 1 << target.row
-    return bits
-
-
-def excluding(inp: DecisionInput, rows: Iterable[int]) -> DecisionInput:
-    """The same question with rows set aside, for a target that could not be reserved."""
-    return replace(inp, frame=inp.frame.exclude(rows))

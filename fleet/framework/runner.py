@@ -29,6 +29,7 @@ from fleet.framework.status import (
     message_of,
 )
 from fleet.framework.verdicts import SET_ASIDE, TAKEN, Rejection, Verdicts
+from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.bits import Int64Array, Mask, Rows, as_bits, from_rows, to_rows
 from fleet.snapshot.frame import Frame
 
@@ -152,11 +153,18 @@ class Runner:
                 ok = as_bits(verdict.ok, verdicts.alive) | (verdicts.alive & ~picked)
                 verdicts.reject(position, verdict._replace(ok=ok))
 
-    def explain_all(self, frame: Frame) -> list[tuple[str, Rejection]]:
-        """Every filter's verdict on every row, as if it were the only one. Changes nothing."""
+    def judge_all(self, frame: Frame, narrowing: Narrowing) -> list[tuple[str, Rejection]]:
+        """Every filter's verdict on every row. Changes nothing.
+
+        A plugin whose answers depend on other rows is told which rows are alive at its turn, as in the attempt.
+        """
+        only_fixed = self.req.placement_type == PICK_FIXED
+        turn = self._start(frame, narrowing, only_fixed=only_fixed)
         found = []
-        for position, one in self._filters():
-            verdict = self._filter(one, frame, frame.valid)
+        for position, one in list(self.profile.fixed_filters) if only_fixed else self._filters():
+            local = getattr(one.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL)
+            verdict = self._filter(one, frame, frame.valid if local or one.scalar else turn.alive)
+            turn.reject(position, verdict)
             found.append((one.name, Rejection(position, frame.valid & ~as_bits(verdict.ok, frame.valid), verdict)))
         return found
 

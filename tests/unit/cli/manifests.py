@@ -1,0 +1,108 @@
+"""Manifests as people write them, and a folder to put them in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleet.cli.documents import Parsed, parse
+from fleet.cli.inputs import Inputs, read_inputs
+from fleet.cli.objects import Object, read_objects
+from fleet.cli.problems import Findings
+from fleet.cli.texts import Text
+
+Manifest = dict[str, Any]
+
+NOW = "2026-03-10T09:00:00Z"
+LONG_AGO = "2026-01-01T00:00:00Z"
+PARENT = "kubernetes-fleet.io/parent-CRP"
+LATEST = "kubernetes-fleet.io/is-latest-snapshot"
+
+
+def member(name: str, *, heard: str = NOW, taints: list[Manifest] | None = None, **labels: str) -> Manifest:
+    conditions = [
+        {"type": kind, "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": LONG_AGO}
+        for kind in ("Joined", "Healthy")
+    ]
+    return {
+        "apiVersion": "cluster.kubernetes-fleet.io/v1beta1",
+        "kind": "MemberCluster",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"identity": {"kind": "User", "name": f"agent-{name}"}, "taints": taints or []},
+        "status": {
+            "agentStatus": [{"type": "MemberAgent", "lastReceivedHeartbeat": heard, "conditions": conditions}],
+        },
+    }
+
+
+def placement(name: str, *, namespace: str = "", generation: int | None = None, **policy: Any) -> Manifest:
+    metadata: Manifest = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if generation is not None:
+        metadata["generation"] = generation
+    spec: Manifest = {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": name}]}
+    if policy:
+        spec["policy"] = policy
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ResourcePlacement" if namespace else "ClusterResourcePlacement",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def snapshot(name: str, of: str, *, latest: str | None = "true", number: int | None = None, **policy: Any) -> Manifest:
+    annotations = {"kubernetes-fleet.io/CRP-generation": "3"}
+    if number is not None:
+        annotations["kubernetes-fleet.io/number-of-clusters"] = str(number)
+    labels = {PARENT: of} | ({} if latest is None else {LATEST: latest})
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterSchedulingPolicySnapshot",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {"policyHash": "aGFzaA==", **({"policy": policy} if policy else {})},
+    }
+
+
+def binding(cluster: str, *, of: str, snapshot: str, state: str = "Bound", name: str = "") -> Manifest:
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterResourceBinding",
+        "metadata": {"name": name or f"{of}-{cluster}-b", "labels": {PARENT: of}},
+        "spec": {
+            "state": state,
+            "targetCluster": cluster,
+            "resourceSnapshotName": "",
+            "schedulingPolicySnapshotName": snapshot,
+            "clusterDecision": {"clusterName": cluster, "selected": True, "reason": "picked"},
+        },
+    }
+
+
+def written(folder: Path, *manifests: Manifest, name: str = "all.yaml") -> Path:
+    path = folder / name
+    path.write_text(yaml.safe_dump_all(manifests, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def documents(text: str, *, file: str = "x.yaml") -> tuple[list[Parsed], list[str]]:
+    """The documents of a text and what is wrong with it."""
+    findings = Findings()
+    return list(parse(Text(file, text), findings)), [str(one) for one in findings.in_order()]
+
+
+def objects(text: str) -> tuple[list[Object], list[str]]:
+    findings = Findings()
+    return read_objects(parse(Text("x.yaml", text), findings), findings), [str(one) for one in findings.in_order()]
+
+
+def complaints_about(*manifests: Manifest) -> list[str]:
+    return objects(yaml.safe_dump_all(manifests, sort_keys=False))[1]
+
+
+def inputs(folder: Path, *manifests: Manifest) -> tuple[Inputs, Findings]:
+    findings = Findings()
+    return read_inputs([str(written(folder, *manifests))], findings), findings

@@ -1,0 +1,106 @@
+"""One sentence per decision."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fleet.explain import counts, summary
+from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
+from tests.unit.explain.questions import ask
+
+
+def said(*fleet: ClusterBuilder, policy: PolicyBuilder) -> str:
+    return summary(ask(fleet, policy).decision)
+
+
+def test_everything_went_well() -> None:
+    assert said(*clusters("a", "b"), policy=a_policy().pick_n(2)) == "2/2 clusters selected, need 2"
+
+
+def test_pick_all_needs_no_number() -> None:
+    assert said(*clusters("a", "b"), policy=a_policy()) == "2/2 clusters selected"
+
+
+def test_those_who_fit_come_before_those_who_do_not() -> None:
+    fleet = [*clusters("a", "b"), a_cluster("c").tainted("gpu")]
+
+    assert (
+        said(*fleet, policy=a_policy().pick_n(1)) == "1/3 clusters selected, need 1: 1 fit; 1 untolerated taint {gpu}"
+    )
+
+
+def test_what_was_selected_before_is_named_as_such() -> None:
+    asked = ask(clusters("a", "b"), a_policy().pick_n(2), a_binding("a"))
+
+    assert summary(asked.decision) == "1/2 clusters selected, need 2: 1 already selected"
+
+
+def test_who_was_not_asked_is_named_as_such() -> None:
+    asked = ask(clusters("a", "b", "c"), a_policy().pick_n(1), a_binding("a"))
+
+    assert summary(asked.decision) == "0/3 clusters selected, need 1: 1 already selected; 2 not evaluated"
+
+
+def test_frequent_reasons_come_first_and_equal_ones_by_text() -> None:
+    fleet = [
+        a_cluster("a").tainted("gpu", "a100"),
+        a_cluster("b").leaving(),
+        a_cluster("c").heard(3600),
+        a_cluster("d").heard(7200),
+    ]
+
+    assert said(*fleet, policy=a_policy().pick_n(1)) == (
+        "0/4 clusters selected, need 1: 2 agent silent, 1 left the fleet, 1 untolerated taint {gpu: a100}"
+    )
+
+
+@pytest.mark.parametrize(
+    "cluster, policy, want",
+    [
+        (a_cluster("a"), a_policy().require(label("tier", "Exists")), "1 no affinity term matched"),
+        (a_cluster("a").without_agent(), a_policy(), "1 agent missing"),
+        (a_cluster("a").joined("False"), a_policy(), "1 agent not joined"),
+        (a_cluster("a").healthy("False", since_seconds=900), a_policy(), "1 unhealthy"),
+        (a_cluster("a").with_namespaces("x"), a_policy().in_namespace("shop"), "1 namespace shop missing"),
+        (a_cluster("a"), a_policy().pick_fixed(), "1 not listed"),
+        (a_cluster("a"), a_policy().pick_fixed("b"), "1 not listed; 1 listed but not in the fleet"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_each_reason_has_its_phrase(cluster: ClusterBuilder, policy: PolicyBuilder, want: str) -> None:
+    assert said(cluster, policy=policy).partition(": ")[2] == want
+
+
+def test_a_full_domain_has_its_phrase() -> None:
+    fleet = [a_cluster(name).labelled(zone="x") for name in ("a", "b")] + [a_cluster("c").labelled(zone="y").leaving()]
+
+    said_of_it = said(*fleet, policy=a_policy().pick_n(3).spread("zone"))
+
+    assert said_of_it == "1/3 clusters selected, need 3: 1 left the fleet, 1 max skew of zone exceeded"
+
+
+def test_W_05_the_numbers_of_the_summary_are_the_counts() -> None:
+    fleet = [*clusters("a", "b", "c"), a_cluster("d").tainted("gpu"), a_cluster("e").leaving()]
+    asked = ask(fleet, a_policy().pick_n(2), a_binding("a"))
+
+    selected, total, _need, *others = map(int, re.findall(r"\d+", summary(asked.decision)))
+
+    assert (selected, total) == (counts(asked.decision).selected, counts(asked.decision).total)
+    assert selected + sum(others) == total
+
+
+def test_a_long_summary_is_cut_between_two_reasons() -> None:
+    fleet = [a_cluster(f"c{number}").tainted(f"key-{number}-{'x' * 40}") for number in range(40)]
+
+    text = said(*fleet, policy=a_policy())
+
+    assert len(text) <= 1024
+    assert re.search(r"\d+ untolerated taint \{key-\d+-x{40}\} \.\.\.$", text)
+
+
+def test_the_same_facts_in_another_order_give_the_same_summary() -> None:
+    fleet = [a_cluster("a").tainted("gpu"), a_cluster("b").leaving(), a_cluster("c")]
+
+    assert said(*fleet, policy=a_policy().pick_n(2)) == said(*reversed(fleet), policy=a_policy().pick_n(2))
