@@ -64,31 +64,18 @@ class Object:
 
 def read_objects(documents: Iterable[Parsed], findings: Findings) -> list[Object]:
     """All objects of our kinds, each name once."""
-    found: dict[tuple[str, str, str], Object] = {}
+    found: list[Object] = []
+    places: dict[tuple[str, str, str], str] = {}
     foreign: Counter[str] = Counter()
     for parsed in documents:
-        for one in _items(parsed, findings):
-            _read_into(found, one, foreign, findings)
+        for item in _items(parsed, findings):
+            resource = _resource(item, foreign, findings)
+            if resource is not None and (one := _object(item, resource, findings, places)) is not None:
+                found.append(one)
     if foreign:
         listed = ", ".join(f"{count} {what}" for what, count in sorted(foreign.items()))
         findings.detail(f"not Fleet's own, left out: {listed}")
-    return list(found.values())
-
-
-def _read_into(
-    found: dict[tuple[str, str, str], Object], parsed: Parsed, foreign: Counter[str], findings: Findings
-) -> None:
-    resource = _resource(parsed, foreign, findings)
-    if resource is None:
-        return
-    one = _object(parsed, resource, findings)
-    if one is None:
-        return
-    key = (resource.full_name, one.namespace, one.name)
-    if key in found:
-        one.wrong(findings, ("metadata", "name"), f"is also in {found[key].parsed.place}; keep one of the two")
-    else:
-        found[key] = one
+    return found
 
 
 # --- lists and kinds ------------------------------------------------------------------------------------------------
@@ -147,14 +134,17 @@ def _unknown_kind(api_version: str, kind: str) -> str:
 # --- one object -----------------------------------------------------------------------------------------------------
 
 
-def _object(parsed: Parsed, resource: Resource, findings: Findings) -> Object | None:
+def _object(
+    parsed: Parsed, resource: Resource, findings: Findings, places: dict[tuple[str, str, str], str]
+) -> Object | None:
     content = _without_nulls(parsed.content)
     cleaned = Parsed(parsed.place, content, parsed.node, parsed.offset)
     subject = name_in_messages(content)
     found = complaints(cleaned, resource.model)
     for one in found:
         findings.wrong(parsed.at(one.path), str(one), subject=subject)
-    if found:
+    first = _is_first(cleaned, resource, findings, places)
+    if found or not first:
         return None
     document = resource.model.model_validate(content)
     if not _is_named(document, cleaned, resource, findings):
@@ -166,6 +156,23 @@ def _object(parsed: Parsed, resource: Resource, findings: Findings) -> Object | 
         findings.note(f"{parsed.place}: {subject} has no namespace: read as in namespace {namespace}")
     view = _view(content, cleaned, resource, findings)
     return Object(resource, document, cleaned, namespace, view)
+
+
+def _is_first(
+    parsed: Parsed, resource: Resource, findings: Findings, places: dict[tuple[str, str, str], str]
+) -> bool:
+    """Whether nothing of this kind and name was read before, be it right or wrong."""
+    metadata = parsed.content.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name:
+        return True
+    namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE) if resource.is_namespaced else ""
+    before = places.setdefault((resource.full_name, namespace, name), str(parsed.place))
+    if before == str(parsed.place):
+        return True
+    message = f"is also in {before}; keep one of the two"
+    findings.wrong(parsed.at(("metadata", "name")), message, subject=name_in_messages(parsed.content))
+    return False
 
 
 def _is_named(document: Document, parsed: Parsed, resource: Resource, findings: Findings) -> bool:

@@ -141,6 +141,18 @@ def test_an_object_that_is_there_twice_is_told_with_both_places() -> None:
     assert "(document 3)" in problem
 
 
+def test_a_second_object_is_told_also_when_the_first_one_is_wrong() -> None:
+    wrong = member("a")
+    wrong["spec"]["heartbeatPeriodSeconds"] = 9999
+
+    problems = objects(yaml.safe_dump_all([wrong, member("a")]))[1]
+
+    assert [problem.split(": ", 2)[2].split(";")[0] for problem in problems] == [
+        "spec.heartbeatPeriodSeconds: 9999 should be less than or equal to 600",
+        "is also in x.yaml:1",
+    ]
+
+
 def test_the_same_name_in_two_namespaces_is_no_double() -> None:
     assert named(placement("web", namespace="x"), placement("web", namespace="y"), placement("web")) == [
         "ResourcePlacement x/web",
