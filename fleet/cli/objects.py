@@ -158,9 +158,7 @@ def _object(
     return Object(resource, document, cleaned, namespace, view)
 
 
-def _is_first(
-    parsed: Parsed, resource: Resource, findings: Findings, places: dict[tuple[str, str, str], str]
-) -> bool:
+def _is_first(parsed: Parsed, resource: Resource, findings: Findings, places: dict[tuple[str, str, str], str]) -> bool:
     """Whether nothing of this kind and name was read before, be it right or wrong."""
     metadata = parsed.content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None

@@ -131,19 +131,24 @@ def add_history(dice: Dice, scenario: Json) -> None:
             settle(scenario)
         case "leftovers":
             publish_leftovers(dice, scenario)
+    reword_stop(scenario["policySnapshot"])
 
 
 def publish_outcome(scenario: Json) -> None:
     result = decide_scenario(scenario)
     if result.condition is not None:
-        # Engines word the cause of a stop differently, so none of them may find its own words published already.
-        stopped = result.condition["message"].startswith("scheduling stopped: ")
-        message = "scheduling stopped: an earlier cause" if stopped else result.condition["message"]
         scenario["policySnapshot"]["status"] = {
             "observedCRPGeneration": result.observed_generation,
-            "conditions": [result.condition | {"message": message}],
+            "conditions": [result.condition],
             "targetClusters": result.decisions,
         }
+
+
+def reword_stop(snapshot: Json) -> None:
+    """Engines word the cause of a stop differently, so none of them may find its own words published already."""
+    for condition in (snapshot.get("status") or {}).get("conditions") or []:
+        if condition["message"].startswith("scheduling stopped: "):
+            condition["message"] = "scheduling stopped: an earlier cause"
 
 
 def settle(scenario: Json) -> None:
