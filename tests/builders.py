@@ -196,7 +196,7 @@ def sorted_by(name: str, order: str = "Descending") -> ClusterSelectorTerm:
 
 @dataclass(frozen=True)
 class PolicyBuilder:
-    policy: PlacementPolicy = PlacementPolicy(placement_type=PICK_ALL)
+    policy: PlacementPolicy
     wanted: int | None = None
     namespace: str = ""
     name: str = SNAPSHOT
@@ -272,7 +272,7 @@ class PolicyBuilder:
 
 def a_policy() -> PolicyBuilder:
     """PickAll, of the placement `web`."""
-    return PolicyBuilder()
+    return PolicyBuilder(PlacementPolicy(placement_type=PICK_ALL))
 
 
 # --- bindings ---------------------------------------------------------------------------------------------------------

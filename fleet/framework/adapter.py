@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fleet.framework.state import CycleState
     from fleet.snapshot.frame import Frame
 
+_LIMIT: Final = 2**63
+
 # Per-cluster method → the vector hook it stands for.
 _SCALAR_FORMS: Final = {
     "filter_one": "filter",
@@ -108,7 +110,7 @@ class _Adapted:
         numbers: list[int] = []
         reasons = _Reasons()
         for row, status in self._judged(ctx, state, req, frame, alive):
-            if is_success(status):
+            if status is None or (isinstance(status, Status) and is_success(status)):
                 passed.append(row)
             else:
                 failed.append(row)
@@ -121,7 +123,7 @@ class _Adapted:
 
     def _judged(
         self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
-    ) -> Iterator[tuple[int, Status | None]]:
+    ) -> Iterator[tuple[int, Any]]:
         judge = self.wrapped.filter_one
         for row in _by_name(frame, alive):
             view = ClusterView(frame, row)
@@ -140,8 +142,8 @@ class _Adapted:
             score, status = answer if isinstance(answer, tuple) else (answer, SUCCESS)
             if not is_success(status):
                 raise PluginError(f"score of {frame.name(row)} failed: {', '.join(status.reasons)}")
-            if not isinstance(score, int):
-                raise PluginError(f"score of {frame.name(row)} is {score!r}, not a whole number")
+            if not isinstance(score, int) or not -_LIMIT <= score < _LIMIT:
+                raise PluginError(f"score of {frame.name(row)} is {score!r}, not a whole number of 64 bits")
             scores[position] = score
         return scores
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from fleet.framework.status import MAX_CLUSTER_SCORE
 from fleet.snapshot.bits import FloatArray, Int64Array
+
+_GREATEST: Final = 2**63 - 1
 
 
 def round_half_away(value: float) -> int:
@@ -30,7 +33,10 @@ def default_normalize(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE, reve
     highest = int(raw.max(initial=0))
     if highest == 0:
         return np.full(len(raw), maximum if reverse else 0, dtype=np.int64)
-    scaled = raw * maximum // highest
+    if highest > _GREATEST // maximum or int(raw.min()) < -_GREATEST // maximum:
+        scaled = np.array([score * maximum // highest for score in raw.tolist()], dtype=np.int64)
+    else:
+        scaled = raw * maximum // highest
     return maximum - scaled if reverse else scaled
 
 
@@ -41,7 +47,8 @@ def min_max(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE) -> Int64Array:
     low, high = int(raw.min()), int(raw.max())
     if low == high:
         return np.zeros(len(raw), dtype=np.int64)
-    return rounded_half_away((raw - low) / (high - low) * maximum)
+    above = (raw - np.int64(low)).view(np.uint64)  # what wraps around is right again when read without a sign
+    return rounded_half_away(above / float(high - low) * maximum)
 
 
 def clamp(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE) -> Int64Array:

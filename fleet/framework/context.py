@@ -41,6 +41,7 @@ MISSING_TOPOLOGY_KEY: Final = "MissingTopologyKey"
 SURPLUS_BINDING: Final = "SurplusBinding"
 UNKNOWN_BINDING_STATE: Final = "UnknownBindingState"
 MISSING_PREVIOUS_STATE: Final = "MissingPreviousState"
+REFUSAL_WITHOUT_REASON: Final = "RefusalWithoutReason"
 
 
 class Attempt:

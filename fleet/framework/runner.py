@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fleet.errors import PluginError
-from fleet.framework.context import Attempt, Unanswered
+from fleet.framework.context import REFUSAL_WITHOUT_REASON, Attempt, Unanswered
 from fleet.framework.hooks import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
 from fleet.framework.profile import CompiledProfile, Hooked
 from fleet.framework.request import PlacementRequest
@@ -36,6 +36,7 @@ from fleet.snapshot.frame import Frame
 # A scan in parts is worth its bookkeeping from here on.
 SCAN_IN_PARTS_FROM = 1000
 _FEWEST_FEASIBLE = 100
+_LEAST_COMPONENT, _GREATEST_COMPONENT = -(2**31), 2**31 - 1
 _PART = 64
 
 
@@ -58,7 +59,14 @@ class Narrowing(NamedTuple):
     """What the PreFilter plugins left over: each plugin that named candidates, with them, or a general refusal."""
 
     masks: tuple[tuple[str, int], ...] = ()
-    refusal: Status | None = None
+    refusals: tuple[Status, ...] = ()
+    """Of the placement as a whole, one per plugin."""
+
+    @property
+    def refusal(self) -> Status | None:
+        """The one that is shown: what cannot be helped counts more than what came first."""
+        hopeless = (one for one in self.refusals if one.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        return next(hopeless, self.refusals[0] if self.refusals else None)
 
 
 class Runner:
@@ -114,20 +122,22 @@ class Runner:
                 self._skip("filter", one.name)
             elif status is not None and code in REJECTIONS:
                 refusals.append(Status(code, status.reasons, plugin=one.name, details=status.details))
+                self._expect_reasons(one, status)
                 if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     break
             elif code is not Code.SUCCESS:
                 raise _illegal(one.name, "preFilter", status)
             if mask is not None:
                 masks.append((one.name, _mask(one.name, "preFilter", mask, frame)))
-        return Narrowing(tuple(masks), refusals[0] if refusals else _nothing_left(masks, frame))
+        return Narrowing(tuple(masks), tuple(refusals) or _nothing_left(masks, frame))
 
     def run_filter(
         self, frame: Frame, narrowing: Narrowing, *, only_fixed: bool = False, picker: bool = True
     ) -> Verdicts:
         """First rejections in configured order; without `picker`, all but the plugin that answers anew per pick."""
         if narrowing.refusal is not None:
-            return Verdicts(frame, self.req, self.profile.judges, fill=narrowing.refusal)
+            refusals = narrowing.refusals
+            return Verdicts(frame, self.req, self.profile.judges, fill=narrowing.refusal, refusals=refusals)
         start = self._start(frame, narrowing, only_fixed=only_fixed)
         filters = list(self.profile.fixed_filters) if only_fixed else self._filters(picker=picker)
         need = self._scan_need(frame, only_fixed=only_fixed)
@@ -269,7 +279,14 @@ class Runner:
         return verdicts
 
     def _filter(self, one: Hooked, frame: Frame, alive: int) -> Verdict:
-        return _checked(one, self._call("filter", one, frame, alive), frame, alive)
+        verdict = _checked(one, self._call("filter", one, frame, alive), frame, alive)
+        for status in verdict.statuses or ():
+            self._expect_reasons(one, status)
+        return verdict
+
+    def _expect_reasons(self, one: Hooked, status: Status) -> None:
+        if not status.reasons:
+            self.ctx.warn(REFUSAL_WITHOUT_REASON, one.name)
 
     def _score(self, one: Hooked, frame: Frame, rows: Rows) -> ScoreColumn:
         raw = _column(one.name, "score", self._call("score", one, frame, rows), rows)
@@ -280,6 +297,8 @@ class Runner:
                 normalized = _column(one.name, "normalizeScore", scaled, rows)
             _check_range(one.name, normalized, rows, frame)
             final = normalized * np.int64(one.weight)
+        else:
+            _check_component(one.name, raw, rows, frame)
         component = getattr(one.plugin, "SCORE_COMPONENT", PluginTraits.SCORE_COMPONENT)
         return ScoreColumn(one.name, component, one.weight, raw, normalized, final)
 
@@ -323,7 +342,7 @@ class Runner:
             verdicts.examined |= from_rows(part[:examined])
             passed += step.alive.bit_count()
             done += examined
-        self.ctx.scanned += done
+        self.ctx.scanned = max(self.ctx.scanned, done)  # every round starts at the same cursor
         return verdicts
 
     def _judge(
@@ -354,16 +373,17 @@ def _reads_picks(plugin: Any) -> bool:
     return "*" in reads or "picks" in reads
 
 
-def _nothing_left(masks: Sequence[tuple[str, int]], frame: Frame) -> Status | None:
+def _nothing_left(masks: Sequence[tuple[str, int]], frame: Frame) -> tuple[Status, ...]:
+    """The refusals of plugins that have no candidate in common: each of them could help by changing its mind."""
     left = frame.valid
     for _, mask in masks:
         left &= mask
     if left or not masks or not frame.valid:
-        return None
+        return ()
     names = " ".join(name for name, _ in masks)
     together = " simultaneously" if len(masks) > 1 else ""
     text = f"cluster(s) didn't satisfy plugin(s) [{names}]{together}"
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), plugin=masks[-1][0])
+    return tuple(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), plugin=name) for name, _ in masks)
 
 
 def _pair(one: Hooked, hook: str, answer: Any) -> tuple[Any, Status | None]:
@@ -439,8 +459,15 @@ def _column(plugin: str, hook: str, column: Any, rows: Rows) -> Int64Array:
 
 
 def _check_range(plugin: str, column: Int64Array, rows: Rows, frame: Frame) -> None:
-    wrong = np.flatnonzero((column < MIN_CLUSTER_SCORE) | (column > MAX_CLUSTER_SCORE))
-    if len(wrong):
-        cluster, value = frame.name(int(rows[wrong[0]])), int(column[wrong[0]])
-        text = f"score {value} of cluster {cluster} is not in {MIN_CLUSTER_SCORE} … {MAX_CLUSTER_SCORE}"
+    if column.min(initial=0) < MIN_CLUSTER_SCORE or column.max(initial=0) > MAX_CLUSTER_SCORE:
+        wrong = int(np.flatnonzero((column < MIN_CLUSTER_SCORE) | (column > MAX_CLUSTER_SCORE))[0])
+        text = f"score {column[wrong]} of cluster {frame.name(int(rows[wrong]))} is not in "
+        raise PluginError(f"{text}{MIN_CLUSTER_SCORE} … {MAX_CLUSTER_SCORE}", plugin=plugin, hook="score")
+
+
+def _check_component(plugin: str, column: Int64Array, rows: Rows, frame: Frame) -> None:
+    """Components are 32 bits wide where they are published, and sums of them cannot wrap here."""
+    if column.min(initial=0) < _LEAST_COMPONENT or column.max(initial=0) > _GREATEST_COMPONENT:
+        wrong = int(np.flatnonzero((column < _LEAST_COMPONENT) | (column > _GREATEST_COMPONENT))[0])
+        text = f"score {column[wrong]} of cluster {frame.name(int(rows[wrong]))} does not fit into 32 bits"
         raise PluginError(text, plugin=plugin, hook="score")

@@ -59,13 +59,20 @@ class Verdicts:
         "fill",
         "frame",
         "judges",
+        "refusals",
         "rejections",
         "request",
         "retained",
     )
 
     def __init__(
-        self, frame: Frame, request: PlacementRequest, judges: Sequence[Judge], *, fill: Status | None = None
+        self,
+        frame: Frame,
+        request: PlacementRequest,
+        judges: Sequence[Judge],
+        *,
+        fill: Status | None = None,
+        refusals: Sequence[Status] = (),
     ) -> None:
         self.frame, self.request, self.judges = frame, request, tuple(judges)
         self.rejections: list[Rejection] = []
@@ -75,6 +82,8 @@ class Verdicts:
         """Rows that were looked at; a sampled scan leaves some out."""
         self.fill = fill
         """What every row not listed gets: the rejection of the whole placement by a PreFilter."""
+        self.refusals = tuple(refusals) or ((fill,) if fill else ())
+        """That rejection and those of other plugins."""
         self._first: npt.NDArray[np.int16] | None = None
         self._reason: ReasonArray | None = None
         self._texts: dict[tuple[int, int, str], Status] = {}
@@ -164,13 +173,11 @@ class Verdicts:
         found = {
             self.judges[rejection.plugin].name for rejection in self.rejections if not self._already_selected(rejection)
         }
-        if self.fill is not None:
-            found.add(self.fill.plugin)
-        return tuple(sorted(found))
+        return tuple(sorted(found.union(one.plugin for one in self.refusals)))
 
     def pending(self) -> tuple[str, ...]:
         """Names of the plugins that rejected something with the code Pending, sorted."""
-        found = set()
+        found = {one.plugin for one in self.refusals if one.code is Code.PENDING}
         for rejection in self.rejections:
             reasons = rejection.verdict.reason
             numbers = {reasons} if isinstance(reasons, int) else set(reasons[to_bools(rejection.rows, self.frame.size)])
@@ -234,7 +241,8 @@ class Verdicts:
     def _status(self, rejection: Rejection, row: int) -> Status:
         judge, number = self.judges[rejection.plugin], rejection.reason_of(row)
         if rejection.verdict.statuses is not None:
-            return replace(rejection.verdict.statuses[number - 1], plugin=judge.name)
+            given = replace(rejection.verdict.statuses[number - 1], plugin=judge.name)
+            return self._texts.setdefault((rejection.plugin, 0, repr(given)), given)
         reason, details = judge.reasons[number], self._details(rejection, row)
         text = reason.form.format_map({"plugin": judge.name, **details})
         key = (rejection.plugin, number, repr(sorted(details.items(), key=repr)))

@@ -177,7 +177,7 @@ def test_F3_124_writing_to_the_frame_is_found(hook: Hook) -> None:
         *("no verdict", "narrowing mask", "illegal code", "no pair", "exception"),
     ],
 )
-def test_F3_125_answers_of_the_wrong_shape_are_found(hooks: dict[str, Hook], complaint: str) -> None:
+def test_F3_125_answers_of_the_wrong_shape_are_found(hooks: dict[str, Any], complaint: str) -> None:
     assert complaint in broken_rules(plugin(**hooks))["F3-125"]
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
+import pytest
 
+from fleet.framework.adapter import ScalarPlugin
 from fleet.framework.cycle import DecisionInput, decide
 from fleet.framework.decision import Decision
 from fleet.framework.hooks import PluginTraits
 from fleet.framework.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
+from fleet.framework.status import Code, Status
 from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot import Table
 from plugins import in_tree_registry
@@ -72,6 +76,35 @@ def test_too_few_clusters_leave_the_placement_short() -> None:
     decision = decided(wanted=5)
 
     assert (len(decision.targets), decision.fulfilled) == (3, False)
+
+
+class Mute(PluginTraits):
+    def name(self) -> str:
+        return "Mute"
+
+    def pre_filter(self, *args: object) -> tuple[None, Status]:
+        return None, Status.new(Code.UNSCHEDULABLE)
+
+
+class MuteAboutClusters(ScalarPlugin):
+    def filter_one(self, *args: object) -> Status:
+        return Status.new(Code.UNSCHEDULABLE)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "hook"), [(Mute(), "preFilter"), (MuteAboutClusters(), "filter")], ids=["preFilter", "filter"]
+)
+def test_F3_013_a_refusal_without_a_reason_is_told_to_the_author_of_the_plugin(plugin: Any, hook: str) -> None:
+    registry = in_tree_registry()
+    registry.register(plugin.name(), lambda raw, handle: plugin)
+    plugins = {**DEFAULT_PLUGINS, hook: (PluginRef(plugin.name()),)}
+    profile = compile_default(default_profile(plugins=plugins), registry=registry)
+    frame = Table([msgspec.convert({"metadata": {"name": "a"}}, MemberCluster)]).freeze()
+    request = PlacementRequest(placement="web", generation=1, placement_type="PickN", wanted=1)
+
+    decision = decide(DecisionInput(frame=frame, request=request, bindings=(), profile=profile, now=0))
+
+    assert [(one.kind, one.subject) for one in decision.warnings] == [("RefusalWithoutReason", plugin.name())]
 
 
 def test_batch_and_sort_answers_of_the_wrong_kind_name_plugin_and_hook() -> None:

@@ -1,0 +1,148 @@
+"""Equal inputs give equal decisions: in every process, under every supported numpy, at every moment."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.framework.cycle import decide
+from fleet.framework.profile import CompiledProfile
+from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
+from plugins.default_profile import compile_default, default_profile
+from tests.oracle.documents import Json
+from tests.strategies import random_scenario
+from tests.vectors.engine import decision_input
+
+ROOT = Path(__file__).resolve().parents[3]
+LOWEST = ROOT / ".cache" / "numpy-lowest"
+LOCK = ROOT / "requirements" / "numpy-lowest.txt"
+SEEDS = 150
+TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+# Run by other interpreters: the same decisions, and which numpy made them.
+PROGRAM = f"""
+import numpy
+from tests.unit.framework.test_determinism import digests
+print(numpy.__version__)
+print(*digests(range({SEEDS})), sep="\\n")
+"""
+
+
+def profiles() -> list[CompiledProfile]:
+    return [compile_default(), compile_default(default_profile(tie_break="hashed"))]
+
+
+def digests(seeds: range) -> list[str]:
+    inputs = [decision_input(random_scenario(seed)) for seed in seeds]
+    return [decide(replace(inp, profile=profile)).digest for profile in profiles() for inp in inputs]
+
+
+def elsewhere(*, hash_seed: str, path: Path | None = None) -> tuple[str, list[str]]:
+    """The version of numpy and the digests of another process."""
+    found = os.pathsep.join(str(one) for one in (path, ROOT) if one is not None)
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": found}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    version, *lines = done.stdout.split()
+    return version, lines
+
+
+@pytest.fixture(scope="session")
+def lowest_numpy() -> Path:
+    """The oldest numpy the project supports, from the hashed lock, installed once per checkout."""
+    wanted = re.search(r"^numpy==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    assert wanted is not None
+    if not (LOWEST / f"numpy-{wanted[1]}.dist-info").exists():
+        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        options = ("--require-hashes", "--no-deps", "--upgrade", "--target", str(LOWEST), "--requirement", str(LOCK))
+        subprocess.run([*pip, *options], check=True, capture_output=True)
+    return LOWEST
+
+
+# --- processes and libraries ------------------------------------------------------------------------------------------
+
+
+def test_F3_121_processes_with_different_hash_seeds_decide_alike() -> None:
+    here = digests(range(SEEDS))
+
+    assert elsewhere(hash_seed="1")[1] == here
+    assert elsewhere(hash_seed="4242")[1] == here
+
+
+def test_F3_121_so_does_the_lowest_numpy_the_project_supports(lowest_numpy: Path) -> None:
+    version, found = elsewhere(hash_seed="0", path=lowest_numpy)
+
+    assert f"numpy=={version} " in LOCK.read_text(encoding="utf-8")
+    assert found == digests(range(SEEDS))
+
+
+def test_F3_121_deciding_again_gives_the_same_digest_and_texts() -> None:
+    for seed in range(60):
+        inp = decision_input(random_scenario(seed))
+        first, second = decide(inp), decide(inp)
+        assert (first.digest, first.published) == (second.digest, second.published)
+
+
+def test_the_digests_tell_decisions_apart() -> None:
+    found = digests(range(SEEDS))
+
+    assert all(len(one) == 32 for one in found)
+    assert len(set(found)) > SEEDS // 2
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def shifted(value: Any, seconds: int) -> Any:
+    """A document with every time in it moved."""
+    match value:
+        case str() if TIMES.fullmatch(value):
+            return format_timestamp(parse_timestamp(value) + seconds * SECOND)
+        case Mapping():
+            return {key: shifted(one, seconds) for key, one in value.items()}
+        case list():
+            return [shifted(one, seconds) for one in value]
+    return value
+
+
+@pytest.mark.parametrize("seconds", [1, -1, 3600, 86_400 * 365, -86_400 * 3000])
+def test_F3_122_moving_now_and_every_time_alike_changes_nothing(seconds: int) -> None:
+    for seed in range(80):
+        scenario = random_scenario(seed)
+        before, after = decide(decision_input(scenario)), decide(decision_input(shifted(scenario, seconds)))
+        assert [one.cluster for one in before.targets] == [one.cluster for one in after.targets], seed
+        assert before.digest == after.digest, seed
+
+
+def aged(scenario: Json) -> Json:
+    """The same scenario ten minutes later: nobody was heard in between."""
+    return {**copy.deepcopy(scenario), "now": shifted(scenario["now"], 600)}
+
+
+def test_F3_122_moving_now_alone_does_change_something() -> None:
+    later = [decide(decision_input(aged(random_scenario(seed)))).digest for seed in range(40)]
+    sooner = [decide(decision_input(random_scenario(seed))).digest for seed in range(40)]
+
+    assert later != sooner
+
+
+def test_F3_124_inputs_are_left_as_they_were() -> None:
+    for seed in range(60):
+        inp = decision_input(random_scenario(seed))
+        content, bindings = inp.frame.content_hash(), list(inp.bindings)
+
+        decide(inp)
+
+        assert inp.frame.content_hash() == content
+        assert list(inp.bindings) == bindings
