@@ -92,7 +92,7 @@ class MuteAboutClusters(ScalarPlugin):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "hook"), [(Mute(), "preFilter"), (MuteAboutClusters(), "filter")], ids=["preFilter", "filter"]
+    "plugin, hook", [(Mute(), "preFilter"), (MuteAboutClusters(), "filter")], ids=["preFilter", "filter"]
 )
 def test_F3_013_a_refusal_without_a_reason_is_told_to_the_author_of_the_plugin(plugin: Any, hook: str) -> None:
     registry = in_tree_registry()
