@@ -8,6 +8,9 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 LOCKED := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
 TESTS := tests
+# What needs a real API server is apart: see the target conformance.
+APART := --ignore=tests/conformance
+TARGET := both
 # Workers of the test run: one per core, but no more than a laptop stands.
 PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
 DIR := tests/vectors/data
@@ -15,7 +18,7 @@ IGNORE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-long lint fmt types bench docs gen vectors lock clean
+.PHONY: help up test test-long assets conformance lint fmt types bench docs gen vectors lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,10 +29,16 @@ up: $(INSTALLED) ## Place the demo workloads on the demo fleet
 	@echo "That was one dry run of the decision core. The controller that keeps placements true is not there yet."
 
 test: $(INSTALLED) ## Run the tests (TESTS=path for some of them)
-	$(PYTEST) $(TESTS)
+	$(PYTEST) $(APART) $(TESTS)
 
 test-long: $(INSTALLED) ## Run the tests, the long ones included
-	FLEET_LONG=1 $(PYTEST) $(TESTS)
+	FLEET_LONG=1 $(PYTEST) $(APART) $(TESTS)
+
+assets: $(INSTALLED) ## Build etcd, kube-apiserver and kubectl for tests, once, and print their folder (WITH="helm")
+	@$(PYTHON) -m tests.control_plane.assets $(if $(WITH),--with $(WITH))
+
+conformance: $(INSTALLED) ## Hold the embedded hub to the real API server (TARGET=embedded|real|both)
+	TARGET=$(TARGET) $(PYTEST) tests/conformance
 
 lint: $(INSTALLED) ## Check lint, format, types, layers and links
 	$(BIN)/ruff check

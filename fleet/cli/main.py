@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -104,6 +105,27 @@ def simulate(
         verbose=verbose,
     )
     raise typer.Exit(run_simulate(options))
+
+
+@app.command()
+def hub(
+    *,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="DIR", help="Keep objects here; in memory without.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 0,
+    ready_file: Annotated[
+        Path | None,
+        typer.Option("--ready-file", metavar="FILE", help="Gets one JSON object once the hub serves, for scripts."),
+    ] = None,
+) -> None:
+    """Run a small Kubernetes API server for this machine, for trying things without a cluster.
+
+    It listens on 127.0.0.1 and ends with Ctrl-C.
+    """
+    from fleet.cli.hub import run_hub
+
+    raise typer.Exit(run_hub(data_dir=data_dir, port=port, ready_file=ready_file))
 
 
 def run() -> None:

@@ -99,14 +99,6 @@ class Verdicts:
             self.rejections.append(Rejection(plugin, rejected, verdict))
             self.alive = passed
 
-    def also_rejecting(self, plugin: int, verdict: Verdict) -> Verdicts:
-        """These verdicts and one more."""
-        more = Verdicts(self.frame, self.request, self.judges, fill=self.fill)
-        more.rejections, more.alive = list(self.rejections), self.alive
-        more.retained, more.examined = self.retained, self.examined
-        more.reject(plugin, verdict)
-        return more
-
     # --- columns ------------------------------------------------------------------------------------------------
 
     @property

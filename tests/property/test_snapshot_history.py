@@ -251,4 +251,5 @@ def without_heartbeat(cluster: MemberCluster) -> Any:
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(stateful_step_count=30)
+# A history is many steps, so the long run has fewer of them than other properties have examples.
+TestHistory.settings = settings(stateful_step_count=30, max_examples=min(settings().max_examples, 500))

@@ -1,0 +1,91 @@
+"""The hub's parts, put together, and its built-in content."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from fleet.hub.authorization import Authorizer
+from fleet.hub.builtin import DEFINITIONS, KINDS, NAMESPACES, REVIEWS
+from fleet.hub.definitions import Definitions
+from fleet.hub.encoding import Entry
+from fleet.hub.identity import Tokens
+from fleet.hub.kinds import Document, Kind
+from fleet.hub.metadata import Clock
+from fleet.hub.objects import Objects
+from fleet.hub.openapi import OpenAPI
+from fleet.hub.options import WriteOptions
+from fleet.hub.patching import Patcher
+from fleet.hub.registry import Registry
+from fleet.hub.reviews import Reviews
+from fleet.hub.store import Store
+from fleet.hub.teardown import Teardown
+from fleet.hub.versions import stored_resource
+from fleet.model.catalogue import CATALOGUE
+from fleet.model.crd import custom_resource_definition
+
+FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_OWN: Final = WriteOptions(manager="fleet-hub")
+
+
+class Hub:
+    """One API server's worth of state. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        *,
+        revision: int = 1,
+        entries: Iterable[tuple[str, Entry]] = (),
+        clock: Clock = time.time,
+    ) -> None:
+        self.registry = Registry((*KINDS, *REVIEWS))
+        self.store = Store(revision=revision)
+        self.definitions = Definitions(self.registry, clock=clock, stored=self._stored_definitions)
+        self.objects = Objects(self.store, clock=clock, definitions=self.definitions)
+        self.patcher = Patcher(self.objects, clock=clock)
+        self.openapi = OpenAPI(self.registry)
+        self.tokens = tokens
+        self.authorizer = Authorizer(self.store)
+        self.reviews = Reviews(tokens, self.authorizer, clock=clock)
+        self.teardown = Teardown(self.store, self.objects, self.registry)
+        self._load(entries)
+        self.store.listeners += [self.definitions.on_change, self.teardown.on_change]
+
+    def furnish(self) -> None:
+        """Creates what a hub has from the beginning, and brings Fleet's own definitions up to date."""
+        namespaces = self._kind("", "v1", NAMESPACES)
+        for name in FIRST_NAMESPACES:
+            if self.objects.head(namespaces, ("", name)) is None:
+                self.objects.create(namespaces, "", {"metadata": {"name": name}}, _OWN)
+        definitions = self._kind("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        for resource in CATALOGUE:
+            if not resource.on_member:
+                self._define(definitions, custom_resource_definition(resource))
+
+    def _define(self, kind: Kind, document: Document) -> None:
+        old = self.objects.head(kind, ("", document["metadata"]["name"]))
+        if old is None:
+            self.objects.create(kind, "", document, _OWN)
+        elif not old.terminating:
+            before = old.document()
+            wanted = before | {"spec": document["spec"]}
+            self.objects.replace(kind, old, wanted, _OWN)
+
+    def _load(self, entries: Iterable[tuple[str, Entry]]) -> None:
+        for kind in KINDS:
+            self.store.collection(stored_resource(kind))
+        for resource, entry in entries:
+            self.store.collection(resource).load(entry)
+        for document in self._stored_definitions():
+            self.definitions.serve(document["metadata"]["name"], document)
+        self.teardown.prime()
+
+    def _stored_definitions(self) -> list[Document]:
+        return [entry.document() for entry in self.store.collection(DEFINITIONS).scan()]
+
+    def _kind(self, group: str, version: str, plural: str) -> Kind:
+        kind = self.registry.find(group, version, plural)
+        assert kind is not None, "built-in kinds are always served"
+        return kind

@@ -1,0 +1,186 @@
+"""The options of requests, from the query and from DeleteOptions, checked as the API server checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleet.hub.statuses import (
+    Fault,
+    bad_request,
+    forbidden_field,
+    invalid_options,
+    invalid_value,
+    not_supported,
+    required,
+)
+
+Query = Mapping[str, Sequence[str]]
+
+_LEVELS: Final = ("Ignore", "Strict", "Warn")
+_MATCHES: Final = ("Exact", "NotOlderThan")
+_POLICIES: Final = ("Foreground", "Background", "Orphan")
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False", "")
+_LONGEST_MANAGER: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    manager: str
+    dry_run: bool = False
+    validation: str = "Warn"
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    dry_run: bool = False
+    policy: str = ""
+    uid: str | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    label_selector: str = ""
+    field_selector: str = ""
+    revision: str = ""
+    match: str = ""
+    limit: int = 0
+    token: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool = False
+    timeout: float = 0.0
+
+
+def first(query: Query, name: str) -> str:
+    values = query.get(name)
+    return values[0] if values else ""
+
+
+def flag(query: Query, name: str) -> bool:
+    """A query parameter without a value counts as true, as in the API machinery."""
+    if name not in query:
+        return False
+    value = first(query, name)
+    if value in _TRUE or value == "":
+        return True
+    if value in _FALSE:
+        return False
+    raise bad_request(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+
+
+def whole(query: Query, name: str) -> int:
+    text = first(query, name)
+    if not text:
+        return 0
+    try:
+        return int(text)
+    except ValueError as error:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+
+
+def write_options(query: Query, *, what: str, agent: str, apply: bool = False) -> WriteOptions:
+    """`what` is the options' kind, `agent` the user agent, whose first word is the manager nobody named."""
+    validation = first(query, "fieldValidation") or "Warn"
+    if validation not in _LEVELS:
+        raise invalid_options(what, not_supported("fieldValidation", validation, ("", *_LEVELS)))
+    manager = first(query, "fieldManager")
+    if apply and not manager:
+        raise invalid_options(what, required("fieldManager", "is required for apply patch"))
+    if len(manager) > _LONGEST_MANAGER:
+        text = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
+        raise invalid_options(what, Fault("fieldManager", "FieldValueTooLong", text))
+    force = flag(query, "force")
+    if force and not apply:
+        raise invalid_options(what, forbidden_field("force", "may not be specified for non-apply patch"))
+    return WriteOptions(
+        manager=manager or agent.split("/")[0][:_LONGEST_MANAGER] or "unknown",
+        dry_run=_dry_run(query.get("dryRun") or (), what),
+        validation=validation,
+        force=force,
+    )
+
+
+def _dry_run(values: Sequence[str], what: str) -> bool:
+    if any(value != "All" for value in values):
+        raise invalid_options(what, not_supported("dryRun", list(values), ("All",)))
+    return bool(values)
+
+
+def delete_options(query: Query, body: Mapping[str, Any]) -> DeleteOptions:
+    """The body wins over the query, as with the API server."""
+    dry_run = body.get("dryRun") or query.get("dryRun") or ()
+    policy = body.get("propagationPolicy") or first(query, "propagationPolicy")
+    orphan = body.get("orphanDependents")
+    if orphan is None and "orphanDependents" in query:
+        orphan = flag(query, "orphanDependents")
+    preconditions = body.get("preconditions") or {}
+    if not isinstance(dry_run, (list, tuple)) or not isinstance(preconditions, dict):
+        raise bad_request("json: cannot unmarshal the body into Go value of type v1.DeleteOptions")
+    if policy and policy not in _POLICIES:
+        raise invalid_options("DeleteOptions", not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    if policy and orphan is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_options("DeleteOptions", invalid_value("propagationPolicy", policy, text))
+    if orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    return DeleteOptions(
+        dry_run=_dry_run([str(value) for value in dry_run], "DeleteOptions"),
+        policy=policy,
+        uid=preconditions.get("uid"),
+        revision=preconditions.get("resourceVersion"),
+    )
+
+
+def list_options(query: Query) -> ListOptions:
+    options = ListOptions(
+        label_selector=first(query, "labelSelector"),
+        field_selector=first(query, "fieldSelector"),
+        revision=first(query, "resourceVersion"),
+        match=first(query, "resourceVersionMatch"),
+        limit=max(whole(query, "limit"), 0),
+        token=first(query, "continue"),
+        watch=flag(query, "watch"),
+        bookmarks=flag(query, "allowWatchBookmarks"),
+        initial_events=flag(query, "sendInitialEvents"),
+        timeout=float(whole(query, "timeoutSeconds")),
+    )
+    fault = _watch_fault(options, "sendInitialEvents" in query) if options.watch else _list_fault(options, query)
+    if fault is not None:
+        raise invalid_options("ListOptions", fault)
+    return options
+
+
+def _list_fault(options: ListOptions, query: Query) -> Fault | None:
+    field = "resourceVersionMatch"
+    if options.match:
+        if not options.revision:
+            return forbidden_field(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        if options.token:
+            return forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided")
+        if options.match not in _MATCHES:
+            return not_supported(field, options.match, (*_MATCHES, ""))
+        if options.match == "Exact" and options.revision == "0":
+            return forbidden_field(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    if "sendInitialEvents" in query:
+        return forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+    return None
+
+
+def _watch_fault(options: ListOptions, asked: bool) -> Fault | None:  # noqa: FBT001 - absent is not the same as false
+    field = "resourceVersionMatch"
+    if asked and options.match != "NotOlderThan":
+        return forbidden_field(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if options.match and not asked:
+        return forbidden_field(
+            field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        )
+    if options.initial_events and not options.bookmarks:
+        return forbidden_field(
+            "sendInitialEvents", "sendInitialEvents is forbidden unless allowWatchBookmarks is provided"
+        )
+    return None

@@ -1,0 +1,129 @@
+"""One thing that is wrong with an object, in the words of the API server.
+
+A cause becomes an entry of `details.causes` of a Status. How causes are joined to the message of the whole Status is
+left to the server.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+REQUIRED: Final = "FieldValueRequired"
+INVALID: Final = "FieldValueInvalid"
+TYPE_INVALID: Final = "FieldValueTypeInvalid"
+NOT_SUPPORTED: Final = "FieldValueNotSupported"
+TOO_LONG: Final = "FieldValueTooLong"
+TOO_MANY: Final = "FieldValueTooMany"
+DUPLICATE: Final = "FieldValueDuplicate"
+FORBIDDEN: Final = "FieldValueForbidden"
+
+NO_FIELD: Final = "<nil>"
+"""What the API server writes as the field when a cause belongs to no field."""
+
+_WORDS: Final = {
+    REQUIRED: "Required value",
+    INVALID: "Invalid value",
+    TYPE_INVALID: "Invalid value",
+    NOT_SUPPORTED: "Unsupported value",
+    TOO_LONG: "Too long",
+    TOO_MANY: "Too many",
+    DUPLICATE: "Duplicate value",
+    FORBIDDEN: "Forbidden",
+}
+_WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
+# With these, rules in CEL might fail for the wrong reason, so that they are not evaluated.
+_BLOCKING: Final = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
+_GO_EXPONENT_FROM: Final = 6
+_GO_EXPONENT_BELOW: Final = -4
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """`kind` is the `reason` of a Status cause, `message` its message; `str` is how lists of causes show it."""
+
+    field: str
+    kind: str
+    message: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+    @property
+    def blocks_rules(self) -> bool:
+        return self.kind in _BLOCKING
+
+
+def cause(field: str, kind: str, value: Any = "", detail: str = "") -> Cause:
+    words = _WORDS[kind] if kind in _WITHOUT_VALUE else f"{_WORDS[kind]}: {shown(value)}"
+    return Cause(field, kind, f"{words}: {detail}" if detail else words, value)
+
+
+def shown(value: Any) -> str:
+    """A value as Go prints it in messages: texts quoted, numbers plain, everything else as JSON."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, float):
+        return go_number(value)
+    return as_json(value)
+
+
+_ESCAPES: Final = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'
+}  # fmt: skip
+
+
+def quoted(text: str) -> str:
+    """Go's `%q`."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def go_number(value: float) -> str:
+    """Go's `%v` of a float64: shortest digits, and an exponent from a million on and below a ten thousandth."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    digits, _, exponent = _shortest(value).partition("e")
+    if not exponent or _GO_EXPONENT_BELOW <= int(exponent) < _GO_EXPONENT_FROM:
+        return repr(value).removesuffix(".0")
+    return f"{digits}e{int(exponent):+03d}"
+
+
+def _shortest(value: float) -> str:
+    for precision in range(17):
+        text = format(value, f".{precision}e")
+        if float(text) == value:
+            return text
+    return repr(value)
+
+
+def as_json(value: Any) -> str:
+    """JSON as Go writes it: sorted keys, no blanks, and the characters escaped that HTML would read."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for character, escaped in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
+        text = text.replace(character, escaped)
+    return text
+
+
+RULES_NOT_CHECKED: Final = cause(
+    NO_FIELD,
+    INVALID,
+    None,
+    "some validation rules were not checked because the object was invalid;"
+    " correct the existing errors to complete validation",
+)

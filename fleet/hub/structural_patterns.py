@@ -1,0 +1,79 @@
+"""Patterns of schemas, which the API server reads as RE2.
+
+Python's `re` is a different language and can take exponential time. Patterns that are surely the same and surely
+harmless in both run on `re`, all others on the RE2 inside the CEL library, remembering answers: names and condition
+types are seen again and again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from cel_expr_python import cel  # type: ignore[import-untyped]
+
+from fleet.errors import InputError
+
+Match = Callable[[str], object]
+
+_REMEMBERED: Final = 4096
+_LONGEST_REMEMBERED: Final = 256  # characters
+# Anchored at both ends, plain characters, classes and quantified single characters; groups at most optional.
+_HARMLESS: Final = re.compile(
+    r"\^(?:[A-Za-z0-9_/:@ =,;-]|\\[.+*?()|/\-\[\]{}d]|\[\^?(?:[A-Za-z0-9_./:@ =+,;-]|\\[.\-/])+\]|[+*?]|"
+    r"\{\d+(?:,\d*)?\}|[(|]|\)(?![+*{]))*\$"
+)
+_GO_WORDS: Final = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+}
+_QUANTIFIER_OF_MANY: Final = re.compile(r"[+*}]")
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Match:
+    """A search for the pattern anywhere in a text; raises InputError if RE2 does not read the pattern."""
+    search = _search_with_re2(pattern)
+    if _is_harmless(pattern):
+        return re.compile(pattern.removesuffix("$") + r"\Z", re.ASCII).search
+    remembering = lru_cache(maxsize=_REMEMBERED)(search)
+    return lambda text: remembering(text) if len(text) <= _LONGEST_REMEMBERED else search(text)
+
+
+def _is_harmless(pattern: str) -> bool:
+    """Few quantifiers, so that backtracking stays polynomial of a low degree."""
+    is_plain = _HARMLESS.fullmatch(pattern) and not pattern.endswith("\\$") and pattern.count("|") == 0
+    return bool(is_plain) and len(_QUANTIFIER_OF_MANY.findall(pattern)) <= 2
+
+
+@lru_cache(maxsize=1)
+def _environment() -> cel.Env:
+    return cel.NewEnv(variables={"text": cel.Type.STRING, "pattern": cel.Type.STRING})
+
+
+def _search_with_re2(pattern: str) -> Callable[[str], bool]:
+    literal = "".join(f"\\U{ord(character):08x}" for character in pattern)
+    try:
+        expression = _environment().compile(f'text.matches("{literal}")')
+        problem = expression.eval(data={"text": ""})
+    except RuntimeError as error:
+        raise InputError(_in_go_words(str(error)), value=pattern) from error
+    if problem.type() == cel.Type.ERROR:
+        raise InputError(_in_go_words(str(problem.value())), value=pattern)
+
+    def search(text: str) -> bool:
+        return expression.eval(data={"text": text}).value() is True
+
+    return search
+
+
+def _in_go_words(error: str) -> str:
+    """RE2 in C++ and in Go say the same in different words."""
+    reason, _, part = error.rpartition("invalid regular expression: ")[2].rpartition(": ")
+    return f"error parsing regexp: {_GO_WORDS.get(reason, reason)}: `{part}`"

@@ -1,0 +1,46 @@
+"""How long to wait after failing again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+Jitter = Callable[[], float]
+"""A number from 0 to 1, `random.random` in production."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Exponential waits, in seconds."""
+
+    first: float
+    most: float
+    spread: float = 0.0
+    """The share of a wait that jitter may add to it."""
+
+    def wait(self, failures: int, jitter: float = 0.0) -> float:
+        """The wait after that many failures before this one."""
+        doubled = self.first * 2.0 ** min(failures, 64)
+        return min(doubled, self.most) * (1 + self.spread * jitter)
+
+
+WATCHING: Final = Pace(first=0.8, most=30.0, spread=0.5)
+"""Between attempts to list or watch. Jitter only adds, so that a thousand clients never come sooner than one would."""
+
+
+class Backoff:
+    """Counts failures in a row."""
+
+    def __init__(self, pace: Pace, jitter: Jitter) -> None:
+        self._pace = pace
+        self._jitter = jitter
+        self.failures = 0
+
+    def next(self, *, at_least: float | None = None) -> float:
+        wait = self._pace.wait(self.failures, self._jitter())
+        self.failures += 1
+        return max(wait, at_least or 0.0)
+
+    def reset(self) -> None:
+        self.failures = 0

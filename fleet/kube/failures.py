@@ -1,0 +1,121 @@
+"""From what the API server says when it refuses to the error that callers catch.
+
+Reasons count before codes: 409 and 410 each mean two things, and some timeouts come as 500. Where a proxy answered in
+place of the API server there is no Status, and the code has to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from fleet.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Cause,
+    Conflict,
+    Forbidden,
+    Gone,
+    InternalError,
+    Invalid,
+    NotFound,
+    ServerTimeout,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+
+_BY_REASON: Final[Mapping[str, type[ApiError]]] = {
+    "AlreadyExists": AlreadyExists,
+    "BadRequest": BadRequest,
+    "Conflict": Conflict,
+    "Expired": Gone,
+    "Forbidden": Forbidden,
+    "Gone": Gone,
+    "InternalError": InternalError,
+    "Invalid": Invalid,
+    "NotFound": NotFound,
+    "ServerTimeout": ServerTimeout,
+    "ServiceUnavailable": Unavailable,
+    "Timeout": ServerTimeout,
+    "TooManyRequests": TooManyRequests,
+    "Unauthorized": Unauthorized,
+}
+_BY_CODE: Final[Mapping[int, type[ApiError]]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+    502: Unavailable,
+    503: Unavailable,
+    504: ServerTimeout,
+}
+_SHOWN: Final = 200
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    field: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True, rename="camel"):
+    causes: tuple[_Cause, ...] | None = None
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The object that the API server sends in place of what was asked for."""
+
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(Status)
+
+
+def error_of(code: int, body: bytes, *, retry_after: str = "", doing: str = "") -> ApiError:
+    """The error of an answer that is none. `doing` names the request in the message."""
+    status = _status_of(body)
+    message = status.message or body[:_SHOWN].decode(errors="replace").strip() or "no explanation"
+    named = structs.replace(status, code=status.code or code, message=f"{doing}: {message}" if doing else message)
+    return error_from(named, retry_after=_seconds(retry_after))
+
+
+def error_from(status: Status, *, retry_after: float = 0.0) -> ApiError:
+    details = status.details or _Details()
+    return _class_of(status)(
+        status.message or "no explanation",
+        status=status.code,
+        reason=status.reason,
+        causes=tuple(Cause(one.field, one.reason, one.message) for one in details.causes or ()),
+        retry_after=retry_after or float(details.retry_after_seconds) or None,
+    )
+
+
+def _class_of(status: Status) -> type[ApiError]:
+    found = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
+    return found or (BadRequest if 400 <= status.code < 500 else InternalError)
+
+
+def _status_of(body: bytes) -> Status:
+    try:
+        status = _DECODER.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Status()
+    return status if status.kind == "Status" else Status()
+
+
+def _seconds(retry_after: str) -> float:
+    """The header's other form, a date, is never used by Kubernetes."""
+    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0

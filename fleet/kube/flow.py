@@ -1,0 +1,76 @@
+"""How fast requests may leave: a budget per class of calls, so that one class can never starve another.
+
+Which classes there are is decided by whoever makes the requests; this module knows a default and who goes free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fleet.clock import Clock
+from fleet.kube.api import LEASE_CLASS
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    rate: float
+    """Requests per second."""
+    burst: int
+
+
+DEFAULT_BUDGET: Final = Budget(rate=250, burst=1000)
+
+
+class TokenBucket:
+    """Tokens are promised in advance: whoever takes one learns how long to wait for it, first come, first served."""
+
+    def __init__(self, budget: Budget, clock: Clock) -> None:
+        if budget.rate <= 0 or budget.burst < 1:
+            raise ValueError(f"a budget of {budget.rate:g} per second with a burst of {budget.burst} lets nothing pass")
+        self._budget = budget
+        self._clock = clock
+        self._tokens = float(budget.burst)
+        self._counted_at = clock.elapsed()
+
+    def take(self) -> float:
+        """Takes a token and says in how many seconds it is there."""
+        now = self._clock.elapsed()
+        refilled = self._tokens + (now - self._counted_at) * self._budget.rate
+        self._tokens = min(refilled, float(self._budget.burst)) - 1
+        self._counted_at = now
+        return max(0.0, -self._tokens / self._budget.rate)
+
+    def give_back(self) -> None:
+        self._tokens += 1
+
+
+@dataclass(slots=True)
+class FlowControl:
+    """Lease renewals are never held back: being late there costs the leadership."""
+
+    clock: Clock
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    default: Budget = DEFAULT_BUDGET
+    _buckets: dict[str, TokenBucket] = field(default_factory=dict, init=False)
+
+    async def admit(self, call_class: str) -> None:
+        if call_class == LEASE_CLASS:
+            return
+        bucket = self._buckets.get(call_class) or self._open(call_class)
+        wait = bucket.take()
+        if wait:
+            await self._wait(bucket, wait)
+
+    async def _wait(self, bucket: TokenBucket, seconds: float) -> None:
+        try:
+            await self.clock.sleep(seconds)
+        except BaseException:
+            bucket.give_back()
+            raise
+
+    def _open(self, call_class: str) -> TokenBucket:
+        bucket = TokenBucket(self.budgets.get(call_class, self.default), self.clock)
+        self._buckets[call_class] = bucket
+        return bucket

@@ -1,0 +1,148 @@
+"""Reading and writing the objects of one kind, one request each.
+
+A write tells the store what the server made of it, so that whoever reads the store next sees it at once. Deciding what
+to write, and whether to try again, is left to callers; `patch` has what they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from fleet.errors import UnreadableAnswer
+from fleet.kube.api import DEFAULT_DEADLINE, READ_CLASS, WRITE_CLASS, Api, Method, Request
+from fleet.kube.resource import STATUS, Resource
+from fleet.kube.store import Codec, Store
+from fleet.kube.watch import read_page
+
+T = TypeVar("T")
+
+Document = Mapping[str, Any]
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+_PAGE: Final = 500
+
+
+class _Deleted(msgspec.Struct, frozen=True):
+    """What a DELETE is answered with: a Status when the object is gone, the object while finalizers hold it."""
+
+    class Details(msgspec.Struct, frozen=True):
+        uid: str = ""
+
+    kind: str = ""
+    details: Details = Details()
+
+
+@dataclass(frozen=True, slots=True)
+class Objects(Generic[T]):
+    api: Api
+    resource: Resource
+    codec: Codec[T]
+    _: KW_ONLY
+    store: Store[T] | None = None
+    call_class: str = WRITE_CLASS
+    """Whose budget writes are paid from."""
+    deadline: float = DEFAULT_DEADLINE
+
+    async def get(self, key: str) -> T:
+        """Live, not from the store."""
+        return self.codec.read(await self._call(Method.GET, self.resource.item(key)))
+
+    async def list(self, *, namespace: str = "", labels: str = "") -> list[T]:
+        """Live, and complete: page after page of one state of the server."""
+        found: list[T] = []
+        after = ""
+        while True:
+            query = {"limit": str(_PAGE), "labelSelector": labels, "continue": after}
+            body = await self._call(Method.GET, self.resource.collection(namespace), query=query)
+            page = read_page(body)
+            found += [self.codec.read(bytes(item)) for item in page.items or ()]
+            after = page.metadata.continue_
+            if not after:
+                return found
+
+    async def create(self, document: Document) -> T:
+        namespace = document.get("metadata", {}).get("namespace", "")
+        return await self._write(Method.POST, self.resource.collection(namespace), self._typed(document))
+
+    async def replace(self, document: Document) -> T:
+        """PUT: refused as a Conflict if the object changed since it was read."""
+        return await self._write(Method.PUT, self._path_of(document), self._typed(document))
+
+    async def replace_status(self, document: Document) -> T:
+        """PUT of the status, and of nothing else that the document says."""
+        return await self._write(Method.PUT, self._path_of(document, STATUS), self._typed(document))
+
+    async def merge_patch(self, key: str, patch: Document, *, subresource: str = "") -> T:
+        """With `metadata.resourceVersion` or `metadata.uid` in the patch, only if the object still has them."""
+        path = self.resource.item(key, subresource)
+        return await self._write(Method.PATCH, path, patch, content_type=MERGE_PATCH)
+
+    async def json_patch(self, key: str, operations: Sequence[Document], *, subresource: str = "") -> T:
+        path = self.resource.item(key, subresource)
+        return await self._write(Method.PATCH, path, operations, content_type=JSON_PATCH)
+
+    async def delete(self, key: str, *, uid: str = "", version: str = "") -> None:
+        """Given a uid or a version, only that one object: a Conflict says that another has taken its place."""
+        preconditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        body = await self._call(Method.DELETE, self.resource.item(key), body=options)
+        if self.store is not None:
+            self._tell_deleted(self.store, key, body)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    async def _write(
+        self, method: Method, path: str, body: Document | Sequence[Document], *, content_type: str = "application/json"
+    ) -> T:
+        written = self.codec.read(await self._call(method, path, body=body, content_type=content_type))
+        if self.store is not None:
+            self.store.wrote(written)
+        return written
+
+    async def _call(
+        self,
+        method: Method,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Document | Sequence[Document] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        request = Request(
+            method,
+            path,
+            query=tuple((name, value) for name, value in (query or {}).items() if value),
+            body=None if body is None else msgspec.json.encode(body),
+            content_type=content_type,
+            call_class=READ_CLASS if method is Method.GET else self.call_class,
+            deadline=self.deadline,
+        )
+        return await self.api.call(request)
+
+    def _typed(self, document: Document) -> Document:
+        """Items of a list come without apiVersion and kind, and cannot be written without."""
+        return {**document, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
+
+    def _path_of(self, document: Document, subresource: str = "") -> str:
+        metadata = document["metadata"]
+        key = "/".join(metadata[part] for part in ("namespace", "name") if metadata.get(part))
+        if not metadata.get("resourceVersion"):
+            raise ValueError(f"{self.resource.kind} {key} without a resourceVersion would overwrite what others wrote")
+        return self.resource.item(key, subresource)
+
+    def _tell_deleted(self, store: Store[T], key: str, body: bytes) -> None:
+        try:
+            answer = msgspec.json.decode(body, type=_Deleted)
+        except msgspec.MsgspecError as error:
+            raise UnreadableAnswer(f"the answer to deleting {self.resource.kind} {key} is none: {error}") from error
+        if answer.kind == "Status":
+            store.deleted(key, answer.details.uid)
+        elif (left := self.codec.read(body)) and self.codec.metadata_of(left).finalizers:
+            store.wrote(left)

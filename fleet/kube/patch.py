@@ -1,0 +1,112 @@
+"""Changing objects that others change too.
+
+`merge_patch_between` says the least that has to be sent. `revise` is for changes that must be decided on the object as
+it is: a PUT with the version that was read, and after a conflict the same decision again on the live object.
+`persistently` repeats a request that failed for want of a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from fleet.clock import Clock
+from fleet.errors import ApiError, Conflict, NotFound, ServerTimeout, Unavailable
+from fleet.kube.backoff import Jitter
+from fleet.kube.objects import Objects
+from fleet.model.views import Observed, V
+
+R = TypeVar("R")
+
+Change = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""The document as it should be, given how it is; None when there is nothing to change."""
+
+WAITS: Final = (0.010, 0.050, 0.250)
+"""Seconds between attempts; so there are four."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How to wait between the attempts of one write."""
+
+    clock: Clock
+    jitter: Jitter
+    waits: tuple[float, ...] = WAITS
+    spread: float = 0.1
+
+    async def pause(self, attempt: int, error: ApiError) -> None:
+        await self.clock.sleep(max(self.waits[attempt] * (1 + self.spread * self.jitter()), error.retry_after or 0.0))
+
+    def allows(self, attempt: int) -> bool:
+        return attempt < len(self.waits)
+
+
+async def persistently(
+    request: Callable[[], Awaitable[R]],
+    *,
+    patience: Patience,
+    on: tuple[type[ApiError], ...] = (Unavailable, ServerTimeout),
+) -> R:
+    """The request, repeated while it fails with one of these. It may have happened although it failed."""
+    attempt = 0
+    while True:
+        try:
+            return await request()
+        except on as error:
+            if not patience.allows(attempt):
+                raise
+            await patience.pause(attempt, error)
+        attempt += 1
+
+
+async def revise(
+    objects: Objects[Observed[V]],
+    key: str,
+    change: Change,
+    *,
+    patience: Patience,
+    seen: Observed[V] | None = None,
+    status: bool = False,
+) -> Observed[V] | None:
+    """The object after the change; None if it is gone.
+
+    The first attempt works on `seen` where it is given. After a failure the object is read live and `change` is asked
+    again, so a change must not remember what it was shown before.
+    """
+    known = seen
+
+    async def attempt() -> Observed[V]:
+        nonlocal known
+        now, known = known, None
+        now = now or await objects.get(key)
+        wanted = change(now.document())
+        if wanted is None:
+            return now
+        return await (objects.replace_status(wanted) if status else objects.replace(wanted))
+
+    try:
+        return await persistently(attempt, patience=patience, on=(Conflict, Unavailable, ServerTimeout))
+    except NotFound:
+        return None
+
+
+def merge_patch_between(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The smallest merge patch (RFC 7386) that makes `new` out of `old`; empty when they are equal.
+
+    A null inside `new` cannot be expressed: to a merge patch it means absence.
+    """
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if inner := merge_patch_between(before, value):
+                patch[key] = inner
+        elif key not in old or before != value or type(before) is not type(value):
+            patch[key] = value
+    return patch
+
+
+def pointer(*steps: str | int) -> str:
+    """A JSON pointer, for JSON patches: keys with slashes are the rule in Kubernetes."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)

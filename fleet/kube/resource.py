@@ -1,0 +1,61 @@
+"""Where the API server keeps the objects of a kind, and how one of them is called in stores and queues."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from fleet.model import catalogue
+    from fleet.model.views import Metadata
+
+STATUS: Final = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind at the version in which it is read and written."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    kind: str
+    _: KW_ONLY
+    namespaced: bool
+
+    @classmethod
+    def of(cls, known: catalogue.Resource) -> Resource:
+        """The resource of one of Fleet's own kinds."""
+        return cls(known.group, known.storage, known.plural, known.kind, namespaced=known.is_namespaced)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def collection(self, namespace: str = "") -> str:
+        """The path of all objects; of a namespaced kind without a namespace, those of all namespaces."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        within = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        return f"{root}{within}/{self.plural}"
+
+    def item(self, key: str, subresource: str = "") -> str:
+        namespace, name = split_key(key)
+        if bool(namespace) is not self.namespaced:
+            wanted = "namespace/name" if self.namespaced else "a name without a namespace"
+            raise ValueError(f"{key!r} is no key of a {self.kind}: want {wanted}")
+        path = f"{self.collection(namespace)}/{quote(name, safe='')}"
+        return f"{path}/{subresource}" if subresource else path
+
+
+def key_of(metadata: Metadata) -> str:
+    """`namespace/name`, or the name alone where there is no namespace."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def split_key(key: str) -> tuple[str, str]:
+    namespace, slash, name = key.rpartition("/")
+    if not name or (slash and not namespace) or "/" in namespace:
+        raise ValueError(f"{key!r} is no key: want name or namespace/name")
+    return namespace, name

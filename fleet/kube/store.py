@@ -1,0 +1,301 @@
+"""The newest state of all objects of a kind that this process knows of, whoever told: the watch or our own writes.
+
+Every change of that state is told to the subscribers exactly once, as *(old, new)*: `(None, new)` appeared, `(old,
+None)` is gone. Folding what was told always gives the store's content. Where the state comes from is left to
+`reflector`; this module decides which of two states is the newer one.
+
+That decision rests on resourceVersions. Kubernetes promises that those of one resource type are decimal numbers that
+grow with every write (a conformance rule of Kubernetes 1.35, kept by every API server on etcd before), so they are
+compared as numbers, and only within this one resource. A version that is no number is comparable with nothing; then the
+watch is believed, and our own writes become visible when the watch brings them.
+
+Reading our own writes. The answer to a write is put into the store at once. From then on the watch may bring older
+states of the object, which are dropped, and lists that were made before our write may lack it, which is no deletion. An
+object whose deletion was confirmed to us leaves a tombstone, so that older events do not bring it back. The other way
+round, an answer that arrives after the watch has passed its version is no news and is dropped: the object may have been
+changed or deleted since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from fleet.kube.resource import key_of
+from fleet.model.decoding import decode
+from fleet.model.views import Metadata, Observed, View
+
+T = TypeVar("T")
+V = TypeVar("V", bound=View)
+
+Handler = Callable[[T | None, T | None], None]
+IndexFunction = Callable[[T], Iterable[Hashable]]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[T]):
+    """How to read an object, and where its metadata is."""
+
+    read: Callable[[bytes], T]
+    metadata_of: Callable[[T], Metadata]
+
+
+def codec(view_type: type[V]) -> Codec[Observed[V]]:
+    """Reads documents into a view and keeps the document beside it."""
+    read_at_once = msgspec.json.Decoder(view_type).decode
+
+    def read(document: bytes) -> Observed[V]:
+        try:
+            return Observed(read_at_once(document), document)
+        except msgspec.MsgspecError:
+            return decode(document, view_type)  # more patient, and says what is wrong
+
+    return Codec(read, _metadata_of)
+
+
+def _metadata_of(observed: Observed[V]) -> Metadata:
+    metadata: Metadata = observed.view.metadata  # type: ignore[attr-defined]  # all watched views have one
+    return metadata
+
+
+def _to_the_loop(error: Exception) -> None:
+    context = {"message": "a handler of a store raised", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(context)
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether a resourceVersion certainly precedes another of the same resource."""
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
+
+
+class Store(Generic[T]):
+    def __init__(self, codec: Codec[T], *, on_handler_error: Callable[[Exception], None] | None = None) -> None:
+        """A handler that raises is a bug of its own; the other handlers and the store are not to suffer from it."""
+        self.codec = codec
+        self.version = ""
+        """How far the watch has come."""
+        self._objects: dict[str, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._handlers: list[Handler[T]] = []
+        self._on_handler_error = on_handler_error or _to_the_loop
+        self._tombstones: dict[str, _Tombstone] = {}
+        self._lists_begun = 0
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._objects
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._objects)
+
+    def get(self, key: str) -> T | None:
+        return self._objects.get(key)
+
+    def values(self) -> list[T]:
+        return list(self._objects.values())
+
+    def by_index(self, index: str, value: Hashable) -> list[T]:
+        """The objects with that value, in no particular order."""
+        return [self._objects[key] for key in self._indexes[index].keys_of(value)]
+
+    # --- arranging ----------------------------------------------------------------------------------------------------
+
+    def index(self, name: str, values_of: IndexFunction[T]) -> None:
+        if name in self._indexes:
+            raise ValueError(f"an index named {name} already exists")
+        index = self._indexes[name] = _Index(values_of)
+        for key, held in self._objects.items():
+            index.move(key, *index.prepare(None, held))
+
+    def subscribe(self, handler: Handler[T]) -> None:
+        """Told of everything from now on, what is already there included."""
+        self._handlers.append(handler)
+        for held in list(self._objects.values()):
+            self._tell(handler, None, held)
+
+    # --- our own writes -----------------------------------------------------------------------------------------------
+
+    def wrote(self, written: T) -> None:
+        """The API server answered our write with this object."""
+        metadata = self.codec.metadata_of(written)
+        if is_older(self.version, metadata.resource_version) and not self._is_buried(metadata):
+            self._put_newer(written, metadata)
+
+    def deleted(self, key: str, uid: str) -> None:
+        """The API server confirmed that this object is gone. Not for objects that are only being deleted."""
+        held = self._objects.get(key)
+        if held is None or self.codec.metadata_of(held).uid != uid:
+            return
+        self._tombstones[key] = _Tombstone(uid, self._lists_begun)
+        self._change(key, held, None)
+
+    # --- the watch ----------------------------------------------------------------------------------------------------
+
+    def saw(self, seen: T) -> None:
+        """The watch brought this object."""
+        metadata = self.codec.metadata_of(seen)
+        if not self._tombstones or not self._is_buried(metadata):
+            self._put_newer(seen, metadata)
+        self.saw_version(metadata.resource_version)
+
+    def saw_deleted(self, key: str, *, uid: str, version: str) -> None:
+        """Gone, or gone from what the watch selects."""
+        buried = self._tombstones.get(key)
+        if buried is not None and buried.uid == uid:
+            del self._tombstones[key]
+        held = self._objects.get(key)
+        if held is not None and not is_older(version, self.codec.metadata_of(held).resource_version):
+            self._change(key, held, None)
+        self.saw_version(version)
+
+    def saw_version(self, version: str) -> None:
+        """The watch has told everything up to this version."""
+        if version and not is_older(version, self.version):
+            self.version = version
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    def relist(self) -> Relist[T]:
+        self._lists_begun += 1
+        return Relist(self, number=self._lists_begun)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _is_buried(self, metadata: Metadata) -> bool:
+        buried = self._tombstones.get(key_of(metadata))
+        return buried is not None and buried.uid == metadata.uid
+
+    def _put_newer(self, new: T, fresh: Metadata) -> None:
+        key = key_of(fresh)
+        held = self._objects.get(key)
+        if held is None:
+            self._change(key, None, new)
+            return
+        old = self.codec.metadata_of(held)
+        if old.resource_version == fresh.resource_version or is_older(fresh.resource_version, old.resource_version):
+            return
+        self._replace(key, held, new, same=old.uid == fresh.uid)
+
+    def _replace(self, key: str, old: T, new: T, *, same: bool) -> None:
+        """Another object under an old name is not a change of the old one."""
+        if same:
+            self._change(key, old, new)
+        else:
+            self._change(key, old, None)
+            self._change(key, None, new)
+
+    def _change(self, key: str, old: T | None, new: T | None) -> None:
+        if self._indexes:
+            self._reindex(key, old, new)  # may refuse: nothing has changed yet
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        for handler in self._handlers:
+            self._tell(handler, old, new)
+
+    def _reindex(self, key: str, old: T | None, new: T | None) -> None:
+        moves = [index.prepare(old, new) for index in self._indexes.values()]
+        for index, move in zip(self._indexes.values(), moves, strict=True):
+            index.move(key, *move)
+
+    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception as error:
+            self._on_handler_error(error)
+
+
+class Relist(Generic[T]):
+    """One list on its way into the store, page by page.
+
+    A list whose version is lower than what the watch already showed means that the server was set back (restored from a
+    backup). Then versions from before say nothing any more and the list replaces everything.
+    """
+
+    def __init__(self, store: Store[T], *, number: int) -> None:
+        self._store = store
+        self._number = number
+        self._listed: set[str] = set()
+        self._version = ""
+
+    @property
+    def _is_set_back(self) -> bool:
+        return is_older(self._version, self._store.version)
+
+    def begin(self, version: str) -> None:
+        """All pages of a list have the version of the first."""
+        self._version = version
+
+    def take(self, listed: T) -> None:
+        store = self._store
+        metadata = store.codec.metadata_of(listed)
+        key = key_of(metadata)
+        self._listed.add(key)
+        if self._is_buried(key, metadata.uid):
+            return
+        held = store.get(key)
+        if held is None or not self._is_set_back:
+            store._put_newer(listed, metadata)
+        elif held != listed:
+            store._replace(key, held, listed, same=store.codec.metadata_of(held).uid == metadata.uid)
+
+    def has(self, key: str) -> bool:
+        return key in self._listed
+
+    def keep(self, key: str) -> None:
+        """It exists but cannot be read, so what the store has of it stays."""
+        self._listed.add(key)
+
+    def end(self) -> None:
+        """What the list lacks is gone, unless we wrote it after the list was made."""
+        store = self._store
+        for key in [key for key in store if key not in self._listed]:
+            held = store._objects[key]
+            if self._is_set_back or not is_older(self._version, store.codec.metadata_of(held).resource_version):
+                store._change(key, held, None)
+        store._tombstones = {key: one for key, one in store._tombstones.items() if one.list_number >= self._number}
+        store.version = self._version
+
+    def _is_buried(self, key: str, uid: str) -> bool:
+        """Deleted by us after this list was asked for: it may be too old to know."""
+        buried = self._store._tombstones.get(key)
+        return buried is not None and buried.uid == uid and buried.list_number >= self._number
+
+
+@dataclass(frozen=True, slots=True)
+class _Tombstone:
+    uid: str
+    list_number: int
+
+
+class _Index(Generic[T]):
+    def __init__(self, values_of: IndexFunction[T]) -> None:
+        self._values_of = values_of
+        self._keys: dict[Hashable, set[str]] = {}
+
+    def keys_of(self, value: Hashable) -> Iterable[str]:
+        return self._keys.get(value, ())
+
+    def prepare(self, old: T | None, new: T | None) -> tuple[set[Hashable], set[Hashable]]:
+        """The values to leave and to enter."""
+        before = set() if old is None else set(self._values_of(old))
+        after = set() if new is None else set(self._values_of(new))
+        return before - after, after - before
+
+    def move(self, key: str, leave: set[Hashable], enter: set[Hashable]) -> None:
+        for value in leave:
+            keys = self._keys[value]
+            keys.discard(key)
+            if not keys:
+                del self._keys[value]
+        for value in enter:
+            self._keys.setdefault(value, set()).add(key)

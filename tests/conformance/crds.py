@@ -1,0 +1,77 @@
+"""Fleet's kinds on a hub that does not know them yet."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.control_plane.access import Access
+from tests.control_plane.cache import locked
+from tests.control_plane.failures import NeverReady
+from tests.control_plane.http_client import HttpClient
+from tests.control_plane.sharing import ROOT
+
+FOLDER: Final = ROOT / "charts" / "fleet" / "crds"
+PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SECONDS_TO_SERVE: Final = 60.0
+SECONDS_BETWEEN_LOOKS: Final = 0.05
+
+
+def read_crds() -> list[dict[str, Any]]:
+    return [yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.yaml"))]
+
+
+def install_crds(access: Access) -> None:
+    """Returns when all of them are served, documentation included; several workers may ask at once."""
+    with locked(Path(access.kubeconfig).with_name("crds.lock")):
+        client = HttpClient(access)
+        wanted = read_crds()
+        installed = _installed(client)
+        for crd in wanted:
+            if crd["metadata"]["name"] not in installed:
+                client.post(PATH, crd).ok()
+        _wait_until_served(client, wanted)
+
+
+def _installed(client: HttpClient) -> dict[str, Any]:
+    return {crd["metadata"]["name"]: crd for crd in client.get(PATH).ok()["items"]}
+
+
+def is_established(crd: dict[str, Any]) -> bool:
+    conditions = crd.get("status", {}).get("conditions", ())
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
+
+
+def _wait_until_served(client: HttpClient, wanted: list[dict[str, Any]]) -> None:
+    deadline = time.monotonic() + SECONDS_TO_SERVE
+    while not (_all_established(client, wanted) and _all_documented(client, wanted) and _all_listed(client, wanted)):
+        if time.monotonic() > deadline:
+            raise NeverReady(f"Fleet's kinds are not served after {SECONDS_TO_SERVE:.0f} s")
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _all_established(client: HttpClient, wanted: list[dict[str, Any]]) -> bool:
+    installed = _installed(client)
+    return all(is_established(installed[crd["metadata"]["name"]]) for crd in wanted)
+
+
+def _all_documented(client: HttpClient, wanted: list[dict[str, Any]]) -> bool:
+    documented = client.get("/openapi/v3").ok()["paths"]
+    return all(path in documented for path, _ in _served(wanted))
+
+
+def _all_listed(client: HttpClient, wanted: list[dict[str, Any]]) -> bool:
+    """A server may need a moment for each version of each kind before it takes requests."""
+    return all(client.get(f"/{path}/{plural}").status == 200 for path, plural in _served(wanted))
+
+
+def _served(crds: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """The path of each group and version, and the plural of each kind in it."""
+    return {
+        (f"apis/{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["plural"])
+        for crd in crds
+        for version in crd["spec"]["versions"]
+    }

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from tests.control_plane.fixtures import (
+    control_plane,
+    own_control_plane,
+    programs,
+    pytest_collection_finish,
+    pytest_runtest_makereport,
+)
+
+__all__ = [
+    "control_plane",
+    "own_control_plane",
+    "programs",
+    "pytest_collection_finish",
+    "pytest_runtest_makereport",
+]

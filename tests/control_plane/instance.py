@@ -1,0 +1,176 @@
+"""One etcd and one kube-apiserver, owned by whoever started them."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import random
+import shutil
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.control_plane.access import ADMIN, Access, kubeconfig
+from tests.control_plane.credentials import new_tokens, write_signing_key, write_token_file
+from tests.control_plane.failures import NeverReady
+from tests.control_plane.http_client import HttpClient
+from tests.control_plane.process import ServerProcess
+
+LOOPBACK: Final = "127.0.0.1"
+PORTS: Final = range(10_000, 32_000)  # below the range systems take for outgoing connections
+SECONDS_TO_START: Final = 90.0  # about five on an idle laptop
+SECONDS_BETWEEN_LOOKS: Final = 0.05
+
+
+class ControlPlane:
+    """A control plane in a folder: `with ControlPlane(folder, programs=assets()) as control_plane: …`.
+
+    Both servers keep their ports and data over a restart; the folder keeps the logs after the end.
+    """
+
+    def __init__(self, folder: Path, *, programs: Path) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        self._etcd_port = free_port()
+        self._etcd_url = f"http://{LOOPBACK}:{self._etcd_port}"
+        self._port = free_port()
+        tokens = new_tokens()
+        self.access = Access(
+            url=f"https://{LOOPBACK}:{self._port}",
+            ca_file=self._data / "certificates" / "apiserver.crt",
+            kubeconfig=folder / "kubeconfig",
+            programs=programs,
+            tokens=tokens,
+            log=folder / "kube-apiserver.log",
+        )
+        self.etcd = ServerProcess(self._etcd_command(), log=folder / "etcd.log")
+        self.api_server = ServerProcess(self._api_server_command(), log=folder / "kube-apiserver.log")
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self._write_files()
+        self.etcd.start()
+        self.api_server.start()
+        self.wait_until_ready()
+
+    def stop(self) -> None:
+        self.api_server.stop()
+        self.etcd.stop()
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Stops the API server in order and starts it again; etcd stays."""
+        self.api_server.stop()
+        self.api_server.start()
+        self.wait_until_ready()
+
+    def wait_until_ready(self, *, seconds: float = SECONDS_TO_START) -> None:
+        deadline = time.monotonic() + seconds
+        while not self.is_ready():
+            for server in (self.etcd, self.api_server):
+                if not server.is_running:
+                    raise NeverReady(f"{server.name} ended:\n{server.last_words()}")
+            if time.monotonic() > deadline:
+                raise NeverReady(f"not ready after {seconds:.0f} s:\n{self.api_server.last_words()}")
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def is_ready(self) -> bool:
+        """Whether the API server has started completely; the namespace `default` is the last thing it makes."""
+        return all(self._answers(path) for path in ("/readyz", "/api/v1/namespaces/default"))
+
+    def forget_history(self) -> None:
+        """Drops all versions but the newest, as compaction does in time.
+
+        The API server remembers some of them itself, so it is restarted.
+        """
+        everything = {"key": _encoded(b"\0"), "range_end": _encoded(b"\0"), "count_only": True}
+        newest = self._ask_etcd("/v3/kv/range", everything)["header"]["revision"]
+        self._ask_etcd("/v3/kv/compaction", {"revision": newest, "physical": True})
+        self.restart()
+
+    def _write_files(self) -> None:
+        (self._data / "certificates").mkdir(parents=True)
+        write_token_file(self._data / "tokens.csv", self.access.tokens)
+        write_signing_key(self._data / "service-accounts.key")
+        self.access.kubeconfig.touch(mode=0o600)
+        self.access.kubeconfig.write_text(
+            kubeconfig(url=self.access.url, ca_file=self.access.ca_file, token=self.access.tokens[ADMIN]),
+            encoding="utf-8",
+        )
+
+    def _etcd_command(self) -> list[str | Path]:
+        return [
+            self.access.programs / "etcd",
+            f"--data-dir={self._data / 'etcd'}",
+            f"--listen-client-urls={self._etcd_url}",
+            f"--advertise-client-urls={self._etcd_url}",
+            f"--listen-peer-urls=http://{LOOPBACK}:0",
+            "--unsafe-no-fsync",  # nobody will miss this data after a power cut
+            "--log-level=warn",
+        ]
+
+    def _api_server_command(self) -> list[str | Path]:
+        key = self._data / "service-accounts.key"
+        return [
+            self.access.programs / "kube-apiserver",
+            f"--etcd-servers={self._etcd_url}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={self._port}",
+            f"--cert-dir={self._data / 'certificates'}",  # it makes its certificate there, once
+            f"--token-auth-file={self._data / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--anonymous-auth=true",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--endpoint-reconciler-type=none",
+            "--disable-admission-plugins=ServiceAccount",  # without its controller no pod could be created
+            "--shutdown-send-retry-after=false",
+        ]
+
+    def _answers(self, path: str) -> bool:
+        try:
+            return HttpClient(self.access).get(path).status == 200
+        except (OSError, http.client.HTTPException):
+            return False  # not there yet, or its certificate is not
+
+    def _ask_etcd(self, path: str, body: dict[str, object]) -> dict[str, dict[str, int]]:
+        connection = http.client.HTTPConnection(LOOPBACK, self._etcd_port, timeout=SECONDS_TO_START)
+        try:
+            connection.request("POST", path, body=json.dumps(body))
+            answer: dict[str, dict[str, int]] = json.load(connection.getresponse())
+            return answer
+        finally:
+            connection.close()
+
+
+def free_port() -> int:
+    """A port nobody listens on and no outgoing connection is given."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+        return port
+
+
+def _encoded(key: bytes) -> str:
+    return base64.b64encode(key).decode()

@@ -1,0 +1,88 @@
+"""One server program: started on a leash, logged to a file, and open to the accidents tests are about."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.control_plane import leash
+
+SECONDS_TO_STOP: Final = 3.0  # an API server would wait a minute for the last of its watches
+LINES_OF_LOG: Final = 20
+# Information (a line begins with its severity and date), and connections to etcd given up because nobody needs them.
+NOISE: Final = re.compile(r"I\d{4} |.*addrConn\.createTransport")
+
+
+class ServerProcess:
+    """A program with a fixed command line, which can be started again after it ended."""
+
+    def __init__(self, command: Sequence[str | Path], *, log: Path) -> None:
+        self.command = [str(word) for word in command]
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return Path(self.command[0]).name
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        on_leash = [sys.executable, "-E", "-S", leash.__file__, str(os.getpid()), *self.command]
+        with self.log.open("ab") as log:
+            # A session of its own: Ctrl-C at the terminal is for pytest, which then stops the servers in order.
+            self._process = subprocess.Popen(
+                on_leash, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait(self) -> None:
+        """Until the program ends of its own."""
+        if self._process is not None:
+            self._process.wait(SECONDS_TO_STOP)
+
+    def stop(self) -> None:
+        """Asks politely, then does not ask."""
+        self.resume()
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """The program keeps its connections and answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def last_words(self) -> str:
+        return end_of(self.log)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self.is_running:
+            self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(SECONDS_TO_STOP)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(SECONDS_TO_STOP)
+
+
+def end_of(log: Path) -> str:
+    """The last lines of a log that matter, for messages."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "\n".join([line for line in lines if not NOISE.match(line)][-LINES_OF_LOG:])

@@ -1,0 +1,75 @@
+"""Virtual time: hours of waiting pass at once, and in the same order on every machine."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import selectors
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class _Selector(selectors.DefaultSelector):
+    """Instead of waiting for a timer, moves the time to it. Waiting for nothing at all is a mistake in the test."""
+
+    time = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready:
+            return ready
+        if timeout is None:
+            raise AssertionError("everything waits and nothing will ever happen")
+        self.time += max(0.0, timeout)
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._times = _Selector()
+        super().__init__(self._times)
+
+    def time(self) -> float:
+        return self._times.time
+
+
+def run_virtually(main: Coroutine[Any, Any, R]) -> R:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
+
+
+def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Makes a test of a coroutine that runs under virtual time."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_virtually(test(*args, **kwargs))
+
+    return run
+
+
+class VirtualClock:
+    """The loop's time, plus what the machine slept; the time of day can be set."""
+
+    def __init__(self) -> None:
+        self.set_by = timedelta(0)
+        self.slept = 0.0
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.elapsed()) + self.set_by
+
+    def elapsed(self) -> float:
+        return asyncio.get_running_loop().time() + self.slept
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def no_jitter() -> float:
+    return 0.0

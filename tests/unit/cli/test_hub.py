@@ -1,0 +1,25 @@
+"""`fleet hub`: what it says when it serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fleet.cli.hub import greeting
+from fleet.hub.server import Endpoint
+
+ENDPOINT = Endpoint(
+    url="http://127.0.0.1:1234", kubeconfig=Path("/x/kubeconfig"), token_file=Path("/x/t"), ca_file=None
+)
+
+
+def test_the_greeting_names_the_address_and_commands_to_try() -> None:
+    said = greeting(ENDPOINT, None)
+
+    assert "http://127.0.0.1:1234" in said
+    assert "export KUBECONFIG=/x/kubeconfig" in said
+    assert said.count("  kubectl ") == 2
+
+
+def test_the_greeting_tells_whether_objects_outlive_the_hub() -> None:
+    assert "in memory, gone when it ends" in greeting(ENDPOINT, None)
+    assert "kept in /data." in greeting(ENDPOINT, Path("/data"))

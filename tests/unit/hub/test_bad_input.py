@@ -1,0 +1,100 @@
+"""Whatever is sent, the answer is a Kubernetes Status below 500 or a success, and the hub goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, NAMESPACES, THINGS, Answer, Asker, a_definition
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=10,
+)
+WORDS = ("metadata", "spec", "status", "name", "labels", "finalizers", "ownerReferences", "managedFields", "data")
+OBJECTS = st.dictionaries(st.sampled_from(WORDS), JSON | st.dictionaries(st.sampled_from(WORDS), JSON), max_size=4)
+URLS = (CONFIG_MAPS, THINGS, DEFINITIONS, NAMESPACES, f"{NAMESPACES}/default/secrets", f"{NAMESPACES}/default/events")
+PATCHES = ("merge-patch+json", "json-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
+fuzzing = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def is_sound(answer: Answer) -> bool:
+    if answer.code < 300 or (answer.code == 404 and b"page not found" in answer.content):
+        return True
+    return bool(answer.json["kind"] == "Status" and answer.json["code"] == answer.code < 500)
+
+
+@fuzzing
+@given(url=st.sampled_from(URLS), document=OBJECTS | JSON)
+def test_any_document(things: Asker, url: str, document: Any) -> None:
+    if isinstance(document, dict):
+        document = {"apiVersion": "example.com/v1", "kind": "Thing"} | document if url == THINGS else document
+    assert is_sound(things("POST", f"{url}?dryRun=All", document))
+
+
+@fuzzing
+@given(url=st.sampled_from(URLS), body=st.binary(max_size=64), media_type=st.sampled_from(["json", "yaml", "x"]))
+def test_any_bytes(things: Asker, url: str, body: bytes, media_type: str) -> None:
+    assert is_sound(things("POST", url, body, media_type=f"application/{media_type}"))
+    assert is_sound(things("POST", url, b"k8s\x00" + body, media_type="application/vnd.kubernetes.protobuf"))
+
+
+@fuzzing
+@given(patch=OBJECTS | JSON, media_type=st.sampled_from(PATCHES), status=st.booleans())
+def test_any_patch(things: Asker, patch: Any, media_type: str, status: bool) -> None:  # noqa: FBT001 - drawn
+    document = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"n": 1}}
+    things("POST", THINGS, document)
+    if isinstance(patch, dict) and media_type.startswith("apply"):
+        patch = {"apiVersion": "example.com/v1", "kind": "Thing"} | patch
+    url = f"{THINGS}/t/status" if status else f"{THINGS}/t"
+    query = "?fieldManager=fuzz" if media_type.startswith("apply") else ""
+    assert is_sound(things("PATCH", url + query, patch, media_type=f"application/{media_type}"))
+    assert things("GET", THINGS).code == 200
+
+
+@fuzzing
+@given(
+    name=st.sampled_from(["labelSelector", "fieldSelector", "resourceVersion", "limit", "continue", "dryRun", "force"]),
+    value=st.text(max_size=20),
+    method=st.sampled_from(["GET", "DELETE", "POST"]),
+)
+def test_any_option(things: Asker, name: str, value: str, method: str) -> None:
+    answer = things(method, f"{CONFIG_MAPS}?{name}={quote(value)}", {} if method != "GET" else None)
+    assert is_sound(answer) or answer.json["reason"] == "Timeout"
+
+
+@fuzzing
+@given(path=st.lists(st.sampled_from(["api", "apis", "v1", "namespaces", "default", "configmaps", "", "..", "ü"])))
+def test_any_path(things: Asker, path: list[str]) -> None:
+    url = "/" + "/".join(quote(part) for part in path)
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        assert is_sound(things(method, url, {"metadata": {}} if method != "GET" else None))
+
+
+@fuzzing
+@given(spec=OBJECTS, schema=JSON)
+def test_any_definition(ask: Asker, spec: dict[str, Any], schema: Any) -> None:
+    definition = a_definition()
+    definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    assert is_sound(ask("POST", f"{DEFINITIONS}?dryRun=All", definition))
+    assert is_sound(ask("POST", f"{DEFINITIONS}?dryRun=All", a_definition() | {"spec": spec}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a":' * 5_000, b"[" * 100_000, json.dumps({"metadata": {"name": "x" * 10_000}}).encode()],
+    ids=["deep object", "deep array", "long name"],
+)
+def test_monsters(ask: Asker, body: bytes) -> None:
+    assert is_sound(ask("POST", CONFIG_MAPS, body))
+
+
+def test_a_body_beyond_the_limit(ask: Asker) -> None:
+    headers = [("content-length", str(50_000_000))]
+    assert ask("POST", CONFIG_MAPS, {}, headers=headers).refusal[:2] == (413, "RequestEntityTooLarge")

@@ -1,0 +1,129 @@
+"""Rules in CEL: the functions of Kubernetes, old values, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet.errors import InputError
+from fleet.hub.cel import compile_rule, compile_rules, uses_old_self
+from fleet.hub.cel_values import escape
+from fleet.hub.structural_findings import Finding
+
+
+def broken(schema: dict[str, Any], value: Any, old: Any = None) -> list[str]:
+    found: list[Finding] = []
+    check = compile_rules(schema)
+    assert check is not None
+    check(value, old, None, found)
+    return [str(finding.as_cause()) for finding in found]
+
+
+def a_rule(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "x-kubernetes-validations": [{"rule": text, **more}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quantity('1Gi').isGreaterThan(quantity('1Mi'))",
+        "quantity('1024Mi') == quantity('1Gi')",
+        "quantity('1').add(2) == quantity('3') && quantity('3').sub(quantity('1')).asInteger() == 2",
+        "quantity('250m').sign() == 1 && !quantity('250m').isInteger()",
+        "!isQuantity('3x')",
+        "url('https://a.example:80/x?y=1').getHost() == 'a.example:80'",
+        "url('https://a.example:80/x?y=1').getHostname() == 'a.example'",
+        "url('https://a.example/x?y=1').getQuery() == {'y': ['1']}",
+        "!isURL('a b')",
+        "'abc 123'.find('[0-9]+') == '123' && 'a1b2'.findAll('[0-9]') == ['1', '2']",
+        "[1, 2].sum() == 3 && [3, 1].max() == 3 && [3, 1].min() == 1 && ['a', 'b'].isSorted()",
+        "sets.contains([1, 2], [1]) && sets.equivalent([1, 1], [1]) && !sets.intersects([1], [2])",
+        "ip('::1').isLoopback() && ip('10.0.0.1').family() == 4 && !isIP('x')",
+        "cidr('10.0.0.0/8').containsIP('10.1.2.3') && cidr('10.0.0.1/8').masked() == cidr('10.0.0.0/8')",
+        "'abc'.indexOf('c') == 2 && 'A'.lowerAscii() == 'a'",
+    ],
+)
+def test_functions_of_kubernetes_are_there(text: str) -> None:
+    assert broken(a_rule(text), {}) == []
+
+
+def test_a_rule_that_compares_with_the_past_is_skipped_on_creation() -> None:
+    schema = a_rule("self.n >= oldSelf.n", message="must not shrink")
+    assert broken(schema, {"n": 1}) == []
+    assert broken(schema, {"n": 1}, {"n": 2}) == ['<nil>: Invalid value: "object": must not shrink']
+
+
+def test_a_rule_may_take_a_missing_past() -> None:
+    schema = a_rule("oldSelf.hasValue() || self.n == 0", optionalOldSelf=True, message="starts at 0")
+    assert broken(schema, {"n": 0}) == []
+    assert broken(schema, {"n": 1}, {"n": 0}) == []
+    assert broken(schema, {"n": 1}) == ['<nil>: Invalid value: "object": starts at 0']
+
+
+def test_items_of_a_list_map_are_compared_with_their_former_selves() -> None:
+    item = {"type": "object", "properties": {"k": {"type": "string"}}, **a_rule("self.v >= oldSelf.v", message="no")}
+    lists = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    schema = {"type": "array", "items": item, **lists}
+    old = [{"k": "a", "v": 1}, {"k": "b", "v": 5}]
+    assert broken(schema, [{"k": "b", "v": 4}, {"k": "a", "v": 2}, {"k": "c", "v": 0}], old) == [
+        '[0]: Invalid value: "object": no'
+    ]
+
+
+def test_a_message_expression_that_fails_gives_way_to_the_message() -> None:
+    schema = a_rule("false", message="plain", messageExpression="'x' + self.missing")
+    assert broken(schema, {}) == ['<nil>: Invalid value: "object": plain']
+
+
+@pytest.mark.parametrize("text", ["'a\\nb'", "'  '", "''"])
+def test_a_message_expression_gives_one_line_or_nothing(text: str) -> None:
+    schema = a_rule("1 == 2", messageExpression=text)
+    assert broken(schema, {}) == ['<nil>: Invalid value: "object": failed rule: 1 == 2']
+
+
+def test_nested_rules_of_all_of_know_the_type_of_the_value() -> None:
+    schema = {"type": "object", "allOf": [{"x-kubernetes-validations": [{"rule": "false", "message": "no"}]}]}
+    assert broken(schema, {}) == ['<nil>: Invalid value: "object": no']
+
+
+@pytest.mark.parametrize(
+    "name, want",
+    [
+        ("namespace", "__namespace__"),
+        ("a-b", "a__dash__b"),
+        ("a.b/c", "a__dot__b__slash__c"),
+        ("a__b", "a__underscores__b"),
+        ("plain", "plain"),
+    ],
+)
+def test_names_of_fields_are_escaped(name: str, want: str) -> None:
+    assert escape(name) == want
+
+
+def test_the_past_in_a_text_is_only_a_text() -> None:
+    assert not uses_old_self("self.a == 'oldSelf'")
+    assert uses_old_self("self.a == oldSelf.a")
+
+
+@pytest.mark.parametrize(
+    "rule, field",
+    [
+        ({"rule": "self.all(i, v, v > 0)"}, "rule"),
+        ({"rule": "authorizer.path('/x').check('get').allowed()"}, "rule"),
+        ({"rule": "size(self)"}, "rule"),
+        ({"rule": "true", "messageExpression": "1"}, "messageExpression"),
+        ({"rule": "true", "reason": "FieldValueNotFound"}, "reason"),
+        ({"rule": "true", "fieldPath": "x["}, "fieldPath"),
+    ],
+)
+def test_rules_that_do_not_work_here_are_refused(rule: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as raised:
+        compile_rule(rule, {"type": "object"})
+    assert raised.value.field == field
+
+
+def test_comparing_a_field_with_a_time_is_refused() -> None:
+    schema = {"type": "object", "properties": {"t": {"type": "string", "format": "date-time"}}}
+    with pytest.raises(InputError, match="cannot compare"):
+        compile_rule({"rule": "self.t > timestamp('2020-01-01T00:00:00Z')"}, schema)

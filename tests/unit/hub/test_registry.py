@@ -1,0 +1,33 @@
+"""Which version clients prefer, and which kind keeps a resource's objects."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fleet.hub.kinds import Kind
+from fleet.hub.registry import Registry, priority
+
+a_kind = partial(Kind, "example.com", kind="Thing", plural="things", namespaced=True, storage_version="v1beta1")
+
+
+def test_stable_versions_come_first_and_strangers_last() -> None:
+    versions = ["v1alpha1", "other", "v1", "v11beta2", "v2", "v3beta1", "v10"]
+    assert sorted(versions, key=priority) == ["v10", "v2", "v1", "v11beta2", "v3beta1", "v1alpha1", "other"]
+
+
+def test_objects_belong_to_the_storage_version() -> None:
+    registry = Registry([a_kind(version="v1"), a_kind(version="v1beta1")])
+    stored = registry.stored_kind("things.example.com")
+    assert stored is not None
+    assert stored.version == "v1beta1"
+    assert registry.versions("example.com") == ("v1", "v1beta1")
+
+
+def test_a_kind_that_goes_takes_its_group_with_it() -> None:
+    kind = a_kind(version="v1")
+    registry = Registry([kind])
+    before = registry.generation
+    registry.replace([kind], [])
+    assert not registry.serves_version("example.com", "v1")
+    assert registry.stored_kind("things.example.com") is None
+    assert registry.generation > before

@@ -1,0 +1,47 @@
+"""The hub as a process: what it writes for its clients, and what it refuses to do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from fleet.hub.identity import read_tokens
+from tests.unit.hub.test_durability import a_running_hub
+
+
+def test_the_ready_file_leads_to_everything_a_client_needs(tmp_path: Path) -> None:
+    with a_running_hub(tmp_path) as (_, port):
+        ready = json.loads((tmp_path / "ready.json").read_text())
+        assert ready["url"] == f"http://127.0.0.1:{port}"
+        kubeconfig = yaml.safe_load(Path(ready["kubeconfig"]).read_text())
+        assert kubeconfig["clusters"][0]["cluster"]["server"] == ready["url"]
+        users = read_tokens(Path(ready["tokenFile"]))
+        assert users[kubeconfig["users"][0]["user"]["token"]].is_administrator
+
+
+def test_secrets_are_for_the_owner_of_the_hub_only(tmp_path: Path) -> None:
+    with a_running_hub(tmp_path):
+        ready = json.loads((tmp_path / "ready.json").read_text())
+        modes = {Path(ready[name]).stat().st_mode & 0o077 for name in ("kubeconfig", "tokenFile")}
+    assert modes == {0}
+
+
+def test_the_token_survives_a_restart(tmp_path: Path) -> None:
+    tokens = []
+    for _ in range(2):
+        with a_running_hub(tmp_path):
+            tokens.append((tmp_path / "data" / "tokens.csv").read_text())
+    assert tokens[0] == tokens[1]
+
+
+def test_a_mistake_in_the_settings_is_told_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fleet.hub", "--host", "0.0.0.0", "--data-dir", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "fleet hub: host '0.0.0.0' can be reached from other machines; say so explicitly with --allow-remote\n"
+    )

@@ -1,0 +1,136 @@
+"""Budgets hold, class by class, and waits grow as they should."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fleet.clock import SystemClock
+from fleet.kube.api import LEASE_CLASS
+from fleet.kube.backoff import WATCHING, Backoff, Pace
+from fleet.kube.flow import Budget, FlowControl, TokenBucket
+from fleet.kube.resource import Resource, split_key
+from fleet.model.catalogue import CATALOGUE
+from tests.faults.virtual import VirtualClock, no_jitter, virtual
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@virtual
+async def test_a_burst_passes_at_once_and_the_rest_at_the_rate() -> None:
+    flow = FlowControl(VirtualClock(), default=Budget(rate=10, burst=5))
+    for _ in range(15):
+        await flow.admit("read")
+    assert now() == pytest.approx(1.0)
+
+
+@virtual
+async def test_who_waits_together_is_served_one_after_the_other() -> None:
+    flow = FlowControl(VirtualClock(), default=Budget(rate=10, burst=1))
+    served = []
+
+    async def caller(number: int) -> None:
+        await flow.admit("read")
+        served.append((number, round(now(), 3)))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(4):
+            group.create_task(caller(number), name=f"caller {number}")
+    assert served == [(0, 0), (1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+@virtual
+async def test_one_class_cannot_starve_another() -> None:
+    flow = FlowControl(VirtualClock(), budgets={"status": Budget(rate=0.001, burst=1)})
+    await flow.admit("status")
+    async with asyncio.timeout(1):
+        await flow.admit("bind")
+
+
+@virtual
+async def test_leases_are_never_held_back() -> None:
+    flow = FlowControl(VirtualClock(), default=Budget(rate=0.001, burst=1))
+    for _ in range(100):
+        await flow.admit(LEASE_CLASS)
+    assert now() == 0
+
+
+@virtual
+async def test_who_gives_up_waiting_gives_the_token_back() -> None:
+    flow = FlowControl(VirtualClock(), default=Budget(rate=0.1, burst=1))
+    await flow.admit("read")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await flow.admit("read")
+    await flow.admit("read")
+    assert now() == pytest.approx(10)
+
+
+@virtual
+async def test_saved_tokens_are_no_more_than_the_burst() -> None:
+    bucket = TokenBucket(Budget(rate=10, burst=2), VirtualClock())
+    await asyncio.sleep(1000)
+    assert [bucket.take() for _ in range(3)] == pytest.approx([0, 0, 0.1])
+
+
+@pytest.mark.parametrize("budget", [Budget(rate=0, burst=1), Budget(rate=-1, burst=1), Budget(rate=1, burst=0)])
+def test_a_budget_that_lets_nothing_pass_is_refused(budget: Budget) -> None:
+    with pytest.raises(ValueError, match="lets nothing pass"):
+        TokenBucket(budget, SystemClock())
+
+
+def test_jitter_only_adds_to_a_wait() -> None:
+    pace = Pace(first=1, most=8, spread=0.5)
+    assert [pace.wait(failures) for failures in range(6)] == [1, 2, 4, 8, 8, 8]
+    assert [pace.wait(failures, 1.0) for failures in range(2)] == [1.5, 3]
+    assert pace.wait(10**9) == 8
+
+
+def test_a_wait_is_at_least_what_was_asked_for() -> None:
+    backoff = Backoff(WATCHING, no_jitter)
+    assert backoff.next(at_least=5) == 5
+    assert backoff.next(at_least=0.1) == 1.6
+    backoff.reset()
+    assert backoff.next() == 0.8
+
+
+def test_the_system_clock_elapses_and_knows_utc() -> None:
+    clock = SystemClock()
+    before = clock.elapsed()
+    assert clock.elapsed() >= before
+    assert clock.now().utcoffset() is not None
+
+
+# --- paths and keys ---------------------------------------------------------------------------------------------------
+
+PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
+NODES = Resource("g.io", "v2", "nodes", "Node", namespaced=False)
+
+
+def test_paths() -> None:
+    assert PODS.collection() == "/api/v1/pods"
+    assert PODS.collection("a") == "/api/v1/namespaces/a/pods"
+    assert PODS.item("a/b", "status") == "/api/v1/namespaces/a/pods/b/status"
+    assert NODES.collection("ignored") == "/apis/g.io/v2/nodes"
+    assert NODES.item("a b?") == "/apis/g.io/v2/nodes/a%20b%3F"
+    assert (PODS.api_version, NODES.api_version) == ("v1", "g.io/v2")
+
+
+@pytest.mark.parametrize("resource, key", [(PODS, "b"), (NODES, "a/b"), (PODS, ""), (PODS, "a/b/c"), (PODS, "/b")])
+def test_a_key_that_does_not_fit_its_kind_is_refused(resource: Resource, key: str) -> None:
+    with pytest.raises(ValueError, match="is no key"):
+        resource.item(key)
+
+
+@pytest.mark.parametrize("key, expected", [("a", ("", "a")), ("a/b", ("a", "b"))])
+def test_keys_are_taken_apart(key: str, expected: tuple[str, str]) -> None:
+    assert split_key(key) == expected
+
+
+def test_fleets_own_kinds_have_their_place() -> None:
+    paths = {known.kind: Resource.of(known).collection("x") for known in CATALOGUE}
+    assert paths["MemberCluster"] == "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
+    assert paths["ResourceBinding"].endswith("/namespaces/x/resourcebindings")

@@ -1,0 +1,546 @@
+"""Whatever the server, the network or the clocks do, at most one process leads, and it knows when it no longer does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fleet.errors import ApiError, LeadershipLost, NotLeading
+from fleet.kube.api import LEASE_CLASS, Method, Request
+from fleet.kube.lease import LEASES, Election, FencedApi, Leadership, Terms, unique_identity
+from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather, fair
+from tests.faults.scripted import Down, Hang, Refuse
+from tests.faults.virtual import VirtualClock, no_jitter, virtual
+
+KEY = "fleet-system/leader"
+PATH = LEASES.item(KEY)
+TERMS = Terms(duration=60, renew_deadline=45, retry=5)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Candidate:
+    def __init__(self, server: ObjectServer, name: str = "one", *, terms: Terms = TERMS) -> None:
+        self.clock = VirtualClock()
+        self.problems: list[ApiError] = []
+        self.leadership: Leadership | None = None
+        self.led_from: float | None = None
+        self.led_until: float | None = None
+        self.lost: LeadershipLost | None = None
+        self.enough = asyncio.Event()
+        self.election = Election(
+            server,
+            KEY,
+            identity=name,
+            clock=self.clock,
+            jitter=no_jitter,
+            terms=terms,
+            on_problem=self.problems.append,
+        )
+
+    async def run(self) -> None:
+        try:
+            await self.election.lead(self._work)
+        except LeadershipLost as lost:
+            self.lost = lost
+
+    async def _work(self, leadership: Leadership) -> str:
+        self.leadership, self.led_from = leadership, now()
+        try:
+            await self.enough.wait()
+            return "done"
+        finally:
+            self.led_until = now()
+
+    @property
+    def leads(self) -> bool:
+        return self.leadership is not None and self.leadership.remaining > 0
+
+
+@asynccontextmanager
+async def running(*candidates: Candidate) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one.run(), name=one.election.identity) for one in candidates]
+        yield
+        for task in tasks:
+            task.cancel()
+
+
+def holder(server: ObjectServer) -> str:
+    identity: str = server.objects[PATH]["spec"]["holderIdentity"]
+    return identity
+
+
+# --- acquiring and giving back ----------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_creates_the_lease_as_other_controllers_would() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(1)
+        assert one.leads
+        assert server.objects[PATH]["apiVersion"] == "coordination.k8s.io/v1"
+        assert server.objects[PATH]["spec"] == {
+            "holderIdentity": "one",
+            "leaseDurationSeconds": 60,
+            "acquireTime": "2026-01-01T00:00:00.000000Z",
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": 0,
+        }
+
+
+@virtual
+async def test_renews_and_keeps_what_others_put_into_the_lease() -> None:
+    server = ObjectServer()
+    server.store(PATH, {"metadata": {"namespace": "fleet-system", "name": "leader", "labels": {"a": "b"}}})
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(301)
+        assert one.leads
+        lease = server.objects[PATH]
+        assert lease["metadata"]["labels"] == {"a": "b"}
+        assert lease["spec"]["acquireTime"] == "2026-01-01T00:00:00.000000Z"
+        assert lease["spec"]["renewTime"] == "2026-01-01T00:05:00.000000Z"
+
+
+@virtual
+async def test_gives_the_lease_back_when_the_work_is_done() -> None:
+    server = ObjectServer()
+    one, two = Candidate(server), Candidate(server, "two")
+    async with running(one):
+        await asyncio.sleep(12)
+        async with running(two):
+            await asyncio.sleep(1)
+            assert not two.leads
+            one.enough.set()
+            await asyncio.sleep(6)
+            assert two.leads
+            assert server.objects[PATH]["spec"]["leaseTransitions"] == 1
+
+
+@virtual
+async def test_gives_the_lease_back_when_cancelled() -> None:
+    server = ObjectServer()
+    async with running(Candidate(server)):
+        await asyncio.sleep(12)
+    assert holder(server) == ""
+
+
+@virtual
+async def test_returns_what_the_work_returns() -> None:
+    server = ObjectServer()
+
+    async def work(leadership: Leadership) -> int:
+        return 42
+
+    assert await Candidate(server).election.lead(work) == 42
+
+
+@virtual
+async def test_an_error_of_the_work_comes_out_as_it_is_and_frees_the_lease() -> None:
+    server = ObjectServer()
+
+    async def work(leadership: Leadership) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await Candidate(server).election.lead(work)
+    assert holder(server) == ""
+
+
+@virtual
+async def test_leadership_lasts_while_cancelled_work_winds_down() -> None:
+    server = ObjectServer()
+    seen = []
+
+    async def work(leadership: Leadership) -> None:
+        try:
+            await asyncio.sleep(1e6)
+        finally:
+            await asyncio.sleep(100)
+            seen.append(leadership.remaining)
+
+    task = asyncio.create_task(Candidate(server).election.lead(work), name="leader")
+    await asyncio.sleep(10)
+    task.cancel()
+    await asyncio.wait([task])
+    assert seen == [pytest.approx(40, abs=5)]
+    assert holder(server) == ""
+
+
+@virtual
+async def test_waits_for_the_whole_duration_before_taking_the_lease_of_a_vanished_holder() -> None:
+    server = ObjectServer()
+    spec = {"holderIdentity": "gone", "leaseDurationSeconds": 60, "renewTime": "1999-01-01T00:00:00.000000Z"}
+    server.store(PATH, {"metadata": {}, "spec": spec})
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(60)
+        assert not one.leads, "the time in the lease is by the holder's clock and says nothing"
+        await asyncio.sleep(6)
+        assert one.leads
+        assert server.objects[PATH]["spec"]["leaseTransitions"] == 1
+
+
+@virtual
+async def test_a_renewal_by_the_holder_starts_the_wait_over() -> None:
+    server = ObjectServer()
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 60, "renewTime": "a"}
+    server.store(PATH, {"metadata": {}, "spec": spec})
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(58)
+        server.store(PATH, {"metadata": {}, "spec": {**spec, "renewTime": "b"}})
+        await asyncio.sleep(60)
+        assert not one.leads
+        await asyncio.sleep(10)
+        assert one.leads
+
+
+@virtual
+async def test_only_one_of_two_that_find_the_lease_free_leads() -> None:
+    server = ObjectServer(weather=lambda _: Slow(before=0.1, after=0.1))
+    one, two = Candidate(server), Candidate(server, "two")
+    async with running(one, two):
+        for _ in range(100):
+            await asyncio.sleep(0.7)
+            assert one.leads + two.leads <= 1
+        assert one.leads + two.leads == 1
+
+
+@virtual
+async def test_keeps_trying_while_the_server_is_away() -> None:
+    server = ObjectServer(weather=lambda _: Down())
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(21)
+        assert len(server.requests) == 5
+        server.weather = fair
+        await asyncio.sleep(5)
+        assert one.leads
+
+
+@virtual
+async def test_an_acquisition_that_is_answered_too_late_is_none() -> None:
+    late = Terms(duration=60, renew_deadline=6, retry=5)
+    server = ObjectServer(weather=lambda request: Slow(after=100) if request.is_write else None)
+    one = Candidate(server, terms=late)
+    async with running(one):
+        await asyncio.sleep(50)
+        assert one.led_from is None
+        server.weather = fair
+        await asyncio.sleep(7)
+        assert one.leads, "the lease names us since the first attempt"
+
+
+@virtual
+async def test_an_acquisition_counts_from_when_it_was_sent() -> None:
+    server = ObjectServer(weather=lambda request: Slow(after=14) if request.is_write else None)
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(15)
+        assert one.leadership is not None
+        assert one.leadership.remaining == pytest.approx(45 - 15)
+
+
+@virtual
+async def test_gives_the_lease_back_although_the_answer_to_the_last_renewal_was_lost() -> None:
+    server = ObjectServer()
+    async with running(Candidate(server)):
+        await asyncio.sleep(12)
+        server.weather = lambda request: LostAnswer() if request.is_write else None
+        await asyncio.sleep(5)
+        server.weather = fair
+    assert holder(server) == ""
+
+
+# --- losing -----------------------------------------------------------------------------------------------------------
+
+TROUBLE: list[Weather] = [
+    Down(),
+    Hang(),
+    Refuse(500, "InternalError"),
+    Refuse(403, "Forbidden"),
+    Refuse(401, "Unauthorized"),
+    Refuse(429, "TooManyRequests", retry_after=3600),
+    Slow(before=1000),
+    Slow(after=1000),
+    LostAnswer(),
+]
+
+
+@virtual
+@pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
+async def test_stops_within_the_lease_whatever_the_server_does(trouble: Weather) -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    last_renewal_arrived = 0.0
+
+    def weather(request: Request) -> Weather:
+        return trouble if now() > 100 else None
+
+    async with running(one):
+        await asyncio.sleep(100.5)
+        last_renewal_arrived = now()
+        server.weather = weather
+        await asyncio.sleep(44)
+        assert one.leads
+        await asyncio.sleep(60)
+        assert one.led_until is not None
+        assert one.led_until <= last_renewal_arrived + TERMS.renew_deadline
+        assert not one.leads
+        assert "could not be renewed" in str(one.lost)
+
+
+@virtual
+@pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
+async def test_a_successor_never_overlaps_a_holder_that_is_cut_off(trouble: Weather) -> None:
+    server = ObjectServer()
+    one, two = Candidate(server), Candidate(server, "two")
+    cut_off = {"one": False}
+    one.election._requests = type(one.election._requests)(_CutOff(server, trouble, cut_off), KEY, deadline=15)
+    async with running(one):
+        await asyncio.sleep(1)
+        async with running(two):
+            await asyncio.sleep(99)
+            cut_off["one"] = True
+            await asyncio.sleep(120)
+            assert one.led_until is not None
+            assert two.led_from is not None
+            assert one.led_until < two.led_from
+
+
+class _CutOff(ObjectServer):
+    """The same server over a network that fails for one candidate."""
+
+    def __init__(self, server: ObjectServer, trouble: Weather, cut_off: dict[str, bool]) -> None:
+        super().__init__(weather=lambda _: trouble if cut_off["one"] else None, objects=server.objects)
+        self._versions = server._versions
+
+
+@virtual
+async def test_a_renewal_counts_from_when_it_was_sent() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(6)
+        server.weather = lambda _: Slow(after=14)
+        await asyncio.sleep(19)  # sent at 10, answered at 24
+        assert one.leadership is not None
+        assert one.leadership.remaining == pytest.approx(10 + 45 - 25)
+
+
+@virtual
+async def test_stops_at_once_when_another_holds_the_lease() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(12)
+        server.store(PATH, {"metadata": {}, "spec": {"holderIdentity": "thief", "leaseDurationSeconds": 60}})
+        await asyncio.sleep(5)
+        assert "thief" in str(one.lost)
+        assert holder(server) == "thief"
+
+
+@virtual
+async def test_losing_the_lease_in_two_ways_at_once_is_still_one_loss() -> None:
+    server = ObjectServer()
+    one = Candidate(server, terms=Terms(duration=15, renew_deadline=10, retry=2))
+    async with running(one):
+        await asyncio.sleep(5)  # renewed at 4, so it ends at 14
+        server.weather = lambda request: Down() if now() < 13 else Refuse(404, "NotFound")
+        await asyncio.sleep(10)
+        assert one.lost is not None
+        assert one.led_until == pytest.approx(14)
+
+
+@virtual
+async def test_an_error_of_work_that_is_being_stopped_is_not_hidden() -> None:
+    server = ObjectServer()
+
+    async def work(leadership: Leadership) -> None:
+        try:
+            await asyncio.sleep(1e6)
+        finally:
+            raise KeyError("while stopping")
+
+    server.before_next_write = [lambda: None, lambda: server.objects.pop(PATH)]
+    with pytest.raises(KeyError, match="while stopping"):
+        await Candidate(server).election.lead(work)
+
+
+@virtual
+async def test_stops_at_once_when_the_lease_is_deleted() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(12)
+        del server.objects[PATH]
+        await asyncio.sleep(5)
+        assert "deleted" in str(one.lost)
+
+
+@virtual
+async def test_a_renewal_that_arrived_although_it_seemed_to_fail_costs_nothing() -> None:
+    server = ObjectServer()
+    weathers = iter([LostAnswer()])
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(6)
+        server.weather = lambda _: next(weathers, None)
+        await asyncio.sleep(600)
+        assert one.leads
+
+
+@virtual
+async def test_somebody_who_labels_the_lease_does_no_harm() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        for _ in range(20):
+            await asyncio.sleep(7)
+            server.store(PATH, {**server.objects[PATH], "metadata": {"uid": "u", "labels": {"at": str(now())}}})
+        assert one.leads
+
+
+@virtual
+async def test_the_fence_closes_before_the_work_is_told() -> None:
+    server = ObjectServer()
+    fence_was_open = []
+
+    async def work(leadership: Leadership) -> None:
+        try:
+            await asyncio.sleep(1e6)
+        finally:
+            fence_was_open.append(leadership.remaining > 0)
+
+    election = Candidate(server).election
+    server.before_next_write = [lambda: None, lambda: server.objects.pop(PATH)]
+    with pytest.raises(LeadershipLost):
+        await election.lead(work)
+    assert fence_was_open == [False]
+
+
+@virtual
+async def test_a_vanished_server_does_not_hold_up_the_end() -> None:
+    server = ObjectServer()
+    async with running(Candidate(server)):
+        await asyncio.sleep(12)
+        server.weather = lambda _: Hang()
+        stopped_at = now()
+    assert now() - stopped_at <= 5
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+@pytest.mark.parametrize("jump", [timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1), timedelta(days=4000)])
+async def test_setting_the_time_of_day_changes_nothing(jump: timedelta) -> None:
+    server = ObjectServer()
+    one, two = Candidate(server), Candidate(server, "two")
+    async with running(one):
+        await asyncio.sleep(1)
+        async with running(two):
+            await asyncio.sleep(99)
+            one.clock.set_by = jump
+            await asyncio.sleep(300)
+            two.clock.set_by = -jump
+            await asyncio.sleep(300)
+            assert one.leads
+            assert two.led_from is None
+
+
+@virtual
+async def test_a_machine_that_slept_through_its_lease_does_not_write_when_it_wakes() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(12)
+        fenced = FencedApi(server, one.leadership)  # type: ignore[arg-type]
+        one.clock.slept += 3600
+        with pytest.raises(NotLeading):
+            await fenced.call(Request(Method.POST, "/anything", body=b"{}"))
+
+
+# --- the fence --------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_fenced_write_must_end_before_the_lease_may() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(1)
+        server.weather = lambda _: Down()
+        await asyncio.sleep(39)
+        fenced = FencedApi(server, one.leadership)  # type: ignore[arg-type]
+        server.weather = fair
+        with pytest.raises(ApiError):
+            await fenced.call(Request(Method.DELETE, "/nothing", body=b"{}", deadline=30))
+        assert server.requests[-1][1].deadline == pytest.approx(20)
+
+
+@virtual
+async def test_reading_needs_no_lease() -> None:
+    server = ObjectServer()
+    server.store("/thing", {"a": 1})
+    fenced = FencedApi(server, Leadership(VirtualClock(), TERMS))
+    assert b'"a":1' in await fenced.call(Request(Method.GET, "/thing"))
+
+
+@virtual
+async def test_renewals_are_never_held_back_by_flow_control() -> None:
+    server = ObjectServer()
+    async with running(Candidate(server)):
+        await asyncio.sleep(60)
+    assert {request.call_class for _, request in server.requests} == {LEASE_CLASS}
+
+
+@pytest.mark.parametrize("terms", [(10, 10.0, 1.0), (10, 5.0, 5.0), (10, 5.0, 0.0), (0, -1.0, -2.0)])
+def test_terms_that_cannot_be_kept_are_refused(terms: tuple[int, float, float]) -> None:
+    duration, renew_deadline, retry = terms
+    with pytest.raises(ValueError, match="a lease needs"):
+        Terms(duration=duration, renew_deadline=renew_deadline, retry=retry)
+
+
+def test_identities_are_unique() -> None:
+    assert unique_identity() != unique_identity()
+
+
+@virtual
+@pytest.mark.parametrize("answer", [b"", b"[]", b'{"spec":5}', b'{"spec":{"leaseDurationSeconds":"x"}}', b"\xff"])
+async def test_an_answer_that_is_no_lease_is_a_problem_and_no_crash(answer: bytes) -> None:
+    class Confused(ObjectServer):
+        async def call(self, request: Request) -> bytes:
+            return answer
+
+    one = Candidate(Confused())
+    async with running(one):
+        await asyncio.sleep(12)
+    assert len(one.problems) == 3
+    assert one.led_from is None
+
+
+def lease_document(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {}, "spec": spec}
+
+
+@virtual
+async def test_takes_a_lease_that_a_holder_gave_back() -> None:
+    server = ObjectServer()
+    server.store(PATH, lease_document(holderIdentity="", leaseDurationSeconds=1, leaseTransitions=7))
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(0.1)
+        assert one.leads
+        assert server.objects[PATH]["spec"]["leaseTransitions"] == 8

@@ -1,0 +1,278 @@
+"""One request per operation; what the server made of it is in the store at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleet.errors import AlreadyExists, Conflict, NotFound, ServerTimeout, Unavailable, UnreadableAnswer
+from fleet.kube.api import Method, Request
+from fleet.kube.objects import Objects
+from fleet.kube.patch import Patience, merge_patch_between, persistently, pointer, revise
+from fleet.kube.store import codec
+from fleet.model.views import MemberCluster
+from tests.faults.objects import LostAnswer, ObjectServer
+from tests.faults.scripted import Refuse
+from tests.faults.virtual import VirtualClock, no_jitter, virtual
+from tests.faults.watching import CLUSTERS, Cluster, a_store
+
+PATH = CLUSTERS.item("c1")
+PATIENCE = Patience(VirtualClock(), no_jitter)
+
+
+def objects_on(server: ObjectServer, *, cached: bool = False) -> Objects[Cluster]:
+    store = a_store() if cached else None
+    if store is not None:
+        store.relist().end()
+        store.version = "0"
+    return Objects(server, CLUSTERS, codec(MemberCluster), store=store)
+
+
+def bodies(server: ObjectServer) -> list[Any]:
+    return [msgspec.json.decode(request.body) for _, request in server.requests if request.body]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_what_is_written_says_its_kind_as_items_of_lists_do_not() -> None:
+    server = ObjectServer()
+    await objects_on(server).create({"metadata": {"name": "c1"}})
+    assert bodies(server) == [
+        {
+            "apiVersion": "cluster.kubernetes-fleet.io/v1beta1",
+            "kind": "MemberCluster",
+            "metadata": {"name": "c1"},
+        }
+    ]
+
+
+@virtual
+async def test_every_write_is_in_the_store_at_once() -> None:
+    server = ObjectServer()
+    objects = objects_on(server, cached=True)
+    store = objects.store
+    assert store is not None
+    created = await objects.create({"metadata": {"name": "c1"}})
+    assert store.get("c1") == created
+    patched = await objects.merge_patch("c1", {"metadata": {"labels": {"a": "b"}}})
+    assert store.get("c1") == patched
+    replaced = await objects.replace({**patched.document(), "spec": {}})
+    assert store.get("c1") == replaced
+    status = await objects.replace_status({**replaced.document(), "status": {"conditions": []}})
+    assert store.get("c1") == status
+    await objects.delete("c1", uid=status.view.metadata.uid)
+    assert "c1" not in store
+
+
+@virtual
+async def test_an_object_that_finalizers_hold_is_not_gone() -> None:
+    server = ObjectServer()
+    objects = objects_on(server, cached=True)
+    await objects.create({"metadata": {"name": "c1", "finalizers": ["a/b"]}})
+    await objects.delete("c1")
+    assert objects.store is not None
+    held = objects.store.get("c1")
+    assert held is not None
+    assert held.view.metadata.deletion_timestamp
+
+
+@virtual
+async def test_a_put_without_a_version_is_refused_here_already() -> None:
+    server = ObjectServer()
+    with pytest.raises(ValueError, match="MemberCluster c1 without a resourceVersion"):
+        await objects_on(server).replace({"metadata": {"name": "c1"}})
+    assert not server.requests
+
+
+@virtual
+async def test_a_put_of_an_outdated_object_is_a_conflict() -> None:
+    server = ObjectServer()
+    objects = objects_on(server)
+    first = await objects.create({"metadata": {"name": "c1"}})
+    await objects.merge_patch("c1", {"spec": {}})
+    with pytest.raises(Conflict):
+        await objects.replace(first.document())
+
+
+@virtual
+async def test_a_status_is_written_to_its_own_path() -> None:
+    server = ObjectServer()
+    objects = objects_on(server)
+    created = await objects.create({"metadata": {"name": "c1"}})
+    await objects.replace_status({**created.document(), "status": {}})
+    assert server.requests[-1][1].path == f"{PATH}/status"
+
+
+@virtual
+async def test_a_deletion_with_a_uid_spares_a_successor() -> None:
+    server = ObjectServer()
+    objects = objects_on(server)
+    await objects.create({"metadata": {"name": "c1"}})
+    with pytest.raises(Conflict):
+        await objects.delete("c1", uid="of-another")
+    assert bodies(server)[-1]["preconditions"] == {"uid": "of-another"}
+
+
+@virtual
+async def test_creating_twice_is_an_error_of_its_own() -> None:
+    objects = objects_on(ObjectServer())
+    await objects.create({"metadata": {"name": "c1"}})
+    with pytest.raises(AlreadyExists):
+        await objects.create({"metadata": {"name": "c1"}})
+
+
+@virtual
+async def test_an_answer_to_a_deletion_that_is_none_is_an_error() -> None:
+    class Confused(ObjectServer):
+        async def call(self, request: Request) -> bytes:
+            return b"<html>"
+
+    with pytest.raises(UnreadableAnswer):
+        await objects_on(Confused(), cached=True).delete("c1")
+
+
+@virtual
+async def test_a_live_list_is_read_to_its_end() -> None:
+    pages = {
+        "": {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [{"metadata": {"name": "c1"}}]},
+        "more": {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "c2"}}]},
+    }
+
+    class Paged(ObjectServer):
+        async def call(self, request: Request) -> bytes:
+            query = dict(request.query)
+            assert query["labelSelector"] == "a=b"
+            return msgspec.json.encode(pages[query.get("continue", "")])
+
+    found = await objects_on(Paged()).list(labels="a=b")
+    assert [one.view.metadata.name for one in found] == ["c1", "c2"]
+
+
+# --- revising ---------------------------------------------------------------------------------------------------------
+
+
+def labelled(key: str, value: str) -> Any:
+    def change(document: dict[str, Any]) -> dict[str, Any] | None:
+        labels = document["metadata"].get("labels", {})
+        if labels.get(key) == value:
+            return None
+        return {**document, "metadata": {**document["metadata"], "labels": {**labels, key: value}}}
+
+    return change
+
+
+@virtual
+async def test_a_revision_of_what_was_seen_needs_one_request() -> None:
+    server = ObjectServer()
+    objects = objects_on(server)
+    seen = await objects.create({"metadata": {"name": "c1"}, "unknown": {"kept": True}})
+    revised = await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+    assert revised is not None
+    assert revised.view.metadata.labels == {"a": "b"}
+    assert server.objects[PATH]["unknown"] == {"kept": True}
+    assert [request.method for _, request in server.requests] == [Method.POST, Method.PUT]
+
+
+@virtual
+async def test_after_a_conflict_the_change_is_decided_again_on_the_live_object() -> None:
+    server = ObjectServer()
+    objects = objects_on(server)
+    seen = await objects.create({"metadata": {"name": "c1"}})
+
+    def interfere() -> None:
+        server.store(PATH, {**server.objects[PATH], "spec": {"theirs": 1}})
+
+    server.before_next_write = [interfere, interfere]
+    revised = await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+    assert revised is not None
+    assert server.objects[PATH]["spec"] == {"theirs": 1}
+    assert server.objects[PATH]["metadata"]["labels"] == {"a": "b"}
+
+
+@virtual
+async def test_a_change_that_is_there_already_writes_nothing() -> None:
+    server = ObjectServer()
+    objects = objects_on(server)
+    seen = await objects.create({"metadata": {"name": "c1", "labels": {"a": "b"}}})
+    assert await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen) == seen
+    assert len(server.requests) == 1
+
+
+@virtual
+async def test_a_revision_whose_answer_was_lost_is_not_made_twice() -> None:
+    weathers = iter([LostAnswer()])
+    server = ObjectServer()
+    objects = objects_on(server)
+    seen = await objects.create({"metadata": {"name": "c1"}})
+    server.weather = lambda _: next(weathers, None)
+    written = dict(server.objects)
+    with pytest.raises(Exception, match="reset"):
+        await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+    assert server.objects != written
+    assert await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE) is not None
+    assert sum(request.method is Method.PUT for _, request in server.requests) == 1
+
+
+@virtual
+async def test_a_revision_of_what_is_gone_is_nothing() -> None:
+    assert await revise(objects_on(ObjectServer()), "c1", labelled("a", "b"), patience=PATIENCE) is None
+
+
+@virtual
+async def test_endless_conflicts_are_given_up_after_four_attempts() -> None:
+    server = ObjectServer()
+    objects = objects_on(server)
+    await objects.create({"metadata": {"name": "c1"}})
+    server.before_next_write = [lambda: server.store(PATH, server.objects[PATH])] * 9
+    with pytest.raises(Conflict):
+        await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE)
+    puts = [at for at, request in server.requests if request.method is Method.PUT]
+    assert [later - puts[0] for later in puts] == pytest.approx([0, 0.01, 0.06, 0.31])
+
+
+@virtual
+async def test_a_request_is_repeated_for_want_of_a_server_and_for_nothing_else() -> None:
+    refusals = iter([Refuse(503), Refuse(500, "ServerTimeout", retry_after=2), Refuse(404, "NotFound")])
+    server = ObjectServer(weather=lambda _: next(refusals))
+    with pytest.raises(NotFound):
+        await persistently(lambda: objects_on(server).get("c1"), patience=PATIENCE)
+    times = [at for at, _ in server.requests]
+    assert times == pytest.approx([0, 0.01, 2.01])
+
+
+@virtual
+@pytest.mark.parametrize("refusal, error", [(Refuse(503), Unavailable), (Refuse(504), ServerTimeout)])
+async def test_patience_ends(refusal: Refuse, error: type[Exception]) -> None:
+    server = ObjectServer(weather=lambda _: refusal)
+    with pytest.raises(error):
+        await persistently(lambda: objects_on(server).get("c1"), patience=PATIENCE)
+    assert len(server.requests) == 4
+
+
+# --- patches ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "old, new, patch",
+    [
+        ({}, {}, {}),
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": 1}, {}, {"a": None}),
+        ({}, {"a": {}}, {"a": {}}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, {"a": {"c": 3}}),
+        ({"a": [1, 2]}, {"a": [1]}, {"a": [1]}),
+        ({"a": {"b": 1}}, {"a": 5}, {"a": 5}),
+        ({"a": 1}, {"a": True}, {"a": True}),
+        ({"a": 1}, {"a": 1.0}, {"a": 1.0}),
+    ],
+)
+def test_the_least_that_has_to_be_sent(old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any]) -> None:
+    assert repr(merge_patch_between(old, new)) == repr(patch)
+
+
+def test_a_pointer_escapes_what_would_split_it() -> None:
+    assert pointer("metadata", "labels", "a.b/c~d", 0) == "/metadata/labels/a.b~1c~0d/0"

@@ -1,0 +1,173 @@
+"""The work queue's promises, one by one. `tests/property/test_kube_queue.py` tries them all at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fleet.errors import QueueClosed
+from fleet.kube.flow import Budget
+from fleet.kube.queue import WorkQueue
+from tests.faults.virtual import VirtualClock, virtual
+
+
+def a_queue(budget: Budget | None = None) -> WorkQueue[str]:
+    return WorkQueue(clock=VirtualClock(), budget=budget or Budget(rate=10, burst=100))
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@virtual
+async def test_keys_come_out_in_the_order_they_went_in() -> None:
+    queue = a_queue()
+    for key in "abc":
+        queue.add(key)
+    assert [await queue.get() for _ in "abc"] == ["a", "b", "c"]
+
+
+@virtual
+async def test_a_waiting_key_is_not_queued_twice() -> None:
+    queue = a_queue()
+    queue.add("a")
+    queue.add("a")
+    assert len(queue) == 1
+
+
+@virtual
+async def test_a_key_in_work_is_not_given_to_a_second_worker_but_comes_again_when_done() -> None:
+    queue = a_queue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.add("a")
+    assert len(queue) == 0
+    queue.done("a")
+    assert len(queue) == 1
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert len(queue) == 0
+
+
+@virtual
+async def test_a_worker_that_waits_is_woken() -> None:
+    queue = a_queue()
+    worker = asyncio.create_task(queue.get(), name="worker")
+    await asyncio.sleep(1)
+    queue.add("a")
+    assert await worker == "a"
+
+
+@virtual
+async def test_a_cancelled_worker_takes_no_key_with_it() -> None:
+    queue = a_queue()
+    first = asyncio.create_task(queue.get(), name="first")
+    second = asyncio.create_task(queue.get(), name="second")
+    await asyncio.sleep(1)
+    queue.add("a")
+    first.cancel()
+    assert await second == "a"
+
+
+@virtual
+async def test_a_delayed_key_comes_when_it_is_due() -> None:
+    queue = a_queue()
+    queue.add_after("a", 5)
+    assert await queue.get() == "a"
+    assert now() == pytest.approx(5)
+
+
+@virtual
+async def test_adding_again_can_only_make_a_key_come_earlier() -> None:
+    queue = a_queue()
+    queue.add_after("a", 5)
+    queue.add_after("a", 9)
+    queue.add_after("b", 9)
+    queue.add_after("b", 2)
+    assert [await queue.get(), await queue.get()] == ["b", "a"]
+    assert now() == pytest.approx(5)
+
+
+@virtual
+async def test_a_delayed_key_that_is_added_comes_at_once_and_only_once() -> None:
+    queue = a_queue()
+    queue.add_after("a", 5)
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert (len(queue), queue.delayed) == (0, 0)
+
+
+@virtual
+async def test_a_delayed_key_in_work_waits_for_its_worker() -> None:
+    queue = a_queue()
+    queue.add("a")
+    await queue.get()
+    queue.add_after("a", 1)
+    await asyncio.sleep(2)
+    assert len(queue) == 0
+    queue.done("a")
+    assert len(queue) == 1
+
+
+@virtual
+async def test_waits_double_with_every_failure_up_to_the_most() -> None:
+    queue = a_queue(Budget(rate=1e9, burst=1))
+    waits = [queue.retry("a") for _ in range(16)]
+    assert waits[:4] == pytest.approx([0.005, 0.010, 0.020, 0.040])
+    assert waits[-2:] == [60, 60]
+    assert queue.failures_of("a") == 16
+
+
+@virtual
+async def test_a_success_makes_the_waits_start_over() -> None:
+    queue = a_queue()
+    queue.retry("a")
+    queue.retry("a")
+    queue.forget("a")
+    assert queue.retry("a") == pytest.approx(0.005)
+
+
+@virtual
+async def test_failures_of_all_keys_share_a_budget() -> None:
+    queue = a_queue(Budget(rate=10, burst=3))
+    waits = [queue.retry(key) for key in "abcde"]
+    assert waits == pytest.approx([0.005, 0.005, 0.005, 0.1, 0.2])
+
+
+@virtual
+async def test_closing_sends_workers_home_and_drops_what_waits() -> None:
+    queue = a_queue()
+    idle = asyncio.create_task(queue.get(), name="idle worker")
+    queue.add_after("b", 5)
+    await asyncio.sleep(1)
+    queue.close()
+    with pytest.raises(QueueClosed):
+        await idle
+    queue.add("c")
+    assert (len(queue), queue.delayed) == (0, 0)
+    with pytest.raises(QueueClosed):
+        await queue.get()
+
+
+@virtual
+async def test_closing_lets_running_work_finish() -> None:
+    queue = a_queue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.close()
+    finished = asyncio.create_task(queue.idle(), name="shutdown")
+    await asyncio.sleep(1)
+    assert not finished.done()
+    queue.done("a")
+    await finished
+    assert len(queue) == 0
+
+
+@virtual
+async def test_only_a_key_in_work_can_be_done() -> None:
+    with pytest.raises(ValueError, match="'a' is not in work"):
+        a_queue().done("a")

@@ -1,0 +1,469 @@
+"""The transport over real sockets: what it sends, what it makes of answers, and of servers that give none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fleet.clock import SystemClock
+from fleet.errors import (
+    ApiError,
+    ConfigurationError,
+    Conflict,
+    ConnectionLost,
+    DeadlineExceeded,
+    InternalError,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
+from fleet.kube.api import Method, Request
+from fleet.kube.flow import Budget, FlowControl
+from fleet.kube.transport import Transport
+from tests.faults.sockets import (
+    CHUNKED,
+    LAST_CHUNK,
+    ByteServer,
+    Play,
+    a_server,
+    answer,
+    chunk,
+    closes,
+    hangs,
+    real,
+    resets,
+    sends,
+    status,
+    then,
+    trickles,
+)
+
+GET = Request(Method.GET, "/api/v1/things")
+IMPATIENT = Request(Method.GET, "/api/v1/things", deadline=0.2)
+
+
+async def connected_to(url: str, *tokens: str, flow: FlowControl | None = None, clock: Any = None) -> Transport:
+    from kubernetes.aio.client import Configuration
+
+    left = list(tokens)
+
+    async def load() -> Configuration:
+        configuration = Configuration(host=url)
+        if left:
+            configuration.api_key["BearerToken"] = f"Bearer {left.pop(0)}"
+        return configuration
+
+    return await Transport.connect(load, clock=clock or SystemClock(), flow=flow)
+
+
+@asynccontextmanager
+async def a_transport(
+    *plays: Play, tokens: tuple[str, ...] = (), clock: Any = None
+) -> AsyncIterator[tuple[Transport, ByteServer]]:
+    async with a_server(*plays) as server, await connected_to(server.url, *tokens, clock=clock) as transport:
+        yield transport, server
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+@real
+async def test_sends_the_request_as_it_is() -> None:
+    request = Request(
+        Method.PATCH,
+        "/apis/g/v1/namespaces/a%2Fb/things/c",
+        query=(("labelSelector", "a in (b,c),d=e"), ("continue", "x+/=")),
+        body=b'[{"op":"test"}]',
+        content_type="application/json-patch+json",
+    )
+    async with a_transport(answer(b"{}"), tokens=("secret",)) as (transport, server):
+        assert await transport.call(request) == b"{}"
+    head, _, body = server.requests[0].decode().partition("\r\n\r\n")
+    first, *headers = head.split("\r\n")
+    assert first == (
+        "PATCH /apis/g/v1/namespaces/a%2Fb/things/c?labelSelector=a+in+(b,c),d%3De&continue=x%2B/%3D HTTP/1.1"
+    )
+    assert "Authorization: Bearer secret" in headers
+    assert "Content-Type: application/json-patch+json" in headers
+    assert "Accept: application/json" in headers
+    assert any(header.startswith("User-Agent: fleet/") for header in headers)
+    assert body == '[{"op":"test"}]'
+
+
+@real
+async def test_connections_are_used_again() -> None:
+    async with a_transport(answer(b"{}")) as (transport, server):
+        for _ in range(3):
+            await transport.call(GET)
+        assert len(server.requests) == 3
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@real
+async def test_a_refusal_is_an_error_that_names_the_request() -> None:
+    async with a_transport(status(404, "NotFound", message='things "x" not found')) as (transport, _):
+        with pytest.raises(NotFound, match='GET /api/v1/things: things "x" not found') as caught:
+            await transport.call(GET)
+    assert caught.value.status == 404
+
+
+@real
+async def test_a_refusal_to_stream_is_the_same_error() -> None:
+    async with a_transport(status(409, "Conflict")) as (transport, _):
+        with pytest.raises(Conflict):
+            async with transport.stream(GET):
+                pass
+
+
+@real
+async def test_the_wait_that_the_server_asks_for_is_told() -> None:
+    async with a_transport(answer(b"busy", code=429, headers="Retry-After: 7\r\n")) as (transport, _):
+        with pytest.raises(ApiError, match="busy") as caught:
+            await transport.call(GET)
+    assert caught.value.retry_after == 7
+
+
+@real
+async def test_redirects_are_not_followed() -> None:
+    async with a_transport(answer(b"", code=302, headers="Location: /elsewhere\r\n")) as (transport, server):
+        with pytest.raises(InternalError):
+            await transport.call(GET)
+        assert len(server.requests) == 1
+
+
+# --- no answer --------------------------------------------------------------------------------------------------------
+
+
+def a_closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@real
+async def test_nobody_listening_means_that_nothing_was_sent() -> None:
+    async with await connected_to(f"http://127.0.0.1:{a_closed_port()}") as transport:
+        with pytest.raises(Unreachable) as caught:
+            await transport.call(GET)
+    assert not caught.value.outcome_unknown
+
+
+BROKEN: dict[str, Play] = {
+    "closed before the answer": closes,
+    "reset before the answer": resets,
+    "no HTTP": then(sends(b"SSH-2.0-OpenSSH_9.9\r\n"), closes),
+    "head cut off": then(sends(b"HTTP/1.1 200 OK\r\nContent-Le"), closes),
+    "body cut off": then(sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"), closes),
+    "reset inside the body": then(sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"), resets),
+    "chunks cut off": then(CHUNKED, sends(b"5\r\nab"), closes),
+    "chunks of garbage": then(CHUNKED, sends(b"zz\r\nab\r\n"), closes),
+}
+
+
+@real
+@pytest.mark.parametrize("play", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_broken_answer_leaves_the_outcome_unknown(play: Play) -> None:
+    async with a_transport(play) as (transport, _):
+        with pytest.raises(ConnectionLost) as caught:
+            await transport.call(Request(Method.POST, "/api/v1/things", body=b"{}"))
+    assert caught.value.outcome_unknown
+    assert caught.value.retriable
+
+
+SLOW: dict[str, Play] = {
+    "silence": hangs,
+    "a head and no body": then(sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"), hangs),
+    "a trickling body": then(sends(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"), trickles),
+    "a refusal without an end": then(sends(b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\n"), hangs),
+}
+
+
+@real
+@pytest.mark.parametrize("play", SLOW.values(), ids=SLOW.keys())
+async def test_every_request_ends_by_its_deadline(play: Play) -> None:
+    async with a_transport(play) as (transport, _):
+        with pytest.raises(DeadlineExceeded, match=r"no answer within 0\.2 s"):
+            await transport.call(IMPATIENT)
+
+
+@real
+async def test_a_stream_opens_by_its_deadline_or_not_at_all() -> None:
+    async with a_transport(hangs) as (transport, _):
+        with pytest.raises(DeadlineExceeded):
+            async with transport.stream(IMPATIENT):
+                pass
+
+
+@real
+async def test_waiting_for_the_budget_counts_towards_the_deadline() -> None:
+    flow = FlowControl(SystemClock(), default=Budget(rate=0.001, burst=1))
+    async with a_server(answer(b"{}")) as server, await connected_to(server.url, flow=flow) as transport:
+        await transport.call(GET)
+        with pytest.raises(DeadlineExceeded):
+            await transport.call(IMPATIENT)
+        assert len(server.requests) == 1
+
+
+@real
+async def test_a_cancelled_request_stays_cancelled() -> None:
+    async with a_transport(hangs) as (transport, server):
+        task = asyncio.create_task(transport.call(GET), name="request")
+        while not server.requests:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+async def read(transport: Transport, request: Request = GET) -> bytes:
+    text = b""
+    async with transport.stream(request) as pieces:
+        async for piece in pieces:
+            text += piece
+    return text
+
+
+@real
+async def test_a_stream_brings_everything_and_ends() -> None:
+    async with a_transport(then(CHUNKED, chunk(b"one\n"), chunk(b"two\n"), LAST_CHUNK)) as (transport, _):
+        assert await read(transport) == b"one\ntwo\n"
+
+
+@real
+async def test_a_stream_outlives_the_deadline_of_its_opening() -> None:
+    async def pause(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.3)
+
+    async with a_transport(then(CHUNKED, chunk(b"one\n"), pause, chunk(b"two\n"), LAST_CHUNK)) as (transport, _):
+        assert await read(transport, IMPATIENT) == b"one\ntwo\n"
+
+
+@real
+@pytest.mark.parametrize("end", [closes, resets], ids=["closed", "reset"])
+async def test_a_stream_that_breaks_off_says_so(end: Play) -> None:
+    async with a_transport(then(CHUNKED, chunk(b"one\n"), sends(b"5\r\ntw"), end)) as (transport, _):
+        with pytest.raises(ConnectionLost):
+            await read(transport)
+
+
+@real
+async def test_leaving_a_stream_ends_its_connection() -> None:
+    ended = asyncio.Event()
+
+    async def until_closed(writer: asyncio.StreamWriter) -> None:
+        try:
+            await trickles(writer)
+        finally:
+            ended.set()
+
+    async with a_transport(then(CHUNKED, chunk(b"one\n"), sends(b"ffff\r\n"), until_closed)) as (transport, _):
+        async with transport.stream(GET) as pieces:
+            assert (await anext(pieces)).startswith(b"one\n")
+        async with asyncio.timeout(5):
+            await ended.wait()
+
+
+# --- credentials ------------------------------------------------------------------------------------------------------
+
+
+class LateClock(SystemClock):
+    """Enough time has passed since the configuration was read."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def elapsed(self) -> float:
+        self.asked += 1
+        return self.asked * 100.0
+
+
+UNAUTHORIZED = status(401, "Unauthorized", message="Unauthorized")
+
+
+def tokens_of(server: ByteServer) -> list[str]:
+    lines = [line for request in server.requests for line in request.decode().split("\r\n")]
+    return [line.removeprefix("Authorization: Bearer ") for line in lines if line.startswith("Authorization")]
+
+
+@real
+async def test_an_expired_token_is_read_again_and_the_request_repeated() -> None:
+    plays = (UNAUTHORIZED, answer(b"{}"))
+    async with a_transport(*plays, tokens=("old", "new"), clock=LateClock()) as (transport, server):
+        assert await transport.call(GET) == b"{}"
+        assert tokens_of(server) == ["old", "new"]
+
+
+@real
+async def test_requests_that_are_refused_together_read_the_credentials_once() -> None:
+    plays = (UNAUTHORIZED, UNAUTHORIZED, UNAUTHORIZED, answer(b"{}"))
+    async with a_transport(*plays, tokens=("old", "new", "newer"), clock=LateClock()) as (transport, server):
+        async with asyncio.TaskGroup() as group:
+            for number in range(3):
+                group.create_task(transport.call(GET), name=f"request {number}")
+        assert tokens_of(server) == ["old"] * 3 + ["new"] * 3
+
+
+@real
+async def test_a_stream_is_opened_again_with_a_new_token() -> None:
+    plays = (UNAUTHORIZED, then(CHUNKED, chunk(b"one\n"), LAST_CHUNK))
+    async with a_transport(*plays, tokens=("old", "new"), clock=LateClock()) as (transport, server):
+        assert await read(transport) == b"one\n"
+        assert tokens_of(server) == ["old", "new"]
+
+
+@real
+async def test_a_token_that_stays_refused_is_an_error() -> None:
+    async with a_transport(UNAUTHORIZED, tokens=("old", "new"), clock=LateClock()) as (transport, server):
+        with pytest.raises(Unauthorized):
+            await transport.call(GET)
+        assert len(server.requests) == 2
+
+
+@real
+async def test_credentials_are_not_read_again_for_every_refusal() -> None:
+    async with a_transport(UNAUTHORIZED, tokens=("one", "two", "three")) as (transport, server):
+        for _ in range(3):
+            with pytest.raises(Unauthorized):
+                await transport.call(GET)
+        assert tokens_of(server) == ["one", "one", "one"]
+
+
+@real
+async def test_credentials_that_cannot_be_read_again_leave_the_refusal_as_it_is() -> None:
+    from kubernetes.aio.client import Configuration
+
+    loads = iter([Configuration()])
+
+    async def load() -> Configuration:
+        try:
+            return next(loads)
+        except StopIteration:
+            raise ConfigurationError("gone") from None
+
+    async with a_server(UNAUTHORIZED) as server:
+        loads = iter([Configuration(host=server.url)])
+        async with await Transport.connect(load, clock=LateClock()) as transport:
+            with pytest.raises(Unauthorized):
+                await transport.call(GET)
+
+
+@real
+async def test_a_token_of_a_pod_that_cannot_be_read_is_reported_as_missing_credentials() -> None:
+    def no_file(_: object) -> None:
+        raise OSError("no token")
+
+    async with a_transport(answer(b"{}")) as (transport, _):
+        transport._line.configuration.refresh_api_key_hook = no_file  # type: ignore[assignment]
+        with pytest.raises(Unauthorized, match="no token"):
+            await transport.call(GET)
+
+
+# --- configuration ----------------------------------------------------------------------------------------------------
+
+
+def a_kubeconfig(folder: Path, server: str, **user: Any) -> Path:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "hub", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": user}],
+        "contexts": [{"name": "it", "context": {"cluster": "hub", "user": "me"}}],
+        "current-context": "it",
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+@real
+async def test_reads_a_kubeconfig(tmp_path: Path) -> None:
+    async with a_server(answer(b"{}")) as server:
+        path = a_kubeconfig(tmp_path, server.url, token="from-the-file")
+        async with await Transport.from_kubeconfig(path, clock=SystemClock()) as transport:
+            await transport.call(GET)
+        assert tokens_of(server) == ["from-the-file"]
+
+
+@real
+async def test_runs_an_exec_plugin_and_runs_it_again_when_its_token_is_refused(tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, pathlib\n"
+        "runs = pathlib.Path(__file__).with_suffix('.runs')\n"
+        "count = len(runs.read_text()) if runs.exists() else 0\n"
+        "runs.write_text('x' * (count + 1))\n"
+        "info = json.loads(os.environ['KUBERNETES_EXEC_INFO'])\n"
+        "print(json.dumps({**info, 'kind': 'ExecCredential', 'status': {'token': f'run-{count}'}}))\n",
+        encoding="utf-8",
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    command = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
+    async with a_server(UNAUTHORIZED, answer(b"{}")) as server:
+        path = a_kubeconfig(tmp_path, server.url, exec=command)
+        async with await Transport.from_kubeconfig(path, clock=LateClock()) as transport:
+            await transport.call(GET)
+        assert tokens_of(server) == ["run-0", "run-1"]
+
+
+@real
+@pytest.mark.parametrize("text", ["", "[]", "current-context: nowhere", "\x00", "{", "clusters: 5"])
+async def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="config cannot be used"):
+        await Transport.from_kubeconfig(path, clock=SystemClock())
+
+
+@real
+async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="missing cannot be used"):
+        await Transport.from_kubeconfig(tmp_path / "missing", clock=SystemClock())
+
+
+@real
+async def test_outside_a_cluster_there_is_no_cluster_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigurationError, match="does not run in a cluster"):
+        await Transport.in_cluster(clock=SystemClock())
+
+
+@real
+async def test_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_server(answer(b"{}")) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "elsewhere.example.com")
+        async with await connected_to("http://hub.example.com") as transport:
+            await transport.call(GET)
+        assert proxy.requests[0].startswith(b"GET http://hub.example.com/api/v1/things HTTP/1.1")
+
+
+@real
+async def test_goes_past_the_proxy_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_server(answer(b"{}")) as server, a_server(closes) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        async with await connected_to(server.url) as transport:
+            await transport.call(GET)
+        assert not proxy.requests
+
+
+def test_importing_the_transport_does_not_import_the_package() -> None:
+    program = "import sys, fleet.kube.transport; sys.exit('kubernetes' in sys.modules)"
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", program]) == 0
