@@ -33,6 +33,7 @@ from fleet.snapshot.signals import (
     TERMINATING,
     Signals,
     SignalsColumn,
+    signals_of,
 )
 
 _LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN, _UNHEALTHY = range(1, 7)
@@ -88,7 +89,7 @@ class ClusterEligibility(PluginTraits):
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         del req
-        signals = frame.signals.of(row)
+        signals = signals_of(frame.cluster(row))
         if reason == _AGENT_SILENT:
             if not signals.flags & HEARTBEAT_KNOWN:
                 return {"when": "never received", "check": reason}

@@ -24,6 +24,7 @@ _VALUES_PER_CHARACTER: Final = 2
 _VALUES_FOR_FREE: Final = 10_000
 _MARKER: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _LONGEST_JSON_WITH_LINES: Final = 200_000
+_DEEPEST: Final = 500
 _REPLACED: Final = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int"})
 _WHOLE_NUMBER: Final = re.compile(r"^(?:[-+]?0b[01]+|[-+]?0x[0-9a-fA-F]+|[-+]?0o?[0-7]*|[-+]?[1-9][0-9]*)$")
 
@@ -104,14 +105,31 @@ def _json_nodes(content: str) -> yaml.Node | None:
     if len(content) > _LONGEST_JSON_WITH_LINES:
         return None
     try:
+        _refuse_deep(content)
         return yaml.compose(content, _Loader)
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, _Mistake):
         return None
+
+
+def _refuse_deep(content: str) -> None:
+    """The composer of the C library calls itself for every level and does not survive too many of them."""
+    indents = max((len(line) - len(line.lstrip(" -?:")) for line in content.splitlines()), default=0)
+    if content.count("[") + content.count("{") <= _DEEPEST and indents <= _DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(content, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise _Mistake("is nested too deeply", event.start_mark.line + 1 if event.start_mark else 1)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _parse_yaml(text: Text, findings: Findings) -> Iterator[Parsed]:
     for number, (offset, part) in enumerate(_parts(text.content), start=1):
         try:
+            _refuse_deep(part)
             yield from _documents(part, Place(text.file, offset, number))
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark

@@ -91,7 +91,8 @@ def simulate(
 
     Reads MemberClusters, placements or policy snapshots, and existing bindings. Writes nothing.
 
-    Exit codes: 0 decided, 1 not every policy is fulfilled (with --expect-fulfilled), 2 wrong input.
+    Exit codes: 0 decided, 1 not every policy is fulfilled (with --expect-fulfilled), 2 wrong input, 3 something could
+    not be decided or the answer could not be written.
     """
     from fleet.cli.simulate import Options, run_simulate
 
@@ -139,3 +140,8 @@ def run() -> None:
         # Whoever read our output has seen enough; the interpreter must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        sys.stderr.write(f"error: the answer could not be written: {error.strerror}\n")
+        # Nothing may be left for the interpreter to flush, or it fails once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(3)

@@ -88,10 +88,14 @@ def _items(parsed: Parsed, findings: Findings) -> Iterator[Parsed]:
         findings.wrong(parsed.place, f"should be an object with apiVersion and kind, not {found}")
         return
     kind = content.get("kind")
-    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(content.get("items"), list)):
+    if not (isinstance(kind, str) and kind.endswith("List") and "items" in content):
         yield parsed
         return
-    for position, item in enumerate(content["items"]):
+    items = content["items"] or []
+    if not isinstance(items, list):
+        findings.wrong(parsed.at(("items",)), f"{kind}: items should be a list")
+        return
+    for position, item in enumerate(items):
         inherited = {"apiVersion": content.get("apiVersion"), "kind": kind.removesuffix("List")}
         whole = {**inherited, **item} if kind != "List" and isinstance(item, dict) else item
         yield from _items(parsed.part(("items", position), whole), findings)

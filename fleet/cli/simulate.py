@@ -23,6 +23,7 @@ from fleet.settings import Settings, read_settings
 
 FINE: Final = 0
 UNFULFILLED: Final = 1
+FAILED: Final = 3
 BAD_INPUT: Final = 2
 
 
@@ -50,6 +51,8 @@ def run_simulate(options: Options) -> int:
         return BAD_INPUT
     simulation = simulate(inputs, compiled_profile(settings), moment or moment_of(inputs))
     _show(simulation, settings, options)
+    if simulation.has_failed:
+        return FAILED
     return UNFULFILLED if options.expect_fulfilled and not simulation.is_fulfilled else FINE
 
 

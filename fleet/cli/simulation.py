@@ -41,6 +41,11 @@ class Simulation:
     results: tuple[Decided, ...]
 
     @property
+    def has_failed(self) -> bool:
+        """Whether something could not be decided at all, through no fault of the files."""
+        return any(one.decision.error is not None or one.decision.question is not None for one in self.results)
+
+    @property
     def is_fulfilled(self) -> bool:
         """Whether every policy's condition is True."""
         return all(one.decision.fulfilled for one in self.results)

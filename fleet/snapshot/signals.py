@@ -25,6 +25,11 @@ HEALTHY_TRUE: Final = 32
 HEALTH_TIME_KNOWN: Final = 64
 
 
+# What a column can hold, with room to add and subtract: the years 1823 to 2116.
+_EARLIEST: Final = -(2**62)
+_LATEST: Final = 2**62
+
+
 class Signals(NamedTuple):
     """One cluster's signals; a time nobody reported is 0 and its flag is not set."""
 
@@ -71,6 +76,11 @@ def _condition(agent: AgentStatus, kind: str) -> Condition | None:
     return None
 
 
+def _within_reach(moment: int) -> int:
+    """Absurd times, such as the year 1 or 9999, are as old or as new as a column can tell."""
+    return min(max(moment, _EARLIEST), _LATEST)
+
+
 class SignalsColumn:
     __slots__ = ("flags", "frozen", "health_since", "last_seen")
 
@@ -83,8 +93,8 @@ class SignalsColumn:
         if found:
             flags, last_seen, health_since = zip(*found, strict=True)
             self.flags[: len(found)] = flags
-            self.last_seen[: len(found)] = last_seen
-            self.health_since[: len(found)] = health_since
+            self.last_seen[: len(found)] = [_within_reach(moment) for moment in last_seen]
+            self.health_since[: len(found)] = [_within_reach(moment) for moment in health_since]
 
     def of(self, row: int) -> Signals:
         return Signals(int(self.flags[row]), int(self.last_seen[row]), int(self.health_since[row]))
@@ -113,12 +123,13 @@ class SignalsColumn:
         if self.flags[row] != signals.flags:
             self.flags = writable(self.flags)
             self.flags[row] = signals.flags
-        if self.last_seen[row] != signals.last_seen:
+        last_seen, health_since = _within_reach(signals.last_seen), _within_reach(signals.health_since)
+        if self.last_seen[row] != last_seen:
             self.last_seen = writable(self.last_seen)
-            self.last_seen[row] = signals.last_seen
-        if self.health_since[row] != signals.health_since:
+            self.last_seen[row] = last_seen
+        if self.health_since[row] != health_since:
             self.health_since = writable(self.health_since)
-            self.health_since[row] = signals.health_since
+            self.health_since[row] = health_since
 
     def resize(self, size: int) -> None:
         self.flags = grown(self.flags, size, 0)

@@ -86,13 +86,21 @@ class Table:
     # --- one row ------------------------------------------------------------------------------------------------
 
     def put(self, cluster: MemberCluster) -> None:
-        """Add a cluster, or replace what is known of it."""
+        """Add a cluster, or replace what is known of it. Whatever goes wrong, the fleet is as it was before."""
         self._thaw()
         row = self._names.row_of(cluster.metadata.name)
-        if row is None:
-            row = self._take_row()
-            self._names = self._names.joined(cluster.metadata.name, row)
-        self._replace(row, cluster)
+        if row is not None:
+            self._replace(row, cluster)
+            return
+        row = self._take_row()
+        before = self._names
+        self._names = before.joined(cluster.metadata.name, row)
+        try:
+            self._replace(row, cluster)
+        except BaseException:
+            self._names = before
+            self._free |= 1 << row
+            raise
 
     def remove(self, name: str) -> bool:
         """Forget a cluster; False if nobody knew it."""
@@ -114,11 +122,15 @@ class Table:
 
     def _replace(self, row: int, cluster: MemberCluster | None) -> None:
         before = self._clusters[row]
+        try:
+            for key, column in list(self._columns.items()):
+                if column.differs(before, cluster):
+                    self._writable(key, column).put(row, cluster)
+        except BaseException:
+            self._columns = {}  # some are written, some are not: all are built again from the clusters when asked for
+            raise
         self._clusters = self._clusters.put(row, cluster)
         self._revision += 1
-        for key, column in list(self._columns.items()):
-            if column.differs(before, cluster):
-                self._writable(key, column).put(row, cluster)
         if _differ_beyond_heartbeat(before, cluster):
             self._generation += 1
 

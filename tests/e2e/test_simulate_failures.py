@@ -1,0 +1,52 @@
+"""What goes wrong outside of the files is told in a line, with an exit code of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def simulate(*arguments: str, stdout: int | None = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fleet.cli", "simulate", *arguments]
+    return subprocess.run(command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told_without_a_trace() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        done = simulate("-f", "examples", "-o", "json", stdout=full)
+    finally:
+        os.close(full)
+
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        3,
+        "error: the answer could not be written: No space left on device",
+    )
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- "], ids=["lists", "mappings", "blocks"])
+def test_deep_nesting_is_refused_and_survived(tmp_path: Path, opening: str) -> None:
+    deep = tmp_path / "deep.yaml"
+    deep.write_text(opening * 100_000, encoding="utf-8")
+
+    done = simulate("-f", str(deep))
+
+    assert done.returncode == 2
+    assert "is nested too deeply" in done.stderr
+
+
+def test_a_list_without_a_list_of_items_is_no_list(tmp_path: Path) -> None:
+    odd = tmp_path / "odd.yaml"
+    odd.write_text("apiVersion: v1\nkind: List\nitems: {a: {}}\n", encoding="utf-8")
+
+    done = simulate("-f", str(odd))
+
+    assert done.returncode == 2
+    assert "odd.yaml:3: List: items should be a list" in done.stderr
