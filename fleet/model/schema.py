@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
 
-from pydantic import GetCoreSchemaHandler, Strict
+from pydantic import AfterValidator, GetCoreSchemaHandler, Strict
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 V1: Final = "v1"
@@ -128,9 +129,18 @@ def count_or_percentage(*, pattern: str, at_least: int, message: str) -> tuple[L
     return keywords, Ruled(Rule(text=message, cel=f"type(self) != int || self >= {at_least}"))
 
 
+def _within(value: int, *, bits: int) -> int:
+    """The API server refuses numbers that their format cannot hold."""
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise PydanticCustomError(
+            "number_too_large", "{value} should be a number of {bits} bits", {"value": value, "bits": bits}
+        )
+    return value
+
+
 Int = Annotated[int, Strict()]
-Int32 = Annotated[int, Strict(), Keywords({"format": "int32"})]
-Int64 = Annotated[int, Strict(), Keywords({"format": "int64"})]
+Int32 = Annotated[int, Strict(), Keywords({"format": "int32"}), AfterValidator(partial(_within, bits=32))]
+Int64 = Annotated[int, Strict(), Keywords({"format": "int64"}), AfterValidator(partial(_within, bits=64))]
 Bool = Annotated[bool, Strict()]
 Timestamp = Annotated[str, Keywords({"format": "date-time"})]
 """Kept as the text that was read, so that nothing is written differently than before."""

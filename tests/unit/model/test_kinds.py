@@ -186,3 +186,18 @@ def test_a_pace_is_a_count_or_a_percentage(value: int | str) -> None:
     assert read_document(rolling(maxSurge=value)).to_document()["spec"]["strategy"]["rollingUpdate"] == {
         "maxSurge": value
     }
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 99999999999999999999])
+def test_a_number_that_its_format_cannot_hold_is_refused(number: int) -> None:
+    policy = {"placementType": "PickN", "numberOfClusters": number}
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "x"}
+    document = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "web"},
+        "spec": {"resourceSelectors": [selector], "policy": policy},
+    }
+
+    with pytest.raises(DocumentError, match="numberOfClusters"):
+        read_document(document)
