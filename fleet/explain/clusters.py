@@ -183,7 +183,7 @@ class Explainer:
 
 def _stored_scores(binding: Binding | None) -> Scores | None:
     stored = None if binding is None else binding.spec.cluster_decision.cluster_score
-    return Scores(stored.priority_score, stored.affinity_score) if isinstance(stored, ClusterScore) else None
+    return Scores(stored.topology, stored.affinity) if isinstance(stored, ClusterScore) else None
 
 
 def _fates(decision: Decision) -> dict[str, tuple[BindingFate, ...]]:

@@ -55,4 +55,4 @@ def stored_rank(binding: Binding) -> _Key:
     score = binding.spec.cluster_decision.cluster_score
     if score is None or score is msgspec.UNSET or not isinstance(score, ClusterScore):
         return (False, 0, 0, binding.spec.target_cluster)
-    return (True, score.priority_score, score.affinity_score, binding.spec.target_cluster)
+    return (True, score.topology, score.affinity, binding.spec.target_cluster)

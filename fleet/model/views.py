@@ -174,8 +174,18 @@ class PlacementPolicy(View, frozen=True):
 
 
 class ClusterScore(View, frozen=True, gc=False, omit_defaults=False):
-    affinity_score: int = 0
-    priority_score: int = 0
+    """A part that was not written is not zero: it stays unwritten when the score is published again."""
+
+    affinity_score: int | msgspec.UnsetType = msgspec.UNSET
+    priority_score: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def affinity(self) -> int:
+        return 0 if self.affinity_score is msgspec.UNSET else self.affinity_score
+
+    @property
+    def topology(self) -> int:
+        return 0 if self.priority_score is msgspec.UNSET else self.priority_score
 
 
 class ClusterDecision(View, frozen=True, omit_defaults=False):

@@ -9,8 +9,8 @@ import pytest
 
 from fleet.framework.cycle import DecisionInput, decide
 from fleet.framework.publish import Published
-from fleet.framework.request import compile_request
-from fleet.model.views import MemberCluster, PolicySnapshot, PolicySnapshotStatus
+from fleet.framework.request import PlacementRequest, compile_request
+from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
 from fleet.snapshot import Table
 from plugins.default_profile import compile_default
 
@@ -94,3 +94,34 @@ def test_without_a_readable_generation_nothing_is_published() -> None:
     )
 
     assert decide(inputs).published is None
+
+
+def test_the_decision_of_an_existing_binding_is_published_as_it_was_read() -> None:
+    stored_decision = {
+        "clusterName": "a",
+        "selected": True,
+        "reason": "since then",
+        "clusterScore": {"affinityScore": 3},
+    }
+    binding = {
+        "metadata": {"name": "web-a", "labels": {"kubernetes-fleet.io/parent-CRP": "web"}},
+        "spec": {
+            "state": "Bound",
+            "targetCluster": "a",
+            "schedulingPolicySnapshotName": "web-0",
+            "clusterDecision": stored_decision,
+        },
+    }
+    request = PlacementRequest(placement="web", snapshot="web-0", generation=1, placement_type="PickN", wanted=1)
+    inputs = DecisionInput(
+        frame=Table([msgspec.convert({"metadata": {"name": "a"}}, MemberCluster)]).freeze(),
+        request=request,
+        bindings=[msgspec.convert(binding, Binding)],
+        profile=PROFILE,
+        now=0,
+    )
+
+    found = decide(inputs).published
+
+    assert found is not None
+    assert list(msgspec.to_builtins(found.decisions)) == [stored_decision]
