@@ -9,7 +9,7 @@ LOCKED := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
 TESTS := tests
 # What needs a real API server is apart: see the target conformance.
-APART := --ignore=tests/conformance
+APART := --ignore=tests/conformance --ignore=tests/control_plane
 TARGET := both
 # Workers of the test run: one per core, but no more than a laptop stands.
 PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
@@ -38,7 +38,7 @@ assets: $(INSTALLED) ## Build etcd, kube-apiserver and kubectl for tests, once, 
 	@$(PYTHON) -m tests.control_plane.assets $(if $(WITH),--with $(WITH))
 
 conformance: $(INSTALLED) ## Hold the embedded hub to the real API server (TARGET=embedded|real|both)
-	TARGET=$(TARGET) $(PYTEST) tests/conformance
+	TARGET=$(TARGET) $(PYTEST) tests/control_plane tests/conformance
 
 lint: $(INSTALLED) ## Check lint, format, types, layers and links
 	$(BIN)/ruff check
