@@ -13,9 +13,7 @@ from fleet.hub.encoding import encode
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 _READABLE: Final = ("application/json", "application/*", "*/*")
-_NOT_ACCEPTABLE: Final = (
-    "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch"
-)
+_NOT_ACCEPTABLE: Final = "only the following media types are accepted: application/json, application/json;stream=watch"
 
 
 @dataclass(frozen=True, slots=True)

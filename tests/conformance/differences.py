@@ -31,6 +31,10 @@ _NOT_OUR_FAULT: Final = "nothing a client sends is answered with a server error"
 DIFFERENCES: Final[Mapping[str, Difference]] = {
     "status of a new object with a version": Difference(400, _NOT_OUR_FAULT),
     "status of applying an unknown field": Difference(400, _NOT_OUR_FAULT),
+    "refusal: an answer of an unknown type": Difference(
+        "only the following media types are accepted: application/json, application/json;stream=watch",
+        "answers are JSON only, and the refusal says so",
+    ),
 }
 """By name."""
 
