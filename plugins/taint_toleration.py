@@ -11,8 +11,7 @@ from fleet.framework.registry import RawArgs
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
-from fleet.model.tolerations import tolerates
-from fleet.model.views import Taint
+from fleet.model.tolerations import first_untolerated
 from fleet.snapshot.frame import Frame
 
 
@@ -37,20 +36,13 @@ class TaintToleration(PluginTraits):
         del ctx, state, alive
         repelled = 0
         for taints, rows in frame.taints.distinct():
-            if first_untolerated(taints, req) is not None:
+            if first_untolerated(taints, req.tolerations) is not None:
                 repelled |= rows
         return Verdict(ok=~repelled)
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         del reason
-        taint = first_untolerated(frame.taints.value(row) or (), req)
+        taint = first_untolerated(frame.taints.value(row) or (), req.tolerations)
         if taint is None:
             return {}
         return {"key": taint.key, "value": taint.value, "effect": taint.effect}
-
-
-def first_untolerated(taints: tuple[Taint, ...], req: PlacementRequest) -> Taint | None:
-    for taint in taints:
-        if not any(tolerates(toleration, taint) for toleration in req.tolerations):
-            return taint
-    return None
