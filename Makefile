@@ -8,8 +8,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check
 LOCKED := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
 TESTS := tests
-# What needs a real API server is apart: see the target conformance.
-APART := --ignore=tests/conformance --ignore=tests/control_plane
+# Which hubs the tests of the hub are held to: the embedded one, a real API server, or both.
 TARGET := both
 # Workers of the test run: one per core, but no more than a laptop stands.
 PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
@@ -23,21 +22,21 @@ IGNORE :=
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-up: $(INSTALLED) ## Place the demo workloads on the demo fleet
-	$(BIN)/fleet simulate -f examples/
-	@echo
-	@echo "That was one dry run of the decision core. The controller that keeps placements true is not there yet."
+up: $(INSTALLED) ## Run a whole fleet on this machine: hub, controller, simulated member clusters
+	$(BIN)/fleet up
 
-test: $(INSTALLED) ## Run the tests (TESTS=path for some of them)
-	$(PYTEST) $(APART) $(TESTS)
+# The whole suite needs the programs: they are built before the first test starts, which takes a quarter of an hour, once.
+test test-long: WITH := helm kube-controller-manager kube-scheduler kwok
+test: $(INSTALLED) $(if $(filter tests,$(TESTS)),assets) ## Run the tests (TESTS=path for some of them)
+	TARGET=$(TARGET) $(PYTEST) $(TESTS)
 
-test-long: $(INSTALLED) ## Run the tests, the long ones included
-	FLEET_LONG=1 $(PYTEST) $(APART) $(TESTS)
+test-long: $(INSTALLED) $(if $(filter tests,$(TESTS)),assets) ## Run the tests, the long ones included
+	FLEET_LONG=1 TARGET=$(TARGET) $(PYTEST) $(TESTS)
 
 assets: $(INSTALLED) ## Build etcd, kube-apiserver and kubectl for tests, once, and print their folder (WITH="helm")
 	@$(PYTHON) -m tests.control_plane.assets $(if $(WITH),--with $(WITH))
 
-conformance: $(INSTALLED) ## Hold the embedded hub to the real API server (TARGET=embedded|real|both)
+conformance: $(INSTALLED) assets ## Hold the embedded hub to the real API server (TARGET=embedded|real|both)
 	TARGET=$(TARGET) $(PYTEST) tests/control_plane tests/conformance
 
 lint: $(INSTALLED) ## Check lint, format, types, layers and links
@@ -54,15 +53,19 @@ fmt: $(INSTALLED) ## Format the code and mend what lint can mend
 types: $(INSTALLED) ## Check the types only
 	$(BIN)/mypy
 
-bench: $(INSTALLED) ## Measure the decision core
+bench: $(INSTALLED) assets ## Measure the decision core, the client, the embedded hub and the scheduler
 	$(PYTHON) -m tests.bench
 
 docs: $(INSTALLED) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py
 
-gen: $(INSTALLED) ## Generate what is committed but not written by hand: CRDs, the schema of simulate's answers
-	$(PYTHON) -m fleet.model.crd charts/fleet/crds
+gen: $(INSTALLED) ## Generate what is committed but not written by hand: CRDs, schemas, pages of settings and values
+	$(PYTHON) -m fleet.model.crd charts/fleet/files/crds
 	$(PYTHON) -m fleet.cli.report
+	$(PYTHON) -m fleet.settings.reference docs/settings.md
+	$(PYTHON) -m charts.schema charts/fleet
+	$(PYTHON) -m charts.readme charts/fleet
+	$(PYTHON) -m api.openapi api/openapi.json
 
 vectors: $(INSTALLED) ## Compare decisions with recorded ones (DIR=folder IGNORE=tags)
 	$(PYTHON) -m tests.vectors.runner "$(DIR)" --ignore "$(IGNORE)"
@@ -97,6 +100,8 @@ lock: $(INSTALLED) ## Renew the locks in requirements/ (UPGRADE=1 for newer vers
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --output-file requirements/runtime.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --group dev --constraints requirements/runtime.txt \
 	  --output-file requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra postgres --constraints requirements/dev.txt --output-file requirements/image.txt
+	echo hatchling | $(COMPILE) --no-annotate --constraints requirements/dev.txt - --output-file requirements/build.txt
 	$(PYTHON) -c 'import tomllib; print(*(line for line in \
 	  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if line.startswith("numpy")))' \
 	  | $(COMPILE) --resolution lowest --no-annotate - --output-file requirements/numpy-lowest.txt

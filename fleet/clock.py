@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 # On Linux CLOCK_MONOTONIC stands still while the machine sleeps, and a lease does not.
@@ -34,3 +34,12 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def epoch_nanoseconds(clock: Clock) -> int:
+    """The time of day as decisions take it."""
+    return (clock.now() - _EPOCH) // _MICROSECOND * 1000

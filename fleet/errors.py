@@ -28,6 +28,8 @@
     ├── NotLeading            a write was attempted without a lease that is certain to hold
     ├── LeadershipLost        the lease ended while the work that needs it went on
     ├── QueueClosed           a work queue hands out nothing any more
+    ├── InvalidKey            a queue key that names no placement
+    ├── HistoryUnavailable    the database of the decision history cannot be read right now
     ├── StateNotFound         a cycle-state key that nobody wrote
     └── StateExpired          a cycle state used after its attempt ended
 
@@ -45,6 +47,14 @@ class FleetError(Exception):
     """Root of everything Fleet raises on purpose."""
 
     retriable: ClassVar[bool] = False
+
+
+def first_of(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What a group of tasks failed with first, taken out of all groups around it."""
+    error: BaseException = several
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 class InputError(FleetError):
@@ -290,3 +300,11 @@ class LeadershipLost(FleetError):
 
 class QueueClosed(FleetError):
     pass
+
+
+class InvalidKey(FleetError):
+    pass
+
+
+class HistoryUnavailable(FleetError):
+    retriable: ClassVar[bool] = True

@@ -22,12 +22,12 @@ from fleet.framework.status import Code
 from fleet.model.keys import PICK_FIXED
 from fleet.model.timestamps import format_timestamp, parse_duration
 from fleet.snapshot.bits import as_bits, each_row, from_bools, to_rows
+from fleet.snapshot.eligibility import Eligibility
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.signals import (
     AGENT_KNOWN,
     HEALTH_KNOWN,
     HEALTH_TIME_KNOWN,
-    HEALTHY_TRUE,
     HEARTBEAT_KNOWN,
     JOINED_TRUE,
     TERMINATING,
@@ -37,7 +37,6 @@ from fleet.snapshot.signals import (
 )
 
 _LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN, _UNHEALTHY = range(1, 7)
-_REQUIRED: Final = AGENT_KNOWN | HEARTBEAT_KNOWN | JOINED_TRUE | HEALTH_KNOWN
 _DISCONNECTED: Final = "cluster is not connected to the fleet: "
 
 
@@ -68,8 +67,9 @@ class ClusterEligibility(PluginTraits):
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         del handle
         args = decode_into(raw, ClusterEligibilityArgs)
-        self._heartbeat_timeout = parse_duration(args.heartbeat_timeout)
-        self._unhealthy_timeout = parse_duration(args.unhealthy_timeout)
+        self._rule = Eligibility.parsed(
+            heartbeat_timeout=args.heartbeat_timeout, unhealthy_timeout=args.unhealthy_timeout
+        )
         self._retention = parse_duration(args.retention)
 
     def name(self) -> str:
@@ -78,7 +78,7 @@ class ClusterEligibility(PluginTraits):
     def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state
         signals = frame.signals
-        ok = self._eligible(signals, ctx.now)
+        ok = from_bools(self._rule.rows(signals, ctx.now))
         rejected = alive & ~ok
         if not rejected:
             return Verdict(ok=ok)
@@ -102,22 +102,10 @@ class ClusterEligibility(PluginTraits):
             return {"when": f"last transitioned at {since}", "check": reason, "since": since}
         return {"check": reason}
 
-    def _eligible(self, signals: SignalsColumn, now: int) -> int:
-        flags = signals.flags
-        ok = (flags & (_REQUIRED | TERMINATING)) == _REQUIRED
-        ok &= signals.last_seen >= now - self._heartbeat_timeout
-        healthy = (flags & HEALTHY_TRUE) != 0
-        if not healthy.all():
-            recent = (flags & HEALTH_TIME_KNOWN) != 0
-            recent &= signals.health_since >= now - self._unhealthy_timeout
-            healthy |= recent
-        ok &= healthy
-        return from_bools(ok)
-
     def _reasons(self, signals: SignalsColumn, rejected: int, frame: Frame, now: int) -> ReasonArray:
         rows = to_rows(rejected, frame.size)
         flags = signals.flags[rows]
-        silent = ((flags & HEARTBEAT_KNOWN) == 0) | (signals.last_seen[rows] < now - self._heartbeat_timeout)
+        silent = ((flags & HEARTBEAT_KNOWN) == 0) | (signals.last_seen[rows] < now - self._rule.heartbeat_timeout)
         checks = [
             (flags & TERMINATING) != 0,
             (flags & AGENT_KNOWN) == 0,

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+import structlog
+from hypothesis import HealthCheck, settings
 
 LONG = os.environ.get("FLEET_LONG", "") not in ("", "0")
 IN_CI = bool(os.environ.get("CI"))
 
-# No deadline: a busy machine is not a failure, pytest-timeout catches what hangs. In CI the examples are the same in
-# every run, so that a change is judged by what it changed; the search for new ones happens on laptops and in long runs.
+# No deadline, and slow drawing is no mistake: a busy machine is not a failure, pytest-timeout catches what hangs. In CI
+# the examples are the same in every run, so that a change is judged by what it changed; the search for new ones happens
+# on laptops and in long runs.
 settings.register_profile(
-    "fleet", deadline=None, derandomize=IN_CI and not LONG, print_blob=True, max_examples=1000 if LONG else 100
+    "fleet",
+    deadline=None,
+    derandomize=IN_CI and not LONG,
+    print_blob=True,
+    max_examples=1000 if LONG else 100,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fleet")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What hangs is noticed later in a long run, which draws ten times as many examples."""
+    for item in items if LONG else ():
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3600))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -27,3 +42,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def long() -> bool:
     """Whether this is a long run, for tests that only scale with it."""
     return LONG
+
+
+@pytest.fixture(autouse=True)
+def unconfigured_logs() -> Iterator[None]:
+    """What one test configures for the whole process is not the next one's."""
+    yield
+    structlog.reset_defaults()

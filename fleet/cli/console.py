@@ -45,7 +45,12 @@ def _width(stream: TextIO) -> int:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Sequence[str] = ()) -> Padding:
     """Columns under headings; `numbers` names those aligned to the right."""
-    return indented(_Columns(headings, rows, numbers))
+    return indented(columns(headings, rows, numbers=numbers))
+
+
+def columns(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Sequence[str] = ()) -> RenderableType:
+    """The same, at the margin."""
+    return _Columns(headings, rows, numbers)
 
 
 def indented(content: RenderableType) -> Padding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def greeting(endpoint: Endpoint, data_dir: Path | None) -> str:
     kept = "in memory, gone when it ends" if data_dir is None else f"in {data_dir}"
     return (
         f"The hub serves at {endpoint.url}; objects are kept {kept}. Ctrl-C ends it. In another terminal:\n\n"
-        f"  export KUBECONFIG={endpoint.kubeconfig}\n"
+        f"  export KUBECONFIG={shlex.quote(str(endpoint.kubeconfig.absolute()))}\n"
         "  kubectl apply -f examples/fleet -f examples/placements\n"
         "  kubectl get fleet\n"
     )

@@ -14,6 +14,7 @@ from fleet.cli.objects import Object, read_objects
 from fleet.cli.problems import Findings
 from fleet.cli.texts import read_texts
 from fleet.framework.request import PlacementRequest, compile_request
+from fleet.kube.resource import joined_key
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
     NUMBER_OF_CLUSTERS,
@@ -95,7 +96,7 @@ def _asked(objects: Sequence[Object], findings: Findings) -> Iterator[Asked]:
         if asked is not None:
             yield asked
     for (namespace, name), orphans in sorted(bindings.items()):
-        placement = f"{namespace}/{name}" if namespace else name
+        placement = joined_key(namespace, name)
         subject = "1 binding belongs" if len(orphans) == 1 else f"{len(orphans)} bindings belong"
         findings.note(f"{subject} to placement {placement}, which is not in the files")
 

@@ -13,6 +13,7 @@ from fleet.cli.documents import Parsed, Steps
 from fleet.cli.fields import complaints
 from fleet.cli.problems import Findings, did_you_mean, nearest
 from fleet.errors import DocumentError
+from fleet.kube.resource import joined_key
 from fleet.model.catalogue import CATALOGUE, Resource, find
 from fleet.model.decoding import decode, name_in_messages
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
@@ -22,6 +23,20 @@ from fleet.model.views import Binding, MemberCluster, PolicySnapshot, View
 
 OUR_GROUPS: Final = (PLACEMENT_GROUP, CLUSTER_GROUP)
 DEFAULT_NAMESPACE: Final = "default"
+_NOT_EXPORTED: Final = {"kind": "User", "name": "not-exported"}
+_CONDITION: Final = {"reason": "", "message": ""}
+_POLICY: Final[dict[str, dict[str, Any]]] = {"spec": {"policyHash": ""}, "status": {"observedCRPGeneration": 0}}
+_BOUND: Final = {"spec": {"resourceSnapshotName": ""}}
+_REQUIRED: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "MemberCluster": {"spec": {"identity": _NOT_EXPORTED}},
+    "ClusterSchedulingPolicySnapshot": _POLICY,
+    "SchedulingPolicySnapshot": _POLICY,
+    "ClusterResourceBinding": _BOUND,
+    "ResourceBinding": _BOUND,
+}
+"""By kind and part what is required of its objects and may be missing in an export."""
+SNAPSHOT: Final = "FleetSnapshot"
+SNAPSHOT_PARTS: Final = ("clusters", "placements", "policySnapshots", "bindings")
 V = TypeVar("V", bound=View)
 
 _VIEWS: Final[dict[str, type[View]]] = {
@@ -53,7 +68,7 @@ class Object:
 
     @property
     def key(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return joined_key(self.namespace, self.name)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"
@@ -68,7 +83,7 @@ def read_objects(documents: Iterable[Parsed], findings: Findings) -> list[Object
     places: dict[tuple[str, str, str], str] = {}
     foreign: Counter[str] = Counter()
     for parsed in documents:
-        for item in _items(parsed, findings):
+        for item in flattened(parsed, findings):
             resource = _resource(item, foreign, findings)
             if resource is not None and (one := _object(item, resource, findings, places)) is not None:
                 found.append(one)
@@ -81,13 +96,17 @@ def read_objects(documents: Iterable[Parsed], findings: Findings) -> list[Object
 # --- lists and kinds ------------------------------------------------------------------------------------------------
 
 
-def _items(parsed: Parsed, findings: Findings) -> Iterator[Parsed]:
+def flattened(parsed: Parsed, findings: Findings) -> Iterator[Parsed]:
+    """A document, or in place of a list its items, each with apiVersion and kind."""
     content = parsed.content
     if not isinstance(content, dict):
         found = "a list" if isinstance(content, list) else f"{content!r}"
         findings.wrong(parsed.place, f"should be an object with apiVersion and kind, not {found}")
         return
     kind = content.get("kind")
+    if kind == SNAPSHOT:
+        yield from _within(parsed)
+        return
     if not (isinstance(kind, str) and kind.endswith("List") and "items" in content):
         yield parsed
         return
@@ -98,7 +117,38 @@ def _items(parsed: Parsed, findings: Findings) -> Iterator[Parsed]:
     for position, item in enumerate(items):
         inherited = {"apiVersion": content.get("apiVersion"), "kind": kind.removesuffix("List")}
         whole = {**inherited, **item} if kind != "List" and isinstance(item, dict) else item
-        yield from _items(parsed.part(("items", position), whole), findings)
+        yield from flattened(parsed.part(("items", position), whole), findings)
+
+
+def _within(snapshot: Parsed) -> Iterator[Parsed]:
+    """The objects of an exported snapshot."""
+    for part in SNAPSHOT_PARTS:
+        items = snapshot.content.get(part)
+        for position, item in enumerate(items if isinstance(items, list) else ()):
+            if isinstance(item, dict):
+                yield snapshot.part((part, position), _completed(item))
+
+
+def _completed(item: dict[str, Any]) -> dict[str, Any]:
+    """An object is exported with what decisions read of it, and without what is empty: less than its kind requires."""
+    found = dict(item)
+    for part, required in _REQUIRED.get(str(item.get("kind")), {}).items():
+        if isinstance(item.get(part), dict):
+            found[part] = {**required, **item[part]}
+    status = found.get("status")
+    if isinstance(status, dict):
+        found["status"] = _with_whole_conditions(status)
+    return found
+
+
+def _with_whole_conditions(part: dict[str, Any]) -> dict[str, Any]:
+    """Conditions need a message, be it empty; those of agents are one level further down."""
+    found = dict(part)
+    if isinstance(conditions := part.get("conditions"), list):
+        found["conditions"] = [{**_CONDITION, **one} if isinstance(one, dict) else one for one in conditions]
+    if isinstance(agents := part.get("agentStatus"), list):
+        found["agentStatus"] = [_with_whole_conditions(one) if isinstance(one, dict) else one for one in agents]
+    return found
 
 
 def _resource(parsed: Parsed, foreign: Counter[str], findings: Findings) -> Resource | None:

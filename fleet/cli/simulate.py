@@ -13,12 +13,12 @@ from typing import Final
 from fleet.cli.console import write
 from fleet.cli.inputs import Inputs, read_inputs
 from fleet.cli.problems import Findings, did_you_mean
-from fleet.cli.profiles import compiled_profile
 from fleet.cli.report import as_json, as_yaml, report
 from fleet.cli.simulation import Moment, Simulation, moment_of, read_moment, simulate
 from fleet.cli.tables import tables
 from fleet.cli.whytext import why_texts
 from fleet.errors import ConfigurationError, InputError
+from fleet.scheduler.profiles import compiled_profile
 from fleet.settings import Settings, read_settings
 
 FINE: Final = 0
@@ -34,6 +34,7 @@ class Options:
     why: Sequence[str]
     expect_fulfilled: bool
     now: str | None
+    now_from: str = "--now"
     settings: Sequence[str]
     verbose: bool
 
@@ -42,7 +43,7 @@ def run_simulate(options: Options) -> int:
     """The exit code. Everything that is wrong is told in one go, whether it stands in files or on the command line."""
     findings = Findings()
     settings = _read_settings(options.settings, findings)
-    moment = _read_moment(options.now, findings)
+    moment = _read_moment(options, findings)
     inputs = read_inputs(options.files, findings)
     _check_there_is_a_question(inputs, findings)
     _check_names(options.why, inputs, findings)
@@ -64,9 +65,9 @@ def _read_settings(assignments: Iterable[str], findings: Findings) -> Settings:
         return Settings()
 
 
-def _read_moment(wanted: str | None, findings: Findings) -> Moment | None:
+def _read_moment(options: Options, findings: Findings) -> Moment | None:
     try:
-        return read_moment(wanted)
+        return read_moment(options.now, source=options.now_from)
     except InputError as error:
         findings.complain(str(error))
         return None

@@ -51,16 +51,16 @@ class Simulation:
         return all(one.decision.fulfilled for one in self.results)
 
 
-def read_moment(wanted: str | None) -> Moment | None:
-    """What `--now` says; None where it was not given."""
+def read_moment(wanted: str | None, *, source: str = "--now") -> Moment | None:
+    """What `--now` says, or a snapshot; None where it was not given."""
     if wanted is None:
         return None
     if wanted == WALL_CLOCK:
         return Moment(time.time_ns(), "wall clock")
     try:
-        return Moment(parse_timestamp(wanted), "--now")
+        return Moment(parse_timestamp(wanted), source)
     except TimestampError as error:
-        raise InputError(f"{error.message}, nor the word now", field="--now", value=wanted) from error
+        raise InputError(f"{error.message}, nor the word now", field=source, value=wanted) from error
 
 
 def moment_of(inputs: Inputs) -> Moment:

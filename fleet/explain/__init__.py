@@ -1,7 +1,8 @@
 """Why: questions asked of a decision after it was made, answered from what the plugins recorded.
 
-Nothing here decides, and nothing here is laid out for a reader: answers are frozen values that the command line, the
-API and events present each in their own way.
+Nothing here decides but by the one decision function, and nothing touches the outside: an answer, a fix, a simulation
+or a replay is a value made of values. Answers are frozen; the command line, the API and events present them in their
+own ways. Larger questions have modules of their own: `answer`, `fixes`, `simulate`, `compare`, `impact`, `replay`.
 """
 
 from __future__ import annotations

@@ -12,15 +12,13 @@ from typing import Literal
 import msgspec
 
 from fleet.explain.margins import Margin, Ranking, Scores
-from fleet.explain.refusals import Refusal, first_refusal, refusal
+from fleet.explain.matrix import Matrix
+from fleet.explain.refusals import Refusal, first_refusal
 from fleet.explain.standing import Standing, Standings
 from fleet.framework.cycle import DecisionInput
 from fleet.framework.decision import Decision
-from fleet.framework.inspection import judge_all
 from fleet.framework.operations import Operation
-from fleet.framework.outcome import Outcome
-from fleet.framework.verdicts import Verdicts
-from fleet.model.keys import PARENT_PLACEMENT, PICK_FIXED
+from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, ClusterScore
 from fleet.snapshot.bits import each_row, from_rows
 
@@ -75,8 +73,11 @@ class Explainer:
 
     def __init__(self, decision: Decision, inp: DecisionInput) -> None:
         self._decision, self._inp, self._frame = decision, inp, decision.frame
-        self._fates = _fates(decision)
         self.standings = Standings(decision)
+
+    @cached_property
+    def _fates(self) -> dict[str, tuple[BindingFate, ...]]:
+        return _fates(self._decision)
 
     def strangers(self) -> tuple[str, ...]:
         """Names outside the fleet that the decision has something to say about, sorted."""
@@ -87,12 +88,13 @@ class Explainer:
     def not_picked(self) -> list[str]:
         """Names of the clusters that fit and were not picked, best first."""
         fit = self.standings.fit
-        ranked = [row for row in self._ranking.rank_of if fit >> row & 1]
+        ranked = self.ranking.order.among(fit)
         others = sorted(self._frame.name(row) for row in each_row(fit & ~from_rows(ranked)))
         return [*(self._frame.name(row) for row in ranked), *others]
 
-    def cluster(self, name: str) -> ClusterExplanation:
-        """A name outside the fleet and outside `strangers` is a KeyError."""
+    def cluster(self, name: str, *, everything: bool = True) -> ClusterExplanation:
+        """A name outside the fleet and outside `strangers` is a KeyError. Without `everything`, the verdicts of the
+        filters are left out, which cost the most."""
         row = self._frame.row_of(name)
         if row is None:
             return self._stranger(name)
@@ -103,11 +105,11 @@ class Explainer:
             cluster=name,
             outcome=standing,
             first=first_refusal(self.standings, row),
-            verdicts=self._verdicts(row),
+            verdicts=self._verdicts(row) if everything else (),
             scores=self._scores(row),
-            rank=self._ranking.rank_of.get(row) if standing is Standing.NOT_PICKED else None,
-            ranked=self._ranking.total,
-            margin=self._ranking.margin(row) if standing is Standing.NOT_PICKED else None,
+            rank=self.ranking.rank_of(row) if standing is Standing.NOT_PICKED else None,
+            ranked=len(self.ranking.order),
+            margin=self.ranking.margin(row) if standing is Standing.NOT_PICKED else None,
             step=(target.step or None) if target else None,
             retained=verdicts is not None and bool(verdicts.retained >> row & 1),
             bindings=self._fates.get(name, ()),
@@ -121,7 +123,7 @@ class Explainer:
         return ClusterExplanation(cluster=name, outcome=outcome, bindings=self._fates.get(name, ()))
 
     @cached_property
-    def _ranking(self) -> Ranking:
+    def ranking(self) -> Ranking:
         return Ranking(self._decision, self._inp)
 
     def _scores(self, row: int) -> Scores | None:
@@ -131,28 +133,13 @@ class Explainer:
             return None if found is None else Scores(found.topology, found.affinity, target.obsolete)
         if self.standings.of(row) is Standing.KEPT:
             return _stored_scores(self._decision.bindings.bound.get(row) or self._decision.bindings.scheduled.get(row))
-        return self._ranking.scores(row)
+        return self.ranking.scores(row)
 
     # --- verdicts -----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _alone(self) -> dict[str, Verdicts]:
-        """What each filter says on its own; empty where the attempt ended before the filters."""
-        if self._decision.outcome in (Outcome.ERROR, Outcome.NEEDS_ANSWER):
-            return {}
-        found = {}
-        for name, rejection in judge_all(self._decision, self._inp):
-            found[name] = Verdicts(self._frame, self._decision.request, self._inp.profile.judges)
-            found[name].reject(rejection.plugin, rejection.verdict)
-        return found
-
-    @cached_property
-    def _asked(self) -> list[str]:
-        """The filters that judge this placement type, in order."""
-        profile = self._inp.profile
-        if self._decision.request.placement_type == PICK_FIXED:
-            return [one.name for _, one in profile.fixed_filters]
-        return [one.name for one in profile.filters if one.name in self._alone]
+    def matrix(self) -> Matrix:
+        return Matrix(self._decision, self._inp)
 
     def _verdicts(self, row: int) -> tuple[PluginVerdict, ...]:
         first = first_refusal(self.standings, row)
@@ -163,22 +150,23 @@ class Explainer:
         return tuple(found)
 
     def _verdict(self, plugin: str, row: int, first: Refusal | None, *, chosen: bool) -> PluginVerdict:
-        if self._decision.outcome in (Outcome.ERROR, Outcome.NEEDS_ANSWER):
+        if not self.matrix.is_known:
             return PluginVerdict(plugin, "unknown")
-        if plugin not in self._asked:
+        if plugin not in self.matrix.asked:
             return PluginVerdict(plugin, "skipped")
         if chosen or self._passed(plugin, row, first):
             return PluginVerdict(plugin, "pass")
-        refused = first if first is not None and first.plugin == plugin else refusal(self._alone[plugin], row)
+        refused = first if first is not None and first.plugin == plugin else self.matrix.refusal(plugin, row)
         return PluginVerdict(plugin, "pass" if refused is None else "reject", refused)
 
     def _passed(self, plugin: str, row: int, first: Refusal | None) -> bool:
         """On record: whoever stands before the first refusal, and everybody where there is none."""
         if self.standings.fit >> row & 1:
             return True
-        if first is None or first.plugin not in self._asked:
+        asked = self.matrix.asked
+        if first is None or first.plugin not in asked:
             return False
-        return self._asked.index(plugin) < self._asked.index(first.plugin)
+        return asked.index(plugin) < asked.index(first.plugin)
 
 
 def _stored_scores(binding: Binding | None) -> Scores | None:

@@ -6,12 +6,15 @@ behind and forbids all others to grow; naming it, and what is wrong with its clu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
-from fleet.explain.refusals import Refusal, first_refusal
+from fleet.explain.alike import alike
+from fleet.explain.nearness import in_name_order
+from fleet.explain.refusals import Refusal, first_refusal, gathered
 from fleet.explain.standing import Standings
 from fleet.framework.decision import Decision
-from fleet.snapshot.bits import each_row
 
 SKEW_EXCEEDED = "SkewExceeded"
 
@@ -34,26 +37,37 @@ class FullDomain(msgspec.Struct, frozen=True, rename="camel"):
     clusters: tuple[Unusable, ...]
 
 
-def full_domains(decision: Decision) -> tuple[FullDomain, ...]:
-    """By key and domain; nothing when the policy got what it wants."""
+def full_domains(decision: Decision, *, among: int = -1, most: int | None = None) -> tuple[FullDomain, ...]:
+    """By key and domain; nothing when the policy got what it wants.
+
+    Of a domain the first clusters by name, at most so many, and only those among the given rows.
+    """
     if decision.fulfilled or decision.request.wanted is None:
         return ()
     standings = Standings(decision)
     found: dict[tuple[str, str], FullDomain] = {}
-    for row in each_row(standings.rejected):
-        refused = first_refusal(standings, row)
-        if refused is not None and refused.reason == SKEW_EXCEEDED:
-            for domain in refused.details["lowest"]:
-                key = refused.details["key"]
-                if (key, domain) not in found:
-                    found[key, domain] = _full(standings, refused, domain)
+    for refused in _held_up(standings):
+        for domain in refused.details["lowest"]:
+            key = refused.details["key"]
+            if (key, domain) not in found:
+                found[key, domain] = _full(standings, refused, domain, among=among, most=most)
     return tuple(found[one] for one in sorted(found))
 
 
-def _full(standings: Standings, refused: Refusal, domain: str) -> FullDomain:
+def _held_up(standings: Standings) -> Iterator[Refusal]:
+    """One refusal of each kind."""
+    for one in gathered(standings):
+        if one.reason == SKEW_EXCEEDED:
+            for _, speaker in alike(standings.frame, standings.decision.request, one):
+                refused = first_refusal(standings, speaker)
+                if refused is not None:
+                    yield refused
+
+
+def _full(standings: Standings, refused: Refusal, domain: str, *, among: int, most: int | None) -> FullDomain:
     key = refused.details["key"]
     members = standings.frame.labels(key).eq(domain)
-    rows = sorted(each_row(members), key=standings.frame.name)
+    rows = in_name_order(standings.frame, members & among)[:most]
     return FullDomain(
         key=key,
         domain=domain,

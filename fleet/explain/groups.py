@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from fleet.explain.refusals import Gathered, Refusal, first_refusal, gathered
+from fleet.explain.nearness import by_failures, in_name_order
+from fleet.explain.refusals import Gathered, first_refusal, gathered
 from fleet.explain.standing import Standings
 from fleet.explain.words import lacking
 from fleet.framework.decision import Decision
-from fleet.snapshot.bits import each_row
 
 NAMES_SHOWN = 10
+AFFINITY = "ClusterAffinity"
 
 
 class Closest(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,35 +39,28 @@ def groups(decision: Decision) -> tuple[Group, ...]:
 
 
 def _group(standings: Standings, one: Gathered) -> Group:
-    frame = standings.frame
-    names = sorted(frame.name(row) for row in each_row(one.rows))
+    in_order = in_name_order(standings.frame, one.rows)
     return Group(
         plugin=one.plugin,
         reason=one.reason,
-        count=len(names),
-        clusters=tuple(names[:NAMES_SHOWN]),
-        more=max(len(names) - NAMES_SHOWN, 0),
-        closest=_closest(standings, one.rows),
+        count=len(in_order),
+        clusters=tuple(standings.frame.name(row) for row in in_order[:NAMES_SHOWN]),
+        more=max(len(in_order) - NAMES_SHOWN, 0),
+        closest=_closest(standings, one),
     )
 
 
-def _closest(standings: Standings, rows: int) -> Closest:
+def _closest(standings: Standings, one: Gathered) -> Closest:
     """The cluster with the fewest failed expressions; the first by name where nobody counts expressions."""
-    in_order = sorted(each_row(rows), key=standings.frame.name)
-    best, found = in_order[0], _refused(standings, in_order[0])
-    for row in in_order[1:] if "terms" in found.details else ():
-        refused = _refused(standings, row)
-        if _distance(refused) < _distance(found):
-            best, found = row, refused
-    return Closest(standings.frame.name(best), lacking(found))
-
-
-def _refused(standings: Standings, row: int) -> Refusal:
+    row = closest_row(standings, one)
     refused = first_refusal(standings, row)
     assert refused is not None
-    return refused
+    return Closest(standings.frame.name(row), lacking(refused))
 
 
-def _distance(refused: Refusal) -> int:
-    terms = refused.details.get("terms")
-    return len(terms[0]["failed"]) if terms else 0
+def closest_row(standings: Standings, one: Gathered) -> int:
+    frame, rows = standings.frame, one.rows
+    if one.plugin == AFFINITY:
+        divided = by_failures(standings.decision.request, frame, rows)
+        rows = next(members for members in divided if members)
+    return in_name_order(frame, rows)[0]

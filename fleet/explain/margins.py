@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from fleet.framework.cycle import DecisionInput
 from fleet.framework.decision import Decision, Round
+from fleet.framework.hooks import Component
 from fleet.framework.inspection import rank_all
+from fleet.snapshot.places import Places
 
 Decider = Literal["topology", "affinity", "obsolete", "total", "name"]
 
@@ -41,19 +42,28 @@ class Ranking:
     def __init__(self, decision: Decision, inp: DecisionInput) -> None:
         self._frame, self._last = decision.frame, decision.round
         self._weighted = inp.profile.ranking == "weighted"
-        ranked = rank_all(decision, inp)
-        self.rank_of = {row: rank for rank, row in enumerate(ranked, start=1)}
-        self.total = len(ranked)
-        scored: Sequence[int] = [] if self._last is None else self._last.scores.rows.tolist()
-        self._places = {row: place for place, row in enumerate(scored)}
-        self._totals: list[int] = self._last.scores.totals().tolist() if self._last and self._weighted else []
+        self.order = Places(rank_all(decision, inp), self._frame.size)
+        self._places = Places(() if self._last is None else self._last.scores.rows, self._frame.size)
+        self._known: dict[int, Scores | None] = {}
+        self._totals = self._last.scores.totals() if self._last and self._weighted else None
+        self._parts = [None if self._last is None else self._last.scores.component(one) for one in Component]
+
+    def rank_of(self, row: int) -> int | None:
+        place = self.order.of(row)
+        return None if place is None else place + 1
 
     def scores(self, row: int) -> Scores | None:
-        place = self._places.get(row)
+        """A row is compared with its neighbours and with the last pick, so most are asked for several times."""
+        if row not in self._known:
+            self._known[row] = self._scores(row)
+        return self._known[row]
+
+    def _scores(self, row: int) -> Scores | None:
+        place = self._places.of(row)
         if place is None or self._last is None or not self._last.scores.columns:
             return None
-        topology, affinity, obsolete = self._last.scores.components(place)
-        return Scores(topology, affinity, obsolete, self._totals[place] if self._weighted else None)
+        topology, affinity, obsolete = (0 if part is None else int(part[place]) for part in self._parts)
+        return Scores(topology, affinity, obsolete, None if self._totals is None else int(self._totals[place]))
 
     def margin(self, row: int) -> Margin | None:
         last = _last_pick(self._last)
@@ -68,17 +78,19 @@ class Ranking:
             "affinity": mine.affinity - theirs.affinity,
             "obsolete": mine.obsolete - theirs.obsolete,
         }
-        return Margin(to=self._frame.name(last), decided_by=_decider(parts, total), total=total, **parts)
+        return Margin(to=self._frame.name(last), decided_by=decider(Scores(**parts, total=total)), total=total, **parts)
 
 
 def _last_pick(last: Round | None) -> int | None:
     return last.picked[-1] if last is not None and last.picked else None
 
 
-def _decider(parts: dict[str, int], total: int | None) -> Decider:
-    if total is not None:
-        return "total" if total else "name"
-    for part in ("topology", "affinity", "obsolete"):
-        if parts[part]:
-            return part
-    return "name"
+def decider(difference: Scores) -> Decider:
+    """The part in which two clusters differ."""
+    if difference.total is not None:
+        return "total" if difference.total else "name"
+    if difference.topology:
+        return "topology"
+    if difference.affinity:
+        return "affinity"
+    return "obsolete" if difference.obsolete else "name"

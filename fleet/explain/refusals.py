@@ -12,8 +12,8 @@ import msgspec
 
 from fleet.explain.standing import Standings
 from fleet.framework.status import message_of
-from fleet.framework.verdicts import Verdicts
-from fleet.snapshot.bits import each_row, from_rows
+from fleet.framework.verdicts import Rejection, Verdicts
+from fleet.snapshot.bits import each_row, from_rows, to_rows
 
 PICK_FIXED_PLUGIN: Final = "PickFixed"
 NOT_LISTED: Final = "NotListed"
@@ -71,24 +71,33 @@ def gathered(standings: Standings) -> Iterator[Gathered]:
     if verdicts is None or not standings.rejected:
         return
     left = standings.rejected
-    by_reason: dict[tuple[str, str], int] = {}
+    sorted_out: dict[tuple[str, str], int] = {}
     for one in verdicts.rejections:
         rows = one.rows & left
         left &= ~rows
-        for reason, members in _by_reason(verdicts, rows).items():
+        for reason, members in by_reason(verdicts, one, rows).items():
             key = (verdicts.judges[one.plugin].name, reason)
-            by_reason[key] = by_reason.get(key, 0) | members
+            sorted_out[key] = sorted_out.get(key, 0) | members
     if left:
         key = (PICK_FIXED_PLUGIN, NOT_LISTED)
         if verdicts.fill is not None:
             key = (verdicts.fill.plugin, str(verdicts.fill.code))
-        by_reason[key] = left
-    for (plugin, reason), members in by_reason.items():
+        sorted_out[key] = left
+    for (plugin, reason), members in sorted_out.items():
         yield Gathered(plugin, reason, members)
 
 
-def _by_reason(verdicts: Verdicts, rows: int) -> dict[str, int]:
-    found: dict[str, list[int]] = {}
-    for row in each_row(rows):
-        found.setdefault(_reason_name(verdicts, row), []).append(row)
-    return {reason: from_rows(members) for reason, members in found.items()}
+def by_reason(verdicts: Verdicts, one: Rejection, rows: int) -> dict[str, int]:
+    """One row of each number tells the name for all of them."""
+    reasons = one.verdict.reason
+    if not rows or isinstance(reasons, int):
+        return {_reason_name(verdicts, next(each_row(rows))): rows} if rows else {}
+    members = to_rows(rows, verdicts.frame.size)
+    by_number: dict[int, list[int]] = {}
+    for row, number in zip(members.tolist(), reasons[members].tolist(), strict=True):
+        by_number.setdefault(number, []).append(row)
+    found: dict[str, int] = {}
+    for same in by_number.values():
+        name = _reason_name(verdicts, same[0])
+        found[name] = found.get(name, 0) | from_rows(same)
+    return found

@@ -6,26 +6,28 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.explain.refusals import first_refusal, gathered
+from fleet.explain.alike import alike
+from fleet.explain.refusals import Gathered, first_refusal, gathered
 from fleet.explain.standing import Standings
+from fleet.explain.veil import Veil
 from fleet.explain.words import bucket, plain_bucket
 from fleet.framework.decision import Decision
 from fleet.model.keys import PICK_FIXED
-from fleet.snapshot.bits import each_row
 
 LONGEST: Final = 1024
 _CUT: Final = " ..."
 
 
-def summary(decision: Decision) -> str:
+def summary(decision: Decision, veil: Veil | None = None) -> str:
     """`3/12 clusters selected, need 4: 1 fit; 6 agent silent, 2 untolerated taint {dedicated: batch}`"""
+    veil = veil or Veil(decision.frame, None)
     standings = Standings(decision)
     counts, need = standings.counts(), needed(decision)
     head = f"{counts.selected}/{counts.total} clusters selected"
     if need is not None:
         head += f", need {need}"
     good = _listed((counts.fit, "fit"), (counts.already_selected, "already selected"))
-    bad = ", ".join(f"{count} {text}" for count, text in _buckets(standings))
+    bad = ", ".join(f"{count} {text}" for count, text in _buckets(standings, veil))
     rest = "; ".join(part for part in (good, bad, _strangers(decision)) if part)
     return _shortened(f"{head}: {rest}" if rest else head)
 
@@ -38,7 +40,7 @@ def needed(decision: Decision) -> int | None:
     return request.wanted if request.min_targets is None else request.min_targets
 
 
-def _buckets(standings: Standings) -> list[tuple[int, str]]:
+def _buckets(standings: Standings, veil: Veil) -> list[tuple[int, str]]:
     """Most frequent first, then by text."""
     totals: Counter[str] = Counter()
     for one in gathered(standings):
@@ -46,17 +48,18 @@ def _buckets(standings: Standings) -> list[tuple[int, str]]:
         if plain is not None:
             totals[plain] += one.rows.bit_count()
         else:
-            totals.update(_detailed(standings, one.rows))
+            for text, count in _detailed(standings, one, veil):
+                totals[text] += count
     if standings.idle:
         totals["not evaluated"] += standings.idle.bit_count()
     return sorted(((count, text) for text, count in totals.items()), key=lambda one: (-one[0], one[1]))
 
 
-def _detailed(standings: Standings, rows: int) -> Iterator[str]:
-    for row in each_row(rows):
-        refused = first_refusal(standings, row)
+def _detailed(standings: Standings, one: Gathered, veil: Veil) -> Iterator[tuple[str, int]]:
+    for rows, speaker in alike(standings.frame, standings.decision.request, one):
+        refused = first_refusal(standings, speaker)
         assert refused is not None
-        yield bucket(refused)
+        yield veil.unfamiliar(refused, bucket(refused)), rows.bit_count()
 
 
 def _strangers(decision: Decision) -> str:

@@ -43,6 +43,11 @@ _DETAILED: Final[Mapping[tuple[str, str], Callable[[Details], str]]] = {
 }
 
 
+def is_in_tree(plugin: str, reason: str) -> bool:
+    """Whether it is known here what a refusal can contain."""
+    return (plugin, reason) in _PLAIN or (plugin, reason) in _DETAILED
+
+
 def plain_bucket(plugin: str, reason: str) -> str | None:
     """The phrase for a reason that reads the same for every cluster; None where it depends on the cluster."""
     if (plugin, reason) in _DETAILED or reason in _CODES:

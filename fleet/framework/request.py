@@ -46,6 +46,8 @@ from fleet.snapshot.numbers import OPERATORS
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
+_MOST_DIGITS = 18
+"""So that every number read fits 64 bits: the API server has no larger ones."""
 _AFFINITY = "spec.policy.affinity.clusterAffinity"
 _REQUIRED = _AFFINITY + ".requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
 _PREFERRED = _AFFINITY + ".preferredDuringSchedulingIgnoredDuringExecution"
@@ -153,7 +155,7 @@ def compile_request(snapshot: PolicySnapshot, *, placement_uid: str = "") -> Pla
 
 def _count(annotations: Mapping[str, str], key: str, problems: list[Problem]) -> int | None:
     text = annotations.get(key)
-    if text is not None and text.isascii() and text.isdigit():
+    if text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     shown = "the annotation is missing" if text is None else f"{text!r} is not a whole number of 0 or more"
     problems.append(Problem(f"metadata.annotations[{key}]", text, shown))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import ALREADY_SELECTED, NO_DETAILS, Code, Status
-from fleet.snapshot.bits import as_bits, each_row, to_bools
+from fleet.snapshot.bits import BoolArray, as_bits, each_row, to_bools
 from fleet.snapshot.frame import Frame
 
 ALIVE: Final = -1
@@ -51,6 +51,7 @@ class Verdicts:
     """First rejections of one round. Equal for equal decisions, whatever the order of rows."""
 
     __slots__ = (
+        "_codes",
         "_first",
         "_reason",
         "_texts",
@@ -86,6 +87,7 @@ class Verdicts:
         """That rejection and those of other plugins."""
         self._first: npt.NDArray[np.int16] | None = None
         self._reason: ReasonArray | None = None
+        self._codes: npt.NDArray[np.uint8] | None = None
         self._texts: dict[tuple[int, int, str], Status] = {}
 
     # --- while deciding -----------------------------------------------------------------------------------------
@@ -117,33 +119,35 @@ class Verdicts:
         assert self._reason is not None
         return self._reason
 
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """Per row the code of its first rejection; Success for rows alive."""
+        if self._codes is None:
+            self._materialise()
+        assert self._codes is not None
+        return self._codes
+
     def _materialise(self) -> None:
         size = self.frame.size
         first = np.full(size, ALIVE, dtype=np.int16)
         reason = np.zeros(size, dtype=np.uint16)
-        for plugin, rows, verdict in self.rejections:
-            mask = to_bools(rows, size)
-            first[mask] = plugin
-            reason[mask] = verdict.reason if isinstance(verdict.reason, int) else verdict.reason[mask]
-        first.flags.writeable = reason.flags.writeable = False
-        self._first, self._reason = first, reason
-
-    def codes(self) -> npt.NDArray[np.uint8]:
-        """Per row the code of its first rejection; Success for rows alive."""
-        size = self.frame.size
-        if self.fill is not None:
-            return np.full(size, int(self.fill.code), dtype=np.uint8)
-        codes = np.zeros(size, dtype=np.uint8)
+        codes = np.full(size, 0 if self.fill is None else int(self.fill.code), dtype=np.uint8)
         for rejection in self.rejections:
             mask = to_bools(rejection.rows, size)
-            reasons = rejection.verdict.reason
-            if isinstance(reasons, int):
-                codes[mask] = int(self._code(rejection, reasons))
-            else:
-                count = int(reasons[mask].max(initial=0)) + 1
-                by_reason = [0, *(int(self._code(rejection, number)) for number in range(1, count))]
-                codes[mask] = np.array(by_reason, dtype=np.uint8)[reasons[mask]]
-        return codes
+            np.copyto(first, rejection.plugin, where=mask)
+            np.copyto(reason, rejection.verdict.reason, where=mask)
+            if self.fill is None:
+                np.copyto(codes, self._codes_of(rejection, mask), where=mask)
+        for column in (first, reason, codes):
+            column.flags.writeable = False
+        self._first, self._reason, self._codes = first, reason, codes
+
+    def _codes_of(self, rejection: Rejection, mask: BoolArray) -> int | npt.NDArray[np.uint8]:
+        reasons = rejection.verdict.reason
+        if isinstance(reasons, int):
+            return int(self._code(rejection, reasons))
+        count = int(reasons.max(initial=0, where=mask)) + 1
+        by_reason = [0, *(int(self._code(rejection, number)) for number in range(1, count))]
+        return np.array(by_reason, dtype=np.uint8)[np.where(mask, reasons, 0)]
 
     def _code(self, rejection: Rejection, reason: int) -> Code:
         if rejection.verdict.statuses is not None:

@@ -25,7 +25,7 @@ from fleet.hub.versions import stored_resource
 from fleet.model.catalogue import CATALOGUE
 from fleet.model.crd import custom_resource_definition
 
-FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+FIRST_NAMESPACES: Final = ("default", "fleet-system", "kube-node-lease", "kube-public", "kube-system")
 _OWN: Final = WriteOptions(manager="fleet-hub")
 
 

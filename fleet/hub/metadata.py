@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from typing import Any, Final
 
 from fleet.errors import RequestRefused
@@ -22,6 +22,7 @@ NAMESPACE_FINALIZER: Final = "kubernetes"
 
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
 _SUFFIX_LENGTH: Final = 5
+_RANDOM: Final = Random()  # of its own: the shared one belongs to whoever may have seeded it
 _LONGEST_GENERATED: Final = 63
 _ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of keys and values together
 
@@ -144,7 +145,7 @@ def name_new(document: Document) -> None:
     metadata = document["metadata"]
     if not metadata.get("name") and metadata.get("generateName"):
         base = metadata["generateName"][: _LONGEST_GENERATED - _SUFFIX_LENGTH]
-        metadata["name"] = base + "".join(random.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+        metadata["name"] = base + "".join(_RANDOM.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
 def initialize(kind: Kind, document: Document, *, namespace: str, now: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,9 @@ _POLICIES: Final = ("Foreground", "Background", "Orphan")
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False", "")
 _LONGEST_MANAGER: Final = 128
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_INT64: Final = range(-(2**63), 2**63)
+_MOST_DIGITS: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,17 @@ def flag(query: Query, name: str) -> bool:
 
 
 def whole(query: Query, name: str) -> int:
+    """What fits into 64 bits, in plain digits: Python takes more for a number than the API server does."""
     text = first(query, name)
     if not text:
         return 0
-    try:
-        return int(text)
-    except ValueError as error:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+    if not _WHOLE.fullmatch(text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    digits = text.lstrip("+-0") or "0"
+    signed = f"-{digits}" if text.startswith("-") else digits
+    if len(digits) > _MOST_DIGITS or (number := int(signed)) not in _INT64:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
 
 
 def write_options(query: Query, *, what: str, agent: str, apply: bool = False) -> WriteOptions:

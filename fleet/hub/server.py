@@ -8,7 +8,7 @@ import ipaddress
 import os
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from fleet.errors import ConfigurationError
 from fleet.hub.app import Access, Application
 from fleet.hub.encoding import encode
 from fleet.hub.hub import Hub
-from fleet.hub.identity import Tokens, new_administrator, read_tokens, write_tokens
+from fleet.hub.identity import Tokens, User, new_administrator, read_tokens, write_tokens
 
 _NAME: Final = "fleet-hub"
 _TOKENS: Final = "tokens.csv"
@@ -58,13 +58,21 @@ async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | No
     check(settings)
     with contextlib.ExitStack() as stack:
         folder = settings.data_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-hub-")))
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make(folder)
         listener = stack.enter_context(_listen(settings))
-        endpoint, tokens = _introduce(settings, folder, listener)
-        async with _running(settings, tokens) as hub:
+        endpoint, users = _endpoint(settings, folder, listener)
+        async with _running(settings, Tokens(users)) as hub:
+            _write_kubeconfig(endpoint, users)  # not before the data directory is known to be ours
             host, port = listener.getsockname()[:2]
             access = Access(trusts_local=_is_plain_loopback(settings), address=f"{host}:{port}")
             await _serve_http(hub, access, settings, listener, _announcer(settings, endpoint, ready))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ConfigurationError(f"the data directory {folder} cannot be made: {error.strerror}") from error
 
 
 def check(settings: HubSettings) -> None:
@@ -161,19 +169,21 @@ def _listen(settings: HubSettings) -> socket.socket:
     return listener
 
 
-def _introduce(settings: HubSettings, folder: Path, listener: socket.socket) -> tuple[Endpoint, Tokens]:
-    """Settles tokens and writes the kubeconfig."""
+def _endpoint(settings: HubSettings, folder: Path, listener: socket.socket) -> tuple[Endpoint, dict[str, User]]:
+    """Where the hub will be, and who may come, by token."""
     token_file = settings.token_file or folder / _TOKENS
     if settings.token_file is None and not token_file.exists():
         write_tokens(token_file, dict([new_administrator()]))
-    users = read_tokens(token_file)
-    administrator = next((token for token, user in users.items() if user.is_administrator), "")
     host, port = listener.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     url = f"{'https' if settings.tls_cert else 'http'}://{name}:{port}"
-    endpoint = Endpoint(url, folder / _KUBECONFIG, token_file, settings.tls_cert)
+    return Endpoint(url, folder / _KUBECONFIG, token_file, settings.tls_cert), read_tokens(token_file)
+
+
+def _write_kubeconfig(endpoint: Endpoint, users: Mapping[str, User]) -> None:
+    """For the administrator."""
+    administrator = next((token for token, user in users.items() if user.is_administrator), "")
     _write_whole(endpoint.kubeconfig, yaml.safe_dump(_kubeconfig(endpoint, administrator)).encode())
-    return endpoint, Tokens(users)
 
 
 def _kubeconfig(endpoint: Endpoint, token: str) -> dict[str, Any]:

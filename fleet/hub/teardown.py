@@ -1,7 +1,7 @@
 """What the deletion of an object does to others: dependents, the content of a namespace, the objects of a definition.
 
 Works through a list of objects that changes put there, each from its newest state; so it does not matter how often one
-comes up, and after a restart everything that is being deleted comes up once.
+comes up. After a restart, and some time after a step that failed, everything that is being deleted comes up once more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fleet.hub.builtin import DEFINITIONS, NAMESPACES
 from fleet.hub.encoding import Entry
 from fleet.hub.kinds import Document, Kind
 from fleet.hub.metadata import DEFINITION_CLEANUP, FOREGROUND, NAMESPACE_FINALIZER, ORPHAN
-from fleet.hub.objects import Objects
+from fleet.hub.objects import Objects, Written
 from fleet.hub.options import DeleteOptions, WriteOptions
 from fleet.hub.registry import Registry
 from fleet.hub.store import Change, Key, Store
@@ -25,6 +25,7 @@ _LOG: Final = logging.getLogger(__name__)
 _OWN: Final = WriteOptions(manager="fleet-hub")
 _BACKGROUND: Final = DeleteOptions(policy="Background")
 _BEFORE_YIELDING: Final = 20  # objects handled before requests get their turn
+_RETRY_AFTER: Final = 10.0  # seconds after which a step that failed is tried again
 
 Item = tuple[str, Key]  # resource and key
 
@@ -39,6 +40,7 @@ class Teardown:
         self._dependents: dict[str, set[Item]] = {}  # by the uid of an owner
         self._todo: dict[Item, None] = {}  # a set that keeps its order
         self._news = asyncio.Event()
+        self._failed = False
 
     # --- noticing -----------------------------------------------------------------------------------------------------
 
@@ -48,6 +50,9 @@ class Teardown:
             for entry in collection.scan():
                 self._living.add(entry.uid)
                 self._note(collection.resource, entry)
+        self._consider_everything()
+
+    def _consider_everything(self) -> None:
         for collection in self._store.collections:
             for entry in collection.scan():
                 self._consider((collection.resource, entry.key), entry)
@@ -96,13 +101,22 @@ class Teardown:
     # --- acting -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            self.work()
-            while self.has_work:
-                await asyncio.sleep(0)
+        again: asyncio.Task[None] | None = None
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._news.wait()
+                self._news.clear()
                 self.work()
+                while self.has_work:
+                    await asyncio.sleep(0)
+                    self.work()
+                if self._failed and (again is None or again.done()):
+                    again = tasks.create_task(self._try_again(), name="fleet-hub-teardown-again")
+
+    async def _try_again(self) -> None:
+        await asyncio.sleep(_RETRY_AFTER)
+        self._failed = False
+        self._consider_everything()
 
     @property
     def has_work(self) -> bool:
@@ -117,8 +131,20 @@ class Teardown:
                 self._handle(item)
             except RequestRefused as refused:
                 _LOG.warning("cannot tear down %s %s: %s", item[0], "/".join(item[1]).lstrip("/"), refused)
+                self._failed = True
             except Exception:  # one odd object must not end the hub
                 _LOG.exception("tearing down %s %s failed", item[0], "/".join(item[1]).lstrip("/"))
+
+    def _follow(self, written: Written) -> None:
+        """A write that was accepted may still turn out not to be durable."""
+        if written.durable is not None:
+            written.durable.add_done_callback(self._on_settled)
+
+    def _on_settled(self, durable: asyncio.Future[None]) -> None:
+        if not durable.cancelled() and durable.exception() is not None:
+            _LOG.warning("a step of a deletion was lost: %s", durable.exception())
+            self._failed = True
+            self._news.set()
 
     def _handle(self, item: Item) -> None:
         resource, key = item
@@ -144,7 +170,7 @@ class Teardown:
         if staying:
             self._disown(kind, entry, gone)
         else:
-            self._objects.delete(kind, entry.key, _BACKGROUND)
+            self._follow(self._objects.delete(kind, entry.key, _BACKGROUND))
 
     def _has_foreign_owner(self, entry: Entry) -> bool:
         """Whether an owner is of a kind that is not served here, so that nobody can say whether it lives."""
@@ -158,7 +184,7 @@ class Teardown:
         document = entry.document()
         owners = [owner for owner in document["metadata"]["ownerReferences"] if owner.get("uid") not in uids]
         document["metadata"]["ownerReferences"] = owners
-        self._objects.replace(kind, entry, document, _OWN)
+        self._follow(self._objects.replace(kind, entry, document, _OWN))
 
     def _release(self, kind: Kind, entry: Entry) -> None:
         """Does for the dependents what the deletion asked for, then takes that finalizer away."""
@@ -179,7 +205,7 @@ class Teardown:
                 self._disown(kind, dependent, [owner.uid])
                 continue
             if not dependent.terminating:
-                self._objects.delete(kind, dependent.key, DeleteOptions(policy="Foreground"))
+                self._follow(self._objects.delete(kind, dependent.key, DeleteOptions(policy="Foreground")))
             blocked = blocked or _blocks(dependent.document(), owner.uid)
         return blocked
 
@@ -193,7 +219,7 @@ class Teardown:
         document = entry.document()
         left = [finalizer for finalizer in document["metadata"].get("finalizers") or () if finalizer != name]
         document["metadata"]["finalizers"] = left
-        self._objects.replace(kind, entry, document, _OWN)
+        self._follow(self._objects.replace(kind, entry, document, _OWN))
 
     def _empty_namespace(self, kind: Kind, entry: Entry) -> None:
         empty = True
@@ -202,19 +228,19 @@ class Teardown:
             for inner in list(collection.scan(entry.name)):
                 empty = False
                 if inner_kind is not None and not inner.terminating:
-                    self._objects.delete(inner_kind, inner.key, _BACKGROUND)
+                    self._follow(self._objects.delete(inner_kind, inner.key, _BACKGROUND))
         finalizers = entry.document().get("spec", {}).get("finalizers") or []
         if empty and NAMESPACE_FINALIZER in finalizers:
             document = entry.document()
             document["spec"]["finalizers"] = [name for name in finalizers if name != NAMESPACE_FINALIZER]
-            self._objects.replace(kind, entry, document, _OWN, subresource="finalize")
+            self._follow(self._objects.replace(kind, entry, document, _OWN, subresource="finalize"))
 
     def _empty_definition(self, kind: Kind, entry: Entry) -> None:
         collection = self._store.collection(entry.name)
         inner_kind = self._registry.stored_kind(entry.name)
         for inner in list(collection.scan()):
             if inner_kind is not None and not inner.terminating:
-                self._objects.delete(inner_kind, inner.key, _BACKGROUND)
+                self._follow(self._objects.delete(inner_kind, inner.key, _BACKGROUND))
         if not len(collection) or inner_kind is None:
             self._remove_finalizer(kind, entry, DEFINITION_CLEANUP)
 

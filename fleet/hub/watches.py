@@ -7,8 +7,8 @@ new in one piece; one that falls behind the end of the list is told 410 and list
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Iterator
+from random import Random
 from typing import Final
 
 from fleet.hub.encoding import encode
@@ -25,6 +25,7 @@ Render = Callable[[bytes], bytes]
 _SHORTEST_WATCH: Final = 1800.0  # seconds a watch lasts when the client does not say; twice that at most
 _COURTESY: Final = 0.05  # seconds; a client that timed the watch takes one that ends early for a broken one
 _BOOKMARK_EVERY: Final = 60.0  # seconds
+_RANDOM: Final = Random()  # of its own: the shared one belongs to whoever may have seeded it
 _INITIAL_EVENTS_END: Final = {"k8s.io/initial-events-end": "true"}
 
 
@@ -48,7 +49,7 @@ class Watch:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        lasts = self._options.timeout or _SHORTEST_WATCH * (1 + random.random())
+        lasts = self._options.timeout or _SHORTEST_WATCH * (1 + _RANDOM.random())
         deadline = loop.time() + lasts + _COURTESY
         if first := self._opening():
             yield first

@@ -7,7 +7,7 @@ scripted server under virtual time; a leader puts its fence in front of it (`lea
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, Protocol
@@ -41,6 +41,8 @@ class Request:
     """Whose budget the request is paid from."""
     deadline: float = DEFAULT_DEADLINE
     """Seconds for the whole exchange, waiting for the budget included; of a stream, until it is open."""
+    guard: Callable[[], object] | None = None
+    """Asked once more before the request leaves, after any wait; raises when it must not."""
 
     @property
     def is_write(self) -> bool:

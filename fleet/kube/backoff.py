@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Final
 
 Jitter = Callable[[], float]
-"""A number from 0 to 1, `random.random` in production."""
+"""A number from 0 to 1."""
+JITTER: Final[Jitter] = Random().random
+"""From a generator of its own: the shared one belongs to whoever may have seeded it."""
 
 
 @dataclass(frozen=True, slots=True)

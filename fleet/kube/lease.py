@@ -26,7 +26,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fleet.clock import Clock
-from fleet.errors import ApiError, Conflict, LeadershipLost, NotFound, NotLeading, UnreadableAnswer
+from fleet.errors import (
+    ApiError,
+    Conflict,
+    DeadlineExceeded,
+    LeadershipLost,
+    NotFound,
+    NotLeading,
+    UnreadableAnswer,
+)
 from fleet.kube.api import LEASE_CLASS, Api, Method, Request
 from fleet.kube.backoff import Jitter
 from fleet.kube.resource import Resource
@@ -35,6 +43,7 @@ R = TypeVar("R")
 
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 _RELEASE_DEADLINE: Final = 5.0
+"""Seconds, for all requests that it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,8 @@ class FencedApi:
 
     async def call(self, request: Request) -> bytes:
         if request.is_write:
-            request = replace(request, deadline=min(request.deadline, self.leadership.fence()))
+            left = self.leadership.fence()
+            request = replace(request, deadline=min(request.deadline, left), guard=self.leadership.fence)
         return await self.api.call(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -151,7 +161,10 @@ class Election:
         jitter: Jitter,
         terms: Terms | None = None,
         on_problem: Callable[[ApiError], None] | None = None,
+        may_release: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_release` is asked when the work has ended: while a write of ours may still be carried out, the lease is
+        to expire, so that nobody leads before that."""
         self.identity = identity
         self.terms = terms or Terms()
         self._requests = _Requests(api, key, deadline=self.terms.attempt)
@@ -159,6 +172,7 @@ class Election:
         self._clock = clock
         self._jitter = jitter
         self._on_problem = on_problem or (lambda _: None)
+        self._may_release = may_release
         self._sighting: _Sighting | None = None
         self._ours: _Lease | None = None
 
@@ -172,7 +186,8 @@ class Election:
             return await self._work(work, leadership)
         finally:
             leadership.end()
-            await self._release()
+            if self._may_release():
+                await self._release()
 
     async def _work(self, work: Callable[[Leadership], Awaitable[R]], leadership: Leadership) -> R:
         try:
@@ -285,15 +300,18 @@ class Election:
         ours, self._ours = self._ours, None
         if ours is None:
             return
-        requests = replace(self._requests, deadline=min(self.terms.attempt, _RELEASE_DEADLINE))
         try:
-            try:
-                await requests.put(self._given_back(ours))
-            except Conflict:
-                await requests.put(self._given_back(self._still_ours(await requests.get())))
-        except (ApiError, LeadershipLost) as error:
-            if isinstance(error, ApiError):
-                self._on_problem(error)
+            async with asyncio.timeout(_RELEASE_DEADLINE):
+                try:
+                    await self._requests.put(self._given_back(ours))
+                except Conflict:
+                    await self._requests.put(self._given_back(self._still_ours(await self._requests.get())))
+        except LeadershipLost:
+            return
+        except ApiError as error:
+            self._on_problem(error)
+        except TimeoutError:
+            self._on_problem(DeadlineExceeded(f"lease {self._key} was not given back within {_RELEASE_DEADLINE:g} s"))
 
     def _given_back(self, ours: _Lease) -> dict[str, Any]:
         now = _microseconds(self._clock.now())

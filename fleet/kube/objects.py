@@ -7,16 +7,16 @@ to write, and whether to try again, is left to callers; `patch` has what they sh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from fleet.errors import UnreadableAnswer
+from fleet.errors import DocumentError, NotFound, UnreadableAnswer
 from fleet.kube.api import DEFAULT_DEADLINE, READ_CLASS, WRITE_CLASS, Api, Method, Request
-from fleet.kube.resource import STATUS, Resource
+from fleet.kube.resource import STATUS, Resource, key_of
 from fleet.kube.store import Codec, Store
-from fleet.kube.watch import read_page
+from fleet.kube.watch import read_head, read_page
 
 T = TypeVar("T")
 
@@ -48,9 +48,20 @@ class Objects(Generic[T]):
     """Whose budget writes are paid from."""
     deadline: float = DEFAULT_DEADLINE
 
+    def paid_as(self, call_class: str) -> Objects[T]:
+        """The same objects, written from that budget."""
+        return self if call_class == self.call_class else replace(self, call_class=call_class)
+
     async def get(self, key: str) -> T:
         """Live, not from the store."""
-        return self.codec.read(await self._call(Method.GET, self.resource.item(key)))
+        return self._read(await self._call(Method.GET, self.resource.item(key)))
+
+    async def find(self, key: str) -> T | None:
+        """Live, not from the store; None if it does not exist."""
+        try:
+            return await self.get(key)
+        except NotFound:
+            return None
 
     async def list(self, *, namespace: str = "", labels: str = "") -> list[T]:
         """Live, and complete: page after page of one state of the server."""
@@ -96,14 +107,22 @@ class Objects(Generic[T]):
         if self.store is not None:
             self._tell_deleted(self.store, key, body)
 
+    async def delete_collection(self, *, namespace: str = "", labels: str) -> None:
+        """All objects with these labels. The store learns of it from the watch: the answer names no versions."""
+        if not labels:
+            raise ValueError(f"deleting every {self.resource.kind} is never meant: name labels")
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        query = {"labelSelector": labels}
+        await self._call(Method.DELETE, self.resource.collection(namespace), query=query, body=options)
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     async def _write(
         self, method: Method, path: str, body: Document | Sequence[Document], *, content_type: str = "application/json"
     ) -> T:
-        written = self.codec.read(await self._call(method, path, body=body, content_type=content_type))
+        written = self._read(await self._call(method, path, body=body, content_type=content_type))
         if self.store is not None:
-            self.store.wrote(written)
+            self._tell_written(self.store, written)
         return written
 
     async def _call(
@@ -126,6 +145,15 @@ class Objects(Generic[T]):
         )
         return await self.api.call(request)
 
+    def _read(self, body: bytes) -> T:
+        """What is no object at all was not said by the API server; an odd object is told from that."""
+        try:
+            return self.codec.read(body)
+        except DocumentError as error:
+            if read_head(body) is not None:
+                raise
+            raise UnreadableAnswer(f"the answer about a {self.resource.kind} is none: {error}") from error
+
     def _typed(self, document: Document) -> Document:
         """Items of a list come without apiVersion and kind, and cannot be written without."""
         return {**document, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
@@ -146,3 +174,11 @@ class Objects(Generic[T]):
             store.deleted(key, answer.details.uid)
         elif (left := self.codec.read(body)) and self.codec.metadata_of(left).finalizers:
             store.wrote(left)
+
+    def _tell_written(self, store: Store[T], written: T) -> None:
+        """Taking the last finalizer off an object that is being deleted is what deletes it."""
+        metadata = self.codec.metadata_of(written)
+        if metadata.deletion_timestamp and not metadata.finalizers:
+            store.deleted(key_of(metadata), metadata.uid)
+        else:
+            store.wrote(written)

@@ -12,15 +12,18 @@ what is done about it:
 - One object cannot be read: its last readable state stays in the store, it is reported and remembered in `unreadable`
   until it can be read or is gone, and everything else goes on.
 
+A watch may lag behind without anybody noticing. Who must not decide on old news, such as a new leader, asks for a list
+by `refresh`.
+
 Who is newer, the watch or our own write, is left to `store`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -37,8 +40,8 @@ from fleet.kube.watch import (
     DELETED,
     ERROR,
     MODIFIED,
-    PLAIN_MODIFIED,
     Lines,
+    plain_document,
     read_event,
     read_head,
     read_page,
@@ -127,33 +130,65 @@ class Reflector(Generic[T]):
         self._pages_expire = False
         self._stuck = 0
         self._synced = asyncio.Event()
+        self._asked: list[asyncio.Event] = []
+        self._interruptible: asyncio.Timeout | None = None
+
+    @property
+    def is_synced(self) -> bool:
+        return self._synced.is_set()
 
     async def synced(self) -> None:
         """Returns once the store has held a complete list."""
         await self._synced.wait()
+
+    async def refresh(self) -> None:
+        """Returns once the store has taken a whole list that was begun after this call; for as long as `run` runs.
+
+        A watch under way ends for it, and so does a wait. A list under way may be older than the question, so another
+        has to be made: one that nobody waits for ends at once. If the list fails it is repeated, with the usual waits.
+        """
+        answer = asyncio.Event()
+        self._asked.append(answer)
+        self._needs_list = True
+        if self._interruptible:
+            self._interruptible.reschedule(asyncio.get_running_loop().time())
+        await answer.wait()
 
     async def run(self) -> NoReturn:
         """Until cancelled."""
         while True:
             wait = await self._round()
             if wait:
-                await self._clock.sleep(wait)
+                await self._unless_asked(self._clock.sleep(wait))
+
+    async def _unless_asked(self, work: Coroutine[Any, Any, None]) -> None:
+        """Until it is done, or until somebody asks for a list."""
+        try:
+            async with asyncio.timeout(None) as self._interruptible:
+                await work
+        except TimeoutError:
+            if not self._asked:
+                raise
+        finally:
+            self._interruptible = None
 
     async def _round(self) -> float:
         """A list if one is needed, then a watch to its end. Says how long to wait before the next round."""
         problem: ApiError | None = None
-        if self._needs_list:
+        while self._needs_list:
             try:
-                await self._list()
+                await (self._list() if self._asked else self._unless_asked(self._list()))
             except ApiError as error:
                 self._note(error)
                 return self._backoff.next(at_least=error.retry_after)
         begun_at, begun_from = self._clock.elapsed(), self._store.version
         try:
-            await self._watch()
+            await self._unless_asked(self._watch())
         except ApiError as error:
             problem = error
             self._note(error)
+        if self._asked:
+            return 0.0
         return self._wait_after(
             problem,
             lived=self._clock.elapsed() - begun_at,
@@ -180,6 +215,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         self.counts.lists += 1
+        asked_before = self._asked.copy()
         relist = self._store.relist()
         after = ""
         while True:
@@ -193,8 +229,16 @@ class Reflector(Generic[T]):
                 break
         relist.end()
         self._forget_unreadable_but(relist)
-        self._needs_list = self._pages_expire = False
+        self._pages_expire = False
         self._synced.set()
+        self._answer(asked_before)
+
+    def _answer(self, asked: list[asyncio.Event]) -> None:
+        """Who asked while the list was on its way needs another: it may be older than the question."""
+        for answer in asked:
+            answer.set()
+        self._asked = self._asked[len(asked) :]
+        self._needs_list = bool(self._asked)
 
     async def _page_after(self, after: str) -> bytes:
         query = self._selectors()
@@ -271,8 +315,8 @@ class Reflector(Generic[T]):
 
     def _take(self, line: bytes) -> None:
         """The line as the API server always writes it needs no parsing of its own; any doubt is for the careful."""
-        if line.startswith(PLAIN_MODIFIED) and line.endswith(b"}"):
-            document = line[len(PLAIN_MODIFIED) : -1]
+        document = plain_document(line)
+        if document is not None:
             try:
                 seen = self._read(document)
             except Exception:

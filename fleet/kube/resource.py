@@ -51,7 +51,11 @@ class Resource:
 
 def key_of(metadata: Metadata) -> str:
     """`namespace/name`, or the name alone where there is no namespace."""
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    return joined_key(metadata.namespace, metadata.name)
+
+
+def joined_key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
 
 
 def split_key(key: str) -> tuple[str, str]:

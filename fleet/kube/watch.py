@@ -22,7 +22,7 @@ DELETED: Final = "DELETED"
 BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"
 
-PLAIN_MODIFIED: Final = b'{"type":"MODIFIED","object":'
+_PLAIN: Final = (b'{"type":"MODIFIED","object":', b'{"type":"ADDED","object":')
 """How the bulk of all lines begins; the object follows, and one closing brace."""
 
 LONGEST_LINE: Final = 16 * 2**20
@@ -73,6 +73,14 @@ _EVENTS: Final = msgspec.json.Decoder(Event)
 _LOOSE_HEADS: Final = msgspec.json.Decoder(_LooseHead)
 _PAGES: Final = msgspec.json.Decoder(Page)
 _STATUSES: Final = msgspec.json.Decoder(Status)
+
+
+def plain_document(line: bytes) -> bytes | None:
+    """The object that is new or has changed, if the line is one as the API server always writes it."""
+    for beginning in _PLAIN:
+        if line.startswith(beginning) and line.endswith(b"}"):
+            return line[len(beginning) : -1]
+    return None
 
 
 def read_event(line: bytes) -> Event:

@@ -23,7 +23,7 @@ from fleet.model.catalogue import CATALOGUE, Column, Resource
 from fleet.model.meta import Document, Model
 from fleet.model.schema import DiffersIn, Keywords, Limited, OnlyIn, RequiredIn, Rule, Ruled
 
-DIRECTORY: Final = Path("charts/fleet/crds")
+DIRECTORY: Final = Path("charts/fleet/files/crds")
 HEADER: Final = "# Generated from fleet/model by `make gen`; do not edit.\n"
 
 Schema = dict[str, Any]

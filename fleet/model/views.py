@@ -242,6 +242,81 @@ class Placement(View, frozen=True):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class ApplyStrategy(View, frozen=True):
+    type: str = "ClientSideApply"
+
+
+class RolloutStrategy(View, frozen=True):
+    type: str = "RollingUpdate"
+    apply_strategy: ApplyStrategy | None = None
+
+
+class PlacementSpec(View, frozen=True):
+    """Read from the `spec` of a `Placement`. The policy stays as written: snapshots carry it on unchanged."""
+
+    policy: msgspec.Raw = msgspec.Raw(b"")
+    strategy: RolloutStrategy = RolloutStrategy()
+    revision_history_limit: int = 10
+    status_reporting_scope: str = "ClusterScopeOnly"
+
+
+class PerClusterPlacementStatus(View, frozen=True):
+    cluster_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class PlacementStatus(View, frozen=True):
+    """Read from the `status` of a `Placement`: what is needed to say something new about it."""
+
+    observed_resource_index: str = ""
+    placement_statuses: tuple[PerClusterPlacementStatus, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class ClusterResourcePlacementStatus(View, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+# --- what members report --------------------------------------------------------------------------------------------
+
+
+class BoundSpec(View, frozen=True):
+    state: str = ""
+    target_cluster: str = ""
+    scheduling_policy_snapshot_name: str = ""
+    resource_snapshot_name: str = ""
+    resource_override_snapshots: tuple[msgspec.Raw, ...] = ()
+    cluster_resource_override_snapshots: tuple[str, ...] = ()
+
+
+class BindingStatus(View, frozen=True):
+    """The lists stay as written: they are passed on, not interpreted."""
+
+    conditions: tuple[Condition, ...] = ()
+    failed_placements: tuple[msgspec.Raw, ...] = ()
+    drifted_placements: tuple[msgspec.Raw, ...] = ()
+    diffed_placements: tuple[msgspec.Raw, ...] = ()
+
+
+class BindingReport(View, frozen=True):
+    """A binding as the placement controller sees it: what became of the scheduler's decision."""
+
+    metadata: Metadata = Metadata()
+    spec: BoundSpec = BoundSpec()
+    status: BindingStatus = BindingStatus()
+
+
+class StagedUpdateRunSpec(View, frozen=True):
+    placement_name: str = ""
+
+
+class StagedUpdateRun(View, frozen=True):
+    """ClusterStagedUpdateRun and StagedUpdateRun: the latter has a namespace."""
+
+    metadata: Metadata = Metadata()
+    spec: StagedUpdateRunSpec = StagedUpdateRunSpec()
+
+
 V = TypeVar("V", bound=View)
 
 

@@ -43,3 +43,13 @@ class Blocks(Generic[T]):
 
     def grow(self, size: int, fill: T) -> Blocks[T]:
         return Blocks((*self, *([fill] * (size - self.size))))
+
+    def changed_since(self, earlier: Blocks[T]) -> Iterator[int]:
+        """Rows that hold another object than they did, and rows that were not there; in ascending order."""
+        for number, block in enumerate(self._blocks):
+            before = earlier._blocks[number] if number < len(earlier._blocks) else ()
+            if block is not before:
+                start = number << _BITS
+                for place, item in enumerate(block):
+                    if place >= len(before) or item is not before[place]:
+                        yield start + place

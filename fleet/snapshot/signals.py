@@ -37,6 +37,12 @@ class Signals(NamedTuple):
     last_seen: int
     health_since: int
 
+    def within_reach(self) -> Signals:
+        """As a column tells them."""
+        if _EARLIEST <= self.last_seen <= _LATEST and _EARLIEST <= self.health_since <= _LATEST:
+            return self
+        return Signals(self.flags, _within_reach(self.last_seen), _within_reach(self.health_since))
+
 
 NO_SIGNALS: Final = Signals(0, 0, 0)
 

@@ -131,7 +131,7 @@ class Table:
             raise
         self._clusters = self._clusters.put(row, cluster)
         self._revision += 1
-        if _differ_beyond_heartbeat(before, cluster):
+        if differ_beyond_heartbeat(before, cluster):
             self._generation += 1
 
     def _writable(self, key: ColumnKey, column: Column) -> Column:
@@ -254,7 +254,8 @@ def _grown_feed(feed: Feed, size: int) -> Feed:
     return Feed(columns=columns, sampled_at=times)
 
 
-def _differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster | None) -> bool:
+def differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster | None) -> bool:
+    """Whether decisions could depend on the difference, other than on when the cluster was last heard of."""
     if before is None or after is None:
         return before is not after
     old, new = before.status, after.status

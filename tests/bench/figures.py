@@ -21,9 +21,12 @@ class Kind(enum.StrEnum):
     MILLISECONDS = "ms"
     MICROSECONDS = "µs"
     BYTES = "B"
+    MEGABYTES = "MB"
+    PER_SECOND = "/s"
     TIMES_FASTER = "times faster"
     EXPONENT = "exponent"
     COUNT = "count"
+    PERCENT = "%"
 
 
 class Sense(NamedTuple):
@@ -34,15 +37,19 @@ class Sense(NamedTuple):
     portable: bool
     tolerance: float
     """How many times worse than the baseline it may be; of an exponent and a count, how much greater."""
+    more_is_better: bool = False
 
 
 SENSE: Final[Mapping[Kind, Sense]] = {
     Kind.MILLISECONDS: Sense(1e6, portable=False, tolerance=1.5),
     Kind.MICROSECONDS: Sense(1e3, portable=False, tolerance=1.5),
     Kind.BYTES: Sense(1, portable=True, tolerance=1.1),
-    Kind.TIMES_FASTER: Sense(1, portable=True, tolerance=1.6),
+    Kind.MEGABYTES: Sense(1, portable=True, tolerance=1.2),
+    Kind.PER_SECOND: Sense(1, portable=False, tolerance=1.5, more_is_better=True),
+    Kind.TIMES_FASTER: Sense(1, portable=True, tolerance=1.6, more_is_better=True),
     Kind.EXPONENT: Sense(1, portable=True, tolerance=0.15),
     Kind.COUNT: Sense(1, portable=True, tolerance=0),
+    Kind.PERCENT: Sense(1, portable=True, tolerance=1.2, more_is_better=True),
 }
 _DIFFERENCES: Final = (Kind.EXPONENT, Kind.COUNT)
 
@@ -58,7 +65,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     p95: float | None = None
     samples: int = 1
     target: float | None = None
-    """At most."""
+    """At most; of what is better the more there is of it, at least."""
     tolerance: float | None = None
     """None: told for information, compared with nothing."""
 
@@ -68,7 +75,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def misses_target(self) -> bool:
-        return self.target is not None and self.median > self.target
+        if self.target is None:
+            return False
+        return self.median < self.target if SENSE[self.kind].more_is_better else self.median > self.target
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +106,7 @@ class Comparison:
         now, before = self.figure.median, self.before.median
         if self.figure.kind in _DIFFERENCES:
             return round(now - before, 6)
-        if self.figure.kind is Kind.TIMES_FASTER:
+        if SENSE[self.figure.kind].more_is_better:
             now, before = before, now
         return now / before if before else 1.0
 
@@ -131,7 +140,8 @@ def complaints(report: Report, baseline: Report | None) -> Iterator[str]:
     """What the run is not to be content with."""
     for figure in report.figures:
         if figure.misses_target:
-            yield f"{figure.id}: {shown(figure.median, figure.kind)} is over the target {target_of(figure)}"
+            side = "under" if SENSE[figure.kind].more_is_better else "over"
+            yield f"{figure.id}: {shown(figure.median, figure.kind)} is {side} the target {target_of(figure)}"
     for comparison in comparisons(report, baseline).values():
         if comparison.is_worse:
             now, before = comparison.figure, comparison.before
@@ -142,7 +152,9 @@ def complaints(report: Report, baseline: Report | None) -> Iterator[str]:
 
 
 def target_of(figure: Figure) -> str:
-    return "" if figure.target is None else f"≤ {figure.target:,g} {figure.kind}"
+    if figure.target is None:
+        return ""
+    return f"{'≥' if SENSE[figure.kind].more_is_better else '≤'} {figure.target:,g} {figure.kind}"
 
 
 def shown(value: float, kind: Kind) -> str:
@@ -152,7 +164,7 @@ def shown(value: float, kind: Kind) -> str:
         case Kind.COUNT:
             return f"{value:g}"
         case Kind.TIMES_FASTER:
-            return f"{value:,.0f} times"
-        case Kind.BYTES:
+            return f"{value:,.0f} times" if value >= 10 else f"{value:.2g} times"
+        case Kind.BYTES | Kind.PER_SECOND:
             return f"{value:,.0f} {kind}"
     return f"{value:,.0f} {kind}" if value >= 1_000 else f"{value:.3g} {kind}"

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tests.bench.adapter import adapter
+from tests.bench.api import api
 from tests.bench.building import building
+from tests.bench.controller.group import joining, on_embedded, on_real
 from tests.bench.decisions import decisions, other_decisions
 from tests.bench.figures import Figure
 from tests.bench.growth import by_clusters, by_picks
+from tests.bench.history import history
 from tests.bench.hooks import hook_times
+from tests.bench.hub import hub
+from tests.bench.kube import kube
+from tests.bench.meanwhile import meanwhile
 from tests.bench.measuring import Run
 from tests.bench.memory import memory
 from tests.bench.naive import naive
@@ -34,6 +40,11 @@ class Group:
     quick: bool = False
     """Part of a short run unless others are named: the groups with targets."""
 
+
+_SCHEDULING: Final = (
+    "Bursts of placements of 10 picks, from the snapshot to Scheduled, by the clock; the plain client writes the same "
+    "to the same hub and decides nothing. All processes share the machine."
+)
 
 GROUPS: Final = (
     Group(
@@ -103,6 +114,67 @@ GROUPS: Final = (
         "The oracle looks at every object again for every pick, as the contract is worded. Both up to the published "
         "status; the oracle from documents, Fleet from a frame in use.",
         naive,
+    ),
+    Group(
+        "kube",
+        "Lists and watches",
+        "10,000 MemberClusters of 2 kB through reflector and store, from a process that serves prepared bytes. Rates "
+        "are per second of the client's processor time. The package is given the same bytes in the same run.",
+        kube,
+        quick=True,
+    ),
+    Group(
+        "hub",
+        "The embedded hub",
+        "Over HTTP, by the clock: requests on 32 connections, 8 under way on each, from a client on the same machine.",
+        hub,
+        quick=True,
+    ),
+    Group(
+        "controller-real",
+        "The scheduler on a real API server",
+        f"{_SCHEDULING} etcd and kube-apiserver, over TLS.",
+        on_real,
+    ),
+    Group(
+        "controller-embedded",
+        "The scheduler on the embedded hub",
+        f"{_SCHEDULING} The hub is in memory and without TLS.",
+        on_embedded,
+    ),
+    Group(
+        "history",
+        "The decision history",
+        "SQLite. A decision with its inputs, verdicts and scores; its clusters are in the journal. Processor time "
+        "is that of a burst on the embedded hub; throughput kept is the rate with a history against that without, in "
+        "bursts that take turns.",
+        history,
+        quick=True,
+    ),
+    Group(
+        "api",
+        "Answers to why",
+        "5,000 clusters, from the current state, with fast fixes. Making one, up to its bytes, by processor time; over "
+        "HTTP by the clock, from `fleet api` in a process of its own, without a history.",
+        api,
+        quick=True,
+    ),
+    Group(
+        "meanwhile",
+        "Asking while placements wait",
+        "1,000 clusters, bursts of placements of 10 picks, and eight callers who ask for 500 clusters with all "
+        "verdicts in a loop. Throughput kept is that with callers against that without; of `fleet api` in a process "
+        "of its own, against that while they ask the API of another hub, which keeps the machine as busy. The "
+        "processor time is the scheduler's, for one placement.",
+        meanwhile,
+    ),
+    Group(
+        "joining",
+        "A cluster joins",
+        "1,000 clusters, and placements that all wait for one more: processor time without a hub. The new cluster is "
+        "of no use to any of them.",
+        joining,
+        quick=True,
     ),
 )
 NAMES: Final = tuple(group.name for group in GROUPS)

@@ -1,11 +1,8 @@
-"""How fast the client is: `python -m tests.bench.kube`. Lists and watches against those of the `kubernetes` package.
+"""How fast the client lists and watches, alone and against the `kubernetes` package, which is served the same bytes.
 
-A second process serves prepared bytes over HTTP on loopback, to both clients alike, so that what is measured is the
-client: sockets, parsing, decoding, caching. Objects are MemberClusters of 2 kB. Figures without a target are told for
-information. Exits with 1 when a target is missed.
-
-Rates are told twice: per second of the client's CPU, which is what targets and ratios are about, and per second on the
-clock. On an idle machine the two are nearly the same; on a busy one the latter measures the neighbours.
+Rates are per second of the client's processor time; beside them stands what passed on the clock. On an idle machine the
+two are nearly the same; on a busy one the latter measures the neighbours. Only the longest stall of the event loop can
+be had from the clock alone.
 
 The collector is treated as a controller does: what was imported is frozen, thresholds are raised, it stays on.
 """
@@ -14,166 +11,50 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import multiprocessing
-import os
 import statistics
-import sys
 import time
 import tracemalloc
-import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any, Final
-
-import msgspec
 
 from fleet.clock import SystemClock
 from fleet.kube.reflector import Reflector
-from fleet.kube.resource import Resource
 from fleet.kube.store import Store, codec
 from fleet.kube.transport import Transport
 from fleet.model.views import MemberCluster, Observed, Placement
+from tests.bench.figures import Figure, Kind
+from tests.bench.measuring import Run
+from tests.bench.prepared import CLUSTERS, PAGE, SHORT_WATCH, Size, served
 
-CLUSTERS: Final = Resource(
-    "cluster.kubernetes-fleet.io", "v1beta1", "memberclusters", "MemberCluster", namespaced=False
-)
-OBJECTS: Final = 10_000
-EVENTS: Final = 100_000
-EVENTS_OF_THE_PACKAGE: Final = 10_000
-PAGE: Final = 500
-PIECE: Final = 2**18
-REPETITIONS: Final = 5
-
-
-@dataclass(frozen=True)
-class Outcome:
-    name: str
-    value: float
-    unit: str
-    at_least: float | None = None
-    at_most: float | None = None
-
-    @property
-    def is_met(self) -> bool:
-        return (self.at_least is None or self.value >= self.at_least) and (
-            self.at_most is None or self.value <= self.at_most
-        )
-
-    def __str__(self) -> str:
-        bound = "" if self.at_least is None else f"target ≥ {self.at_least:,g}"
-        bound = bound if self.at_most is None else f"target ≤ {self.at_most:,g}"
-        verdict = "" if not bound else ("met" if self.is_met else "MISSED")
-        return f"{self.name:<66}{self.value:>12,.4g} {self.unit:<10}{bound:<20}{verdict}".rstrip()
-
-
-# --- what is served ---------------------------------------------------------------------------------------------------
-
-
-def a_document(number: int, version: int) -> dict[str, Any]:
-    """About 2 kB, of the parts a member cluster really has."""
-    seen = "2026-01-01T00:00:00Z"
-    conditions = [
-        {"type": type, "status": "True", "reason": type, "lastTransitionTime": seen, "observedGeneration": 3}
-        for type in ("ReadyToJoin", "Joined", "Healthy")
-    ]
-    amounts = {"cpu": "64", "memory": "256Gi", "pods": "1100"}
-    return {
-        "apiVersion": CLUSTERS.api_version,
-        "kind": CLUSTERS.kind,
-        "metadata": {
-            "name": f"cluster-{number:05}",
-            "uid": f"7f1c0a52-0000-4000-8000-{number:012}",
-            "resourceVersion": str(version),
-            "generation": 3,
-            "creationTimestamp": seen,
-            "labels": {"region": f"r{number % 20}", "zone": f"z{number % 60}", "tier": "production", "team": "core"},
-            "annotations": {"example.com/description": "x" * 500},
-        },
-        "spec": {
-            "identity": {"kind": "ServiceAccount", "name": "agent"},
-            "taints": [{"key": "gpu", "effect": "NoSchedule"}],
-        },
-        "status": {
-            "conditions": conditions,
-            "properties": {f"kubernetes-fleet.io/p{one}": {"value": "12", "observationTime": seen} for one in range(4)},
-            "resourceUsage": {"capacity": amounts, "allocatable": amounts, "available": amounts},
-            "agentStatus": [{"type": "MemberAgent", "conditions": conditions[1:], "lastReceivedHeartbeat": seen}],
-        },
-    }
-
-
-def pages() -> dict[str, bytes]:
-    """By continue token."""
-    documents = [msgspec.json.encode(a_document(number, number + 1)) for number in range(OBJECTS)]
-    found = {}
-    for start in range(0, OBJECTS, PAGE):
-        after = str(start + PAGE) if start + PAGE < OBJECTS else ""
-        metadata = msgspec.json.encode({"resourceVersion": str(OBJECTS), "continue": after})
-        items = b",".join(documents[start : start + PAGE])
-        found[str(start)] = b'{"apiVersion":"v1","kind":"List","metadata":' + metadata + b',"items":[' + items + b"]}"
-    return found
-
-
-def events(count: int) -> bytes:
-    def line(number: int) -> bytes:
-        document = a_document(number % OBJECTS, OBJECTS + 1 + number)
-        return msgspec.json.encode({"type": "MODIFIED", "object": document}) + b"\n"
-
-    return b"".join(line(number) for number in range(count))
-
-
-def serve(connection: Connection) -> None:
-    """Ends when the other end of the connection does."""
-    asyncio.run(_serve(connection))
-
-
-async def _serve(connection: Connection) -> None:
-    served, many, few = pages(), events(EVENTS), events(EVENTS_OF_THE_PACKAGE)
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while request := await reader.readuntil(b"\r\n\r\n"):
-                query = request.split(b" ", 2)[1].partition(b"?")[2].decode()
-                asked = dict(one.split("=") for one in query.split("&") if one)
-                if "watch" in asked:
-                    body = few if "few" in asked.get("labelSelector", "") else many
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
-                    for start in range(0, len(body), PIECE):
-                        writer.write(body[start : start + PIECE])
-                        await writer.drain()
-                    await asyncio.sleep(3600)
-                body = served[asked.get("continue") or "0"]
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-                writer.write(head.encode() + body)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    connection.send(server.sockets[0].getsockname()[1])
-    await asyncio.to_thread(connection.poll, None)
-
-
-# --- ours -------------------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def transport_to(port: int) -> AsyncIterator[Transport]:
-    from kubernetes.aio.client import Configuration
-
-    async def load() -> Configuration:
-        return Configuration(host=f"http://127.0.0.1:{port}")
-
-    async with await Transport.connect(load, clock=SystemClock()) as transport:
-        yield transport
-
+FULL: Final = Size(objects=10_000, events=100_000, events_of_a_short_watch=10_000)
+QUICK: Final = Size(objects=10_000, events=20_000, events_of_a_short_watch=2_000)
 
 View = type[MemberCluster] | type[Placement]
+VIEWS: Final[tuple[tuple[View, str], ...]] = (
+    (Placement, "spec and status left raw"),
+    (MemberCluster, "every field read"),
+)
 
 
-@dataclass(frozen=True)
+def kube(run: Run) -> Iterator[Figure]:
+    """Targets are for objects whose spec and status are read when they are needed, as a controller's caches do it."""
+    size, repetitions = (QUICK, 1) if run.quick else (FULL, 5)
+    with served(size) as port, patient_collector():
+        theirs = [laps(lambda: package_laps(port, size)) for _ in range(min(repetitions, 2))]
+        for view, about in VIEWS:
+            ours = [laps(lambda view=view: own_laps(port, size, view)) for _ in range(repetitions)]  # type: ignore[misc]
+            memory = asyncio.run(bytes_per_object(port, size, view))
+            yield from _figures(run, about, ours, theirs, memory, promised=view is Placement)
+        for lap in ("list", "watch"):
+            yield from _rates(run, f"{lap}, the kubernetes package", [one[lap] for one in theirs], informal=True)
+
+
+# --- laps -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     clock: float
     cpu: float
@@ -182,156 +63,183 @@ class Moment:
     def now(cls) -> Moment:
         return cls(time.perf_counter(), time.process_time())
 
-    def rates(self, count: int, until: Moment) -> tuple[float, float]:
-        """Per second of CPU, and per second on the clock."""
-        return count / (until.cpu - self.cpu), count / (until.clock - self.clock)
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """So many objects or events, from one moment to another."""
+
+    count: int
+    begun: Moment
+    ended: Moment
+    stall: float = 0.0
+    """Seconds; of the event loop, at worst."""
+
+    @property
+    def rate(self) -> float:
+        return self.count / (self.ended.cpu - self.begun.cpu)
+
+    @property
+    def rate_on_the_clock(self) -> float:
+        return self.count / (self.ended.clock - self.begun.clock)
 
 
-async def sync_and_watch(port: int, view: View) -> tuple[float, ...]:
-    """Both rates of the list, both rates of the watch, and the longest stall of the loop during the list in ms."""
-    store: Store[Observed[Any]] = Store(codec(view))
-    last = str(OBJECTS + EVENTS)
-    async with transport_to(port) as transport, asyncio.TaskGroup() as group:
+Laps = dict[str, Lap]
+
+
+def laps(run: Callable[[], Coroutine[Any, Any, Laps]]) -> Laps:
+    gc.collect()
+    gc.freeze()
+    try:
+        return asyncio.run(run())
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def patient_collector() -> Iterator[None]:
+    usual = gc.get_threshold()
+    gc.set_threshold(10_000, 100, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _figures(
+    run: Run, about: str, ours: list[Laps], theirs: list[Laps], memory: float, *, promised: bool
+) -> Iterator[Figure]:
+    for lap, target in (("list", 60_000), ("watch", 100_000)):
+        found = [one[lap] for one in ours]
+        yield from _rates(run, f"{lap}, {about}", found, target=target if promised else None)
+        ratio = _median_rate(found) / _median_rate([one[lap] for one in theirs])
+        yield run.number(f"{lap}, {about}", "against the package", Kind.TIMES_FASTER, ratio)
+    stall = statistics.median(one["list"].stall for one in ours)
+    yield run.number(f"longest stall during the list, {about}", "time", Kind.MILLISECONDS, stall * 1e9, target=20)
+    yield run.number(f"cached object, {about}", "size", Kind.BYTES, memory, target=4096 if promised else None)
+
+
+def _rates(
+    run: Run, case: str, found: list[Lap], *, target: float | None = None, informal: bool = False
+) -> Iterator[Figure]:
+    on_the_clock = statistics.median(lap.rate_on_the_clock for lap in found)
+    yield run.number(case, "rate", Kind.PER_SECOND, _median_rate(found), target=target, informal=informal)
+    yield run.number(case, "on the clock", Kind.PER_SECOND, on_the_clock, informal=True)
+
+
+def _median_rate(found: list[Lap]) -> float:
+    return statistics.median(lap.rate for lap in found)
+
+
+# --- ours -------------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def reflecting(port: int, store: Store[Observed[Any]]) -> AsyncIterator[Reflector[Observed[Any]]]:
+    """Ends as soon as nobody looks any more."""
+    from kubernetes.aio.client import Configuration
+
+    async def load() -> Configuration:
+        return Configuration(host=f"http://127.0.0.1:{port}")
+
+    async with await Transport.connect(load, clock=SystemClock()) as transport, asyncio.TaskGroup() as group:
         reflector = Reflector(transport, CLUSTERS, store, clock=SystemClock(), jitter=lambda: 0.0)
+        running = group.create_task(reflector.run(), name="reflector")
+        yield reflector
+        running.cancel()
+
+
+async def own_laps(port: int, size: Size, view: View) -> Laps:
+    store: Store[Observed[Any]] = Store(codec(view))
+    async with asyncio.TaskGroup() as group, reflecting(port, store) as reflector:
         begun = Moment.now()
         with longest_stall(group) as stall:
-            running = group.create_task(reflector.run(), name="reflector")
             await reflector.synced()
-            listed = Moment.now()
-            stalled = stall()
-        while store.version != last:
+        listed = Moment.now()
+        while store.version != size.last_version:
             await asyncio.sleep(0.01)
         watched = Moment.now()
-        running.cancel()
-    assert len(store) == OBJECTS
-    return *begun.rates(OBJECTS, listed), *listed.rates(EVENTS, watched), stalled * 1e3
+    assert len(store) == size.objects
+    return {"list": Lap(size.objects, begun, listed, stall()), "watch": Lap(size.events, listed, watched)}
 
 
-class longest_stall:  # noqa: N801  # reads as a statement
+@contextmanager
+def longest_stall(group: asyncio.TaskGroup) -> Iterator[Callable[[], float]]:
     """Wakes up every millisecond and notes how late it was at worst."""
+    worst = 0.0
 
-    def __init__(self, group: asyncio.TaskGroup) -> None:
-        self._group = group
-        self._worst = 0.0
-
-    def __enter__(self) -> Callable[[], float]:
-        self._task = self._group.create_task(self._beat(), name="heartbeat")
-        return lambda: self._worst
-
-    def __exit__(self, *_: object) -> None:
-        self._task.cancel()
-
-    async def _beat(self) -> None:
+    async def beat() -> None:
+        nonlocal worst
         while True:
             before = time.perf_counter()
             await asyncio.sleep(0.001)
-            self._worst = max(self._worst, time.perf_counter() - before - 0.001)
+            worst = max(worst, time.perf_counter() - before - 0.001)
+
+    task = group.create_task(beat(), name="heartbeat")
+    yield lambda: worst
+    task.cancel()
 
 
-async def bytes_per_object(port: int, view: View) -> float:
+async def bytes_per_object(port: int, size: Size, view: View) -> float:
     store: Store[Observed[Any]] = Store(codec(view))
-    async with transport_to(port) as transport, asyncio.TaskGroup() as group:
-        reflector = Reflector(transport, CLUSTERS, store, clock=SystemClock(), jitter=lambda: 0.0)
-        gc.collect()
-        tracemalloc.start()
-        before, _ = tracemalloc.get_traced_memory()
-        running = group.create_task(reflector.run(), name="reflector")
-        await reflector.synced()
-        running.cancel()
     gc.collect()
-    after, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return (after - before) / len(store)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        async with reflecting(port, store) as reflector:
+            await reflector.synced()
+        del reflector
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return (after - before) / size.objects
 
 
 # --- the package's ----------------------------------------------------------------------------------------------------
 
 
-async def list_and_watch_of_the_package(port: int) -> tuple[float, ...]:
-    """Both rates of the list, both rates of the watch."""
-    from kubernetes.aio import watch
+async def package_laps(port: int, size: Size) -> Laps:
+    """As its documentation shows it, with everything kept in a dictionary."""
     from kubernetes.aio.client import ApiClient, Configuration, CustomObjectsApi
 
+    held: dict[str, Any] = {}
     async with ApiClient(Configuration(host=f"http://127.0.0.1:{port}")) as client:
         api = CustomObjectsApi(client)
-        held: dict[str, Any] = {}
-        begun, after = Moment.now(), "0"
-        while after:
-            page: Any = await api.list_cluster_custom_object(
-                CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, limit=PAGE, _continue=after
-            )
-            held |= {one["metadata"]["name"]: one for one in page["items"]}
-            after = page["metadata"]["continue"]
+        begun = Moment.now()
+        await _list(api, held)
         listed = Moment.now()
-        seen = 0
-        async with watch.Watch().stream(  # type: ignore[no-untyped-call]
-            api.list_cluster_custom_object, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, label_selector="few"
-        ) as stream:
-            async for event in stream:
-                held[event["object"]["metadata"]["name"]] = event["object"]
-                seen += 1
-                if seen == EVENTS_OF_THE_PACKAGE:
-                    break
-        return *begun.rates(len(held), listed), *listed.rates(seen, Moment.now())
+        await _watch(api, held, size.events_of_a_short_watch)
+        watched = Moment.now()
+    assert len(held) == size.objects
+    return {
+        "list": Lap(size.objects, begun, listed),
+        "watch": Lap(size.events_of_a_short_watch, listed, watched),
+    }
 
 
-# --- the program ------------------------------------------------------------------------------------------------------
-
-
-def medians(run: Callable[[], Awaitable[tuple[float, ...]]], repetitions: int) -> list[float]:
-    async def once() -> tuple[float, ...]:
-        return await run()
-
-    samples = []
-    for _ in range(repetitions):
-        gc.collect()
-        gc.freeze()
-        samples.append(asyncio.run(once()))
-        gc.unfreeze()
-    return [statistics.median(column) for column in zip(*samples, strict=True)]
-
-
-def outcomes(port: int) -> Iterator[Outcome]:
-    their_lists, _, their_events, _ = medians(lambda: list_and_watch_of_the_package(port), 2)
-    for view, about in ((Placement, "spec and status left raw"), (MemberCluster, "every field read")):
-        promised = view is Placement
-        lists, lists_on_the_clock, intake, intake_on_the_clock, stall = medians(
-            lambda view=view: sync_and_watch(port, view),  # type: ignore[misc]
-            REPETITIONS,
+async def _list(api: Any, held: dict[str, Any]) -> None:
+    after = "0"
+    while after:
+        page: Any = await api.list_cluster_custom_object(
+            CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, limit=PAGE, _continue=after
         )
-        yield Outcome(f"watch through reflector and store ({about})", intake, "events/s", 100_000 if promised else None)
-        yield Outcome("  on the clock", intake_on_the_clock, "events/s")
-        yield Outcome("  as a multiple of the package's watch", intake / their_events, "times")
-        yield Outcome(f"list through reflector and store ({about})", lists, "objects/s", 60_000 if promised else None)
-        yield Outcome("  on the clock", lists_on_the_clock, "objects/s")
-        yield Outcome("  as a multiple of the package's list", lists / their_lists, "times")
-        yield Outcome(f"longest stall of the loop during the list ({about})", stall, "ms", at_most=20)
-        memory = asyncio.run(bytes_per_object(port, view))
-        yield Outcome(f"memory per object ({about})", memory, "B", at_most=4096 if promised else None)
-    yield Outcome("the package's watch", their_events, "events/s")
-    yield Outcome("the package's list", their_lists, "objects/s")
+        held |= {one["metadata"]["name"]: one for one in page["items"]}
+        after = page["metadata"]["continue"]
 
 
-def main() -> int:
-    warnings.simplefilter("ignore")
-    gc.set_threshold(10_000, 100, 100)
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    server = context.Process(target=serve, args=(theirs,), daemon=True)
-    server.start()
-    sys.stdout.write(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores\n")
-    try:
-        found = []
-        for outcome in outcomes(ours.recv()):
-            sys.stdout.write(f"{outcome}\n")
-            sys.stdout.flush()
-            found.append(outcome)
-    finally:
-        ours.close()
-        server.terminate()
-        server.join()
-    return 0 if all(outcome.is_met for outcome in found) else 1
+async def _watch(api: Any, held: dict[str, Any], count: int) -> None:
+    from kubernetes.aio import watch
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    asked = {"label_selector": SHORT_WATCH}
+    stream = watch.Watch().stream(  # type: ignore[no-untyped-call]
+        api.list_cluster_custom_object, CLUSTERS.group, CLUSTERS.version, CLUSTERS.plural, **asked
+    )
+    async with stream as events:
+        async for event in events:
+            held[event["object"]["metadata"]["name"]] = event["object"]
+            count -= 1
+            if not count:
+                return

@@ -45,7 +45,9 @@ class Run:
             tolerance=None if informal else sense.tolerance,
         )
 
-    def number(self, case: str, part: str, kind: Kind, value: float, *, target: float | None = None) -> Figure:
+    def number(
+        self, case: str, part: str, kind: Kind, value: float, *, target: float | None = None, informal: bool = False
+    ) -> Figure:
         """What is counted or computed once."""
         return Figure(
             group=self.group,
@@ -54,7 +56,7 @@ class Run:
             kind=kind,
             median=_rounded(value / SENSE[kind].per_unit),
             target=target,
-            tolerance=SENSE[kind].tolerance,
+            tolerance=None if informal else SENSE[kind].tolerance,
         )
 
 

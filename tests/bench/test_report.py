@@ -5,13 +5,17 @@ from __future__ import annotations
 import gc
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
 
 from tests.bench import __main__ as program
-from tests.bench import measuring
+from tests.bench import api, history, hub, kube, measuring, prepared, recording
+from tests.bench.controller import group as controller
+from tests.bench.controller import joining
+from tests.bench.controller.hubs import EMBEDDED, REAL
+from tests.bench.controller.runs import Plan, Size
 from tests.bench.figures import SENSE, Figure, Kind, Report, comparisons, complaints
 from tests.bench.groups import GROUPS, NAMES
 from tests.bench.growth import exponent, last_decade
@@ -43,12 +47,21 @@ def test_a_median_over_its_target_is_a_complaint() -> None:
     assert list(complaints(report, None)) == ["decide / some case / decide: 2.1 ms is over the target ≤ 2 ms"]
 
 
+def test_a_rate_under_its_target_is_a_complaint() -> None:
+    figures = [a_figure(rate, part=f"{rate:g}", kind=Kind.PER_SECOND, target=3_000) for rate in (2_999, 3_000, 9_000)]
+
+    assert list(complaints(a_report(*figures), None)) == [
+        "decide / some case / 2999: 2,999 /s is under the target ≥ 3,000 /s"
+    ]
+
+
 @pytest.mark.parametrize(
     "kind, before, now, change",
     [
         (Kind.MILLISECONDS, 2.0, 2.5, 1.25),
         (Kind.BYTES, 200.0, 100.0, 0.5),
         (Kind.TIMES_FASTER, 300.0, 150.0, 2.0),
+        (Kind.PER_SECOND, 3000.0, 2000.0, 1.5),
         (Kind.EXPONENT, 0.25, 0.5, 0.25),
         (Kind.COUNT, 0.0, 3.0, 3.0),
     ],
@@ -238,7 +251,10 @@ def test_the_collector_rests_while_something_is_measured_and_not_longer() -> Non
     assert gc.get_freeze_count() == 0
 
 
-QUICK_TO_SET_UP = ("hooks", "adapter", "fleet-growth", "picks-growth", "naive")
+SMALL: Final = recording.Size(clusters=40, placements=5)
+BOTH: Final = {REAL: SMALL, EMBEDDED: SMALL}
+SMALL_HISTORY: Final = history.Plan(fleets=(40,), decisions=7, rounds=2, bursts=(SMALL,), paces=BOTH, long=BOTH)
+QUICK_TO_SET_UP = ("hooks", "adapter", "fleet-growth", "picks-growth", "naive", "kube", "hub", "joining")
 
 
 @pytest.mark.parametrize(
@@ -247,6 +263,16 @@ QUICK_TO_SET_UP = ("hooks", "adapter", "fleet-growth", "picks-growth", "naive")
 def test_a_group_yields_figures_of_its_own_without_repetition(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "QUICK", ONCE)
     monkeypatch.setattr(measuring, "QUICK_SLOW", ONCE)
+    monkeypatch.setattr(kube, "QUICK", prepared.Size(objects=600, events=700, events_of_a_short_watch=50))
+    monkeypatch.setattr(hub, "QUICK", hub.Size(creates=64, gets=64, watched=64))
+    monkeypatch.setattr(controller, "QUICK", Plan(sizes=(Size(40, 3),), restarted=9, most_bursts=1, alone=1))
+    monkeypatch.setattr(controller, "WAITING_QUICK", 5)
+    monkeypatch.setattr(joining, "CLUSTERS", 12)
+    monkeypatch.setattr(api, "QUICK", api.Size(clusters=40, calls=2, over_http=8))
+    monkeypatch.setattr(history, "QUICK", SMALL_HISTORY)
+    for turns in ("TURNS", "LONG_TURNS"):
+        monkeypatch.setattr(recording, turns, (False, True))
+    monkeypatch.setattr(recording, "WARMING_UP", 2)
     group = next(one for one in GROUPS if one.name == name)
 
     figures = list(group.measure(Run(name, quick=True)))

@@ -71,12 +71,18 @@ def unique() -> str:
 
 
 class Restartable(Protocol):
-    """A hub that can be restarted, with its data."""
+    """A hub that can be restarted, with its data, and to which accidents can happen."""
 
     @property
     def access(self) -> Access: ...
 
     def restart(self) -> None: ...
+
+    def crash(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def forget_history(self) -> None: ...
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from tests.control_plane.failures import NeverReady
 from tests.control_plane.http_client import HttpClient
 from tests.control_plane.sharing import ROOT
 
-FOLDER: Final = ROOT / "charts" / "fleet" / "crds"
+FOLDER: Final = ROOT / "charts" / "fleet" / "files" / "crds"
 PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-SECONDS_TO_SERVE: Final = 60.0
+SECONDS_TO_SERVE: Final = 90.0
 SECONDS_BETWEEN_LOOKS: Final = 0.05
 
 
@@ -41,7 +41,7 @@ def _installed(client: HttpClient) -> dict[str, Any]:
 
 
 def is_established(crd: dict[str, Any]) -> bool:
-    conditions = crd.get("status", {}).get("conditions", ())
+    conditions = crd.get("status", {}).get("conditions") or ()  # null at first
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 

@@ -16,7 +16,7 @@ from tests.control_plane.failures import NeverReady
 from tests.control_plane.instance import LOOPBACK, free_port
 from tests.control_plane.process import ServerProcess
 
-SECONDS_TO_START: Final = 30.0
+SECONDS_TO_START: Final = 90.0  # about two on an idle laptop
 SECONDS_BETWEEN_LOOKS: Final = 0.02
 
 
@@ -64,6 +64,19 @@ class EmbeddedHub:
     def restart(self) -> None:
         self.server.stop()
         self.start()
+
+    def crash(self) -> None:
+        """Kills it in the middle of whatever it does, and starts it again."""
+        self.server.kill()
+        self.start()
+
+    def pause(self) -> None:
+        """It keeps its connections and answers nothing."""
+        self.server.pause()
+
+    def forget_history(self) -> None:
+        """Old states are kept in memory; they are gone with it."""
+        self.restart()
 
     def _write_files(self) -> None:
         self._folder.mkdir(parents=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,9 @@ import yaml
 
 from tests.control_plane.access import ADMIN, Access
 from tests.control_plane.http_client import HttpClient
+from tests.control_plane.waiting import soon
 
-SECONDS_FOR_KUBECTL: Final = 30.0
-SECONDS_UNTIL_SOON: Final = 10.0
-SECONDS_BETWEEN_LOOKS: Final = 0.02
+SECONDS_FOR_KUBECTL: Final = 90.0
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,7 @@ class Hub:
 
     def eventually(self, holds: Callable[[], bool]) -> None:
         """Waits for what a server promises soon rather than at once."""
-        deadline = time.monotonic() + SECONDS_UNTIL_SOON
-        while not holds():
-            assert time.monotonic() < deadline, f"not within {SECONDS_UNTIL_SOON:.0f} s"
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+        soon(holds)
 
     def path(self, plural: str, name: str = "", *, version: str = "v1", subresource: str = "") -> str:
         """The path of a namespaced collection or object: `version` is `v1` or group/version."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import itertools
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from fleet.clock import SystemClock
-from fleet.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from fleet.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from fleet.kube.api import Method, Request
+from fleet.kube.backoff import Pace
 from fleet.kube.objects import Objects
 from fleet.kube.patch import Patience, revise
-from fleet.kube.reflector import Reflector, Selection
+from fleet.kube.reflector import Reflector, Selection, Timings
 from fleet.kube.resource import Resource
 from fleet.kube.store import Store, codec
 from fleet.kube.transport import Transport
@@ -24,13 +26,15 @@ from tests.conformance.conftest import Restartable
 from tests.conformance.crds import install_crds
 from tests.conformance.documents import a_cluster
 from tests.conformance.hub import Hub
-from tests.control_plane.access import Access, kubeconfig
+from tests.conformance.playing import play
+from tests.control_plane.access import kubeconfig
+from tests.faults.watching import Fold, a_store, state_of
 
-SECONDS = 30
-SECONDS_TO_SAY_GOODBYE = 0.1  # a closed session ends its TLS connections in the background
+SECONDS_WITH_A_RESTART = 200  # a server may take 90 to start; an idle machine's takes 5
+ONCE_A_SECOND = Timings(pace=Pace(first=0.1, most=1.0))
+"""A controller would wait up to 45 seconds for a server that is down."""
 
 Cluster = Observed[MemberCluster]
-Scene = Callable[[Transport], Awaitable[None]]
 
 
 def _clusters() -> Resource:
@@ -39,30 +43,25 @@ def _clusters() -> Resource:
     return Resource.of(known)
 
 
-def play(access: Access, scene: Scene) -> None:
-    """Runs a scene in which a client is connected by the administrator's kubeconfig."""
-
-    async def connected() -> None:
-        clock = SystemClock()
-        async with (
-            asyncio.timeout(SECONDS),
-            await Transport.from_kubeconfig(access.kubeconfig, clock=clock) as transport,
-        ):
-            await scene(transport)
-        await asyncio.sleep(SECONDS_TO_SAY_GOODBYE)
-
-    asyncio.run(connected())
-
-
 def _objects(transport: Transport, store: Store[Cluster] | None = None) -> Objects[Cluster]:
     return Objects(transport, _clusters(), codec(MemberCluster), store=store)
 
 
 @asynccontextmanager
-async def watched(transport: Transport, selection: Selection) -> AsyncIterator[Store[Cluster]]:
+async def watched(
+    transport: Transport, selection: Selection, timings: Timings | None = None
+) -> AsyncIterator[Store[Cluster]]:
     """A store that a reflector keeps up to date; complete to begin with."""
-    store = Store(codec(MemberCluster))
-    reflector = Reflector(transport, _clusters(), store, clock=SystemClock(), jitter=lambda: 0.0, selection=selection)
+    store = a_store()
+    reflector = Reflector(
+        transport,
+        _clusters(),
+        store,
+        clock=SystemClock(),
+        jitter=lambda: 0.0,
+        selection=selection,
+        timings=timings,
+    )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(reflector.run(), name="reflector")
         await reflector.synced()
@@ -192,7 +191,7 @@ def test_a_store_survives_a_restart_of_the_hub(restartable: Restartable, unique:
         objects = _objects(transport)
         for name in ("kept", "lost"):
             await objects.create(_marked(unique, name))
-        async with watched(transport, Selection(labels=f"test={unique}")) as store:
+        async with watched(transport, Selection(labels=f"test={unique}"), ONCE_A_SECOND) as store:
             await objects.delete("lost")
             await asyncio.to_thread(restartable.restart)
             await objects.create(_marked(unique, "late"))
@@ -201,4 +200,46 @@ def test_a_store_survives_a_restart_of_the_hub(restartable: Restartable, unique:
             assert held is not None
             assert held.view.metadata == (await objects.get("kept")).view.metadata
 
-    play(restartable.access, scene)
+    play(restartable.access, scene, seconds=SECONDS_WITH_A_RESTART)
+
+
+def test_nothing_is_lost_or_doubled_when_the_hub_is_killed_during_a_storm(
+    restartable: Restartable, unique: str
+) -> None:
+    install_crds(restartable.access)
+
+    async def scene(transport: Transport) -> None:
+        objects, fold, is_over = _objects(transport), Fold(), asyncio.Event()
+        async with watched(transport, Selection(labels=f"test={unique}"), ONCE_A_SECOND) as store:
+            store.subscribe(fold)
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(4):
+                    tasks.create_task(_storm(objects, unique, f"{unique}-{number}", is_over), name=f"storm-{number}")
+                await until(store, lambda: len(fold.told) >= 100)
+                await asyncio.to_thread(restartable.crash)
+                told = len(fold.told)
+                await until(store, lambda: len(fold.told) >= told + 100)
+                is_over.set()
+            listed = await objects.list(labels=f"test={unique}")
+            wanted = {one.view.metadata.name: one.view.metadata.resource_version for one in listed}
+            await until(store, lambda: state_of(store) == wanted)
+            assert fold.state() == wanted
+
+    play(restartable.access, scene, seconds=SECONDS_WITH_A_RESTART)
+
+
+async def _storm(objects: Objects[Cluster], mark: str, prefix: str, is_over: asyncio.Event) -> None:
+    """Creates, changes and deletes three clusters, round and round, whatever the hub says to it."""
+    for number in itertools.count():
+        name, step = f"{prefix}-{number % 3}", number // 3 % 3
+        try:
+            if step == 0:
+                await objects.create(_marked(mark, name))
+            elif step == 1:
+                await objects.merge_patch(name, {"spec": {"heartbeatPeriodSeconds": number % 100 + 1}})
+            else:
+                await objects.delete(name)
+        except ApiError:
+            await asyncio.sleep(0.05)
+        if is_over.is_set():
+            return

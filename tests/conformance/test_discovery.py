@@ -64,14 +64,14 @@ def test_users_may_define_kinds(hub: Hub, unique: str) -> None:
         },
     }
     hub.kubectl("create", "-f", "-", input=crd).ok()
-    hub.kubectl("wait", f"crd/boxes.{group}", "--for=condition=Established", "--timeout=10s").ok()
+    hub.kubectl("wait", f"crd/boxes.{group}", "--for=condition=Established", "--timeout=80s").ok()
     box = {"apiVersion": f"{group}/v1", "kind": "Box", "metadata": {"name": "a"}, "size": 3}
     path = hub.path("boxes", version=f"{group}/v1")
     hub.eventually(lambda: hub.http.get(path).status == 200)
     assert hub.http.post(path, box).ok()["size"] == 3
     assert hub.http.post(path, box | {"metadata": {"name": "b"}, "size": 0}).status == 422
     hub.kubectl("delete", f"crd/boxes.{group}").ok()
-    assert hub.http.get(path).status == 404
+    hub.eventually(lambda: hub.http.get(path).status == 404)
 
 
 def test_a_definition_without_a_schema_is_refused(hub: Hub, unique: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -288,11 +288,8 @@ def test_describe(hub: Hub, cluster: str) -> None:
 
 
 def test_wait_for_a_condition(hub: Hub, cluster: str) -> None:
-    waiting = threading.Timer(0.2, _join, (hub, cluster))
-    waiting.start()
-    said = hub.kubectl("wait", f"cluster/{cluster}", "--for=condition=Joined", "--timeout=10s")
-    waiting.join()
-    assert said.ok() == f"membercluster.cluster.kubernetes-fleet.io/{cluster} condition met\n"
+    said = _waited(hub, cluster, "condition=Joined", meanwhile=partial(_join, hub, cluster))
+    assert said == f"membercluster.cluster.kubernetes-fleet.io/{cluster} condition met\n"
 
 
 def test_wait_in_vain(hub: Hub, cluster: str) -> None:
@@ -302,11 +299,23 @@ def test_wait_in_vain(hub: Hub, cluster: str) -> None:
 
 
 def test_wait_for_the_end(hub: Hub, cluster: str) -> None:
-    deleting = threading.Timer(0.2, hub.http.delete, (f"{CLUSTERS}/{cluster}",))
-    deleting.start()
-    said = hub.kubectl("wait", f"cluster/{cluster}", "--for=delete", "--timeout=10s")
-    deleting.join()
-    assert said.ok() == f"membercluster.cluster.kubernetes-fleet.io/{cluster} condition met\n"
+    said = _waited(hub, cluster, "delete", meanwhile=partial(hub.http.delete, f"{CLUSTERS}/{cluster}"))
+    assert said == f"membercluster.cluster.kubernetes-fleet.io/{cluster} condition met\n"
+
+
+def _waited(hub: Hub, cluster: str, wanted: str, *, meanwhile: Callable[[], object]) -> str:
+    """What kubectl prints that has found the cluster as it was, and waits while something happens to it."""
+    command = hub.command("wait", f"cluster/{cluster}", f"--for={wanted}", "--timeout=80s", "-v=6")
+    with subprocess.Popen(
+        command, env=hub.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert waiting.stderr is not None
+        # Above, kubectl may tell how long it waited before this request.
+        assert any(f"/{cluster}" in line and "200 OK" in line for line in waiting.stderr)
+        meanwhile()
+        out, errors = waiting.communicate()
+    assert waiting.returncode == 0, errors
+    return out
 
 
 @pytest.fixture
@@ -363,7 +372,7 @@ def test_delete_by_manifest(hub: Hub) -> None:
 
 def test_delete_waits_for_finalizers(hub: Hub) -> None:
     hub.http.post(hub.path("configmaps"), a_config_map("a", finalizers=["example.com/hold"])).ok()
-    said = hub.kubectl("delete", "cm", "a", "--timeout=100ms")
+    said = hub.kubectl("delete", "cm", "a", "--timeout=3s")  # in which it has to look once
     assert said.code == 1
     assert said.err.splitlines()[-1] == "error: timed out waiting for the condition on configmaps/a"
     hub.http.patch(hub.path("configmaps", "a"), {"metadata": {"finalizers": None}}).ok()

@@ -80,10 +80,15 @@ def test_a_made_up_token_is_refused(hub: Hub) -> None:
     assert answer.message.startswith("invalid continue token: continue key is not valid: ")
 
 
-def test_a_limit_is_a_number(hub: Hub) -> None:
-    answer = hub.http.get(hub.path("configmaps"), {"limit": "x"})
+@pytest.mark.parametrize(
+    "limit, problem",
+    [("x", "invalid syntax"), ("1_000", "invalid syntax"), (str(2**63), "value out of range")],
+    ids=["no number", "a number of Python's", "more than 64 bits"],
+)
+def test_a_limit_is_a_number(hub: Hub, limit: str, problem: str) -> None:
+    answer = hub.http.get(hub.path("configmaps"), {"limit": limit})
     assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
-    assert answer.message == 'strconv.ParseInt: parsing "x": invalid syntax'
+    assert answer.message == f'strconv.ParseInt: parsing "{limit}": {problem}'
 
 
 def test_all_namespaces_are_listed_together(five: Hub) -> None:

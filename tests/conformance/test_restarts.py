@@ -46,7 +46,38 @@ def test_a_watch_goes_on_where_it_stopped(restartable: Restartable) -> None:
 def test_a_watch_ends_with_its_server(restartable: Restartable) -> None:
     client = HttpClient(restartable.access)
     created = client.post(PATH, a_config_map("a")).ok()
-    with client.watch(PATH, {"resourceVersion": _version(created)}, seconds=30) as events:
+    with client.watch(PATH, {"resourceVersion": _version(created)}) as events:
         restartable.restart()
         assert list(events) == []
     assert HttpClient(restartable.access).get(f"{PATH}/a").ok() == created
+
+
+def test_a_page_of_a_forgotten_moment_is_refused_with_a_way_on(restartable: Restartable) -> None:
+    client = HttpClient(restartable.access)
+    for name in ("a", "b", "c"):
+        client.post(PATH, a_config_map(name)).ok()
+    first = client.get(PATH, {"limit": 1}).ok()
+    client.delete(f"{PATH}/b").ok()
+    restartable.forget_history()
+    after = HttpClient(restartable.access)
+    refused = after.get(PATH, {"limit": 1, "continue": first["metadata"]["continue"]})
+    assert (refused.status, refused.json["reason"]) == (410, "Expired")
+    assert refused.message == (
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    )
+    rest = after.get(PATH, {"continue": refused.json["metadata"]["continue"]}).ok()
+    assert [item["metadata"]["name"] for item in rest["items"] if item["metadata"]["name"] in "abc"] == ["c"]
+
+
+def test_a_watch_from_a_forgotten_moment_is_sent_to_list_again(restartable: Restartable) -> None:
+    client = HttpClient(restartable.access)
+    forgotten = client.post(PATH, a_config_map("a")).ok()
+    client.post(PATH, a_config_map("b")).ok()
+    restartable.forget_history()
+    with HttpClient(restartable.access).watch(PATH, {"resourceVersion": _version(forgotten)}) as events:
+        (event,) = list(events)
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+    assert event["object"]["message"].startswith(f"too old resource version: {_version(forgotten)} (")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +33,10 @@ class Access:
 
     def ssl_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self.ca_file)
+
+    def known_as(self, user: str, token: str) -> Access:
+        """With one more user."""
+        return replace(self, tokens={**self.tokens, user: token})
 
     def to_json(self) -> str:
         paths = {"ca_file": self.ca_file, "kubeconfig": self.kubeconfig, "programs": self.programs, "log": self.log}

@@ -1,7 +1,7 @@
 """The folder with etcd, kube-apiserver and kubectl: `python -m tests.control_plane.assets`, or `make -s assets`.
 
-Builds what is missing and prints the folder, nothing else, on standard output. With `--with helm` or
-`--with kube-controller-manager` the folder has those too. `KUBEBUILDER_ASSETS` names a folder to use instead.
+Builds what is missing and prints the folder, nothing else, on standard output. With `--with helm kwok` and the like the
+folder has those too. `KUBEBUILDER_ASSETS` names a folder to use instead.
 """
 
 from __future__ import annotations

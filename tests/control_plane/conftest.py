@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from tests.control_plane.fixtures import (
+    cluster,
+    cluster_programs,
     control_plane,
     own_control_plane,
     programs,
@@ -9,6 +11,8 @@ from tests.control_plane.fixtures import (
 )
 
 __all__ = [
+    "cluster",
+    "cluster_programs",
     "control_plane",
     "own_control_plane",
     "programs",

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.control_plane.access import Access
 from tests.control_plane.assets import assets
+from tests.control_plane.cluster import PROGRAMS, Cluster
 from tests.control_plane.failures import AssetsUnavailable
 from tests.control_plane.instance import ControlPlane
 from tests.control_plane.process import end_of
 from tests.control_plane.sharing import shared_control_plane
 
 __all__ = [
+    "cluster",
+    "cluster_programs",
     "control_plane",
     "own_control_plane",
     "programs",
@@ -25,14 +29,18 @@ __all__ = [
     "pytest_runtest_makereport",
 ]
 
+_BUILT_FOR: Final = {"programs": (), "cluster_programs": PROGRAMS}
+"""By fixture, the programs it needs beside the usual ones."""
+
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds the programs if a test will ask for them: that takes longer than a test may."""
-    if session.config.option.collectonly or not any("programs" in _fixtures(item) for item in session.items):
+    asked_for = {name for item in session.items for name in _fixtures(item)} & _BUILT_FOR.keys()
+    if session.config.option.collectonly or not asked_for:
         return
     try:
         with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-            assets()
+            assets(*{program for name in asked_for for program in _BUILT_FOR[name]})
     except AssetsUnavailable as failure:
         raise pytest.UsageError(str(failure)) from failure
 
@@ -61,6 +69,19 @@ def own_control_plane(programs: Path, tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane for this test alone, to do anything to. Takes seconds."""
     with ControlPlane(tmp_path / "control-plane", programs=programs) as instance:
         yield instance
+
+
+@pytest.fixture(scope="session")
+def cluster_programs() -> Path:
+    """The same folder, with what a cluster and an installation need besides."""
+    return assets(*PROGRAMS)
+
+
+@pytest.fixture(scope="module")
+def cluster(cluster_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster that pretends to run pods, for the tests of one module. Takes seconds."""
+    with Cluster(tmp_path_factory.mktemp("cluster"), programs=cluster_programs) as running:
+        yield running
 
 
 @pytest.hookimpl(wrapper=True)

@@ -22,7 +22,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
-SECONDS_TO_ANSWER: Final = 30.0
+SECONDS_TO_ANSWER: Final = 90.0
 
 Query = Mapping[str, str | int | bool]
 
@@ -92,7 +92,7 @@ class HttpClient:
             return Response(answer.status, answer.headers, answer.read())
 
     @contextmanager
-    def watch(self, path: str, query: Query | None = None, *, seconds: float = 10.0) -> Iterator[Watch]:
+    def watch(self, path: str, query: Query | None = None, *, seconds: float = SECONDS_TO_ANSWER) -> Iterator[Watch]:
         """A watch that gives up after a silence of some seconds."""
         query = {"watch": True, **(query or {})}
         with self._answer("GET", path, None, query, {}, seconds=seconds) as answer:

@@ -5,35 +5,41 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import random
+import os
 import shutil
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from random import Random
+from typing import Final
 
 from tests.control_plane.access import ADMIN, Access, kubeconfig
 from tests.control_plane.credentials import new_tokens, write_signing_key, write_token_file
 from tests.control_plane.failures import NeverReady
 from tests.control_plane.http_client import HttpClient
-from tests.control_plane.process import ServerProcess
+from tests.control_plane.process import ServerProcess, Startable
 
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = range(10_000, 32_000)  # below the range systems take for outgoing connections
 SECONDS_TO_START: Final = 90.0  # about five on an idle laptop
 SECONDS_BETWEEN_LOOKS: Final = 0.05
+WITHOUT_CONTROLLERS: Final = ("--disable-admission-plugins=ServiceAccount",)
+"""Without the controller that makes them for every namespace, no pod could be created."""
 
 
-class ControlPlane:
+class ControlPlane(Startable):
     """A control plane in a folder: `with ControlPlane(folder, programs=assets()) as control_plane: …`.
 
-    Both servers keep their ports and data over a restart; the folder keeps the logs after the end.
+    Both servers keep their ports and data over a restart; the folder keeps the logs after the end. `flags` are more of
+    them for the API server.
     """
 
-    def __init__(self, folder: Path, *, programs: Path) -> None:
+    def __init__(self, folder: Path, *, programs: Path, flags: Sequence[str] = WITHOUT_CONTROLLERS) -> None:
         self._folder = folder
         self._data = folder / "data"
+        self._flags = flags
+        self.signing_key = self._data / "service-accounts.key"
         self._etcd_port = free_port()
         self._etcd_url = f"http://{LOOPBACK}:{self._etcd_port}"
         self._port = free_port()
@@ -49,19 +55,6 @@ class ControlPlane:
         self.etcd = ServerProcess(self._etcd_command(), log=folder / "etcd.log")
         self.api_server = ServerProcess(self._api_server_command(), log=folder / "kube-apiserver.log")
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def start(self) -> None:
         self._write_files()
         self.etcd.start()
@@ -76,6 +69,16 @@ class ControlPlane:
     def restart(self) -> None:
         """Stops the API server in order and starts it again; etcd stays."""
         self.api_server.stop()
+        self.api_server.start()
+        self.wait_until_ready()
+
+    def pause(self) -> None:
+        """The API server keeps its connections and answers nothing."""
+        self.api_server.pause()
+
+    def crash(self) -> None:
+        """Kills the API server in the middle of whatever it does, and starts it again."""
+        self.api_server.kill()
         self.api_server.start()
         self.wait_until_ready()
 
@@ -106,7 +109,7 @@ class ControlPlane:
     def _write_files(self) -> None:
         (self._data / "certificates").mkdir(parents=True)
         write_token_file(self._data / "tokens.csv", self.access.tokens)
-        write_signing_key(self._data / "service-accounts.key")
+        write_signing_key(self.signing_key)
         self.access.kubeconfig.touch(mode=0o600)
         self.access.kubeconfig.write_text(
             kubeconfig(url=self.access.url, ca_file=self.access.ca_file, token=self.access.tokens[ADMIN]),
@@ -125,7 +128,6 @@ class ControlPlane:
         ]
 
     def _api_server_command(self) -> list[str | Path]:
-        key = self._data / "service-accounts.key"
         return [
             self.access.programs / "kube-apiserver",
             f"--etcd-servers={self._etcd_url}",
@@ -136,12 +138,12 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             "--anonymous-auth=true",
             "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={key}",
-            f"--service-account-signing-key-file={key}",
+            f"--service-account-key-file={self.signing_key}",
+            f"--service-account-signing-key-file={self.signing_key}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
-            "--disable-admission-plugins=ServiceAccount",  # without its controller no pod could be created
             "--shutdown-send-retry-after=false",
+            *self._flags,
         ]
 
     def _answers(self, path: str) -> bool:
@@ -161,15 +163,29 @@ class ControlPlane:
 
 
 def free_port() -> int:
-    """A port nobody listens on and no outgoing connection is given."""
+    """A port nobody listens on, no outgoing connection is given and nobody else of this test run is told meanwhile."""
     while True:
-        port = random.choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind((LOOPBACK, port))
-            except OSError:
-                continue
-        return port
+        port = Random().choice(_ports_of_this_worker())
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            return port
+
+
+_given: Final[set[int]] = set()
+
+
+def _ports_of_this_worker() -> Sequence[int]:
+    number, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    return PORTS[int(number.removeprefix("gw")) :: int(workers)]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 def _encoded(key: bytes) -> str:

@@ -7,24 +7,56 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from tests.control_plane import leash
 
 SECONDS_TO_STOP: Final = 3.0  # an API server would wait a minute for the last of its watches
+SECONDS_TO_END: Final = 90.0  # for what ends by itself, or was killed: at once, where the machine has a moment for it
 LINES_OF_LOG: Final = 20
 # Information (a line begins with its severity and date), and connections to etcd given up because nobody needs them.
 NOISE: Final = re.compile(r"I\d{4} |.*addrConn\.createTransport")
 
 
-class ServerProcess:
-    """A program with a fixed command line, which can be started again after it ended."""
+class Startable(ABC):
+    """What is started and stopped, as a context: stopped whatever happens, also while it starts."""
 
-    def __init__(self, command: Sequence[str | Path], *, log: Path) -> None:
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class ServerProcess:
+    """A program with a fixed command line, which can be started again after it ended.
+
+    With an `environment` it knows that and nothing of ours.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], *, log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.command = [str(word) for word in command]
         self.log = log
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -40,13 +72,18 @@ class ServerProcess:
         with self.log.open("ab") as log:
             # A session of its own: Ctrl-C at the terminal is for pytest, which then stops the servers in order.
             self._process = subprocess.Popen(
-                on_leash, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                on_leash,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=self._environment,
             )
 
     def wait(self) -> None:
         """Until the program ends of its own."""
         if self._process is not None:
-            self._process.wait(SECONDS_TO_STOP)
+            self._process.wait(SECONDS_TO_END)
 
     def stop(self) -> None:
         """Asks politely, then does not ask."""
@@ -79,7 +116,7 @@ class ServerProcess:
             process.wait(SECONDS_TO_STOP)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(SECONDS_TO_STOP)
+            process.wait(SECONDS_TO_END)
 
 
 def end_of(log: Path) -> str:

@@ -1,7 +1,7 @@
 """The programs tests can run, and where their sources are.
 
-`go/go.mod` and `go/helm/go.mod` are the only places with versions: the programs are declared there as tools, so that
-the real main packages are built and no Go code is needed here.
+`go/go.mod` and the modules in `go/` are the only places with versions: the programs are declared there as tools, so
+that the real main packages are built and no Go code is needed here.
 """
 
 from __future__ import annotations
@@ -62,12 +62,20 @@ PROGRAMS: Final = {
         _of_kubernetes("kube-apiserver"),
         _of_kubernetes("kubectl"),
         _of_kubernetes("kube-controller-manager", is_optional=True),
+        _of_kubernetes("kube-scheduler", is_optional=True),
         Program(
             "helm",
             "helm.sh/helm/v4/cmd/helm",
             "helm.sh/helm/v4",
             module=GO / "helm",
             version_variable="helm.sh/helm/v4/internal/version.version",
+            is_optional=True,
+        ),
+        Program(
+            "kwok",
+            "sigs.k8s.io/kwok/cmd/kwok",
+            "sigs.k8s.io/kwok",
+            module=GO / "kwok",
             is_optional=True,
         ),
     )

@@ -16,7 +16,7 @@ from tests.control_plane.instance import ControlPlane
 from tests.control_plane.process import ServerProcess
 from tests.control_plane.sharing import ROOT, shared_control_plane
 
-SECONDS_TO_END = 30
+SECONDS_TO_END = 90
 
 
 @pytest.mark.parametrize("user, status", [("admin", 200), ("alice", 403), ("nobody", 401)])

@@ -35,6 +35,13 @@ class Hang:
 
 
 @dataclass(frozen=True)
+class Late:
+    """A good answer, some seconds after it was made; a stream that opens after some seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Refuse:
     code: int
     reason: str = ""
@@ -82,7 +89,7 @@ class Trickle:
     """Bytes without a line break, one every second, for ever."""
 
 
-Fault = Down | Hang | Refuse | Reset | Close | Garbage | ErrorEvent | Trickle | None
+Fault = Down | Hang | Late | Refuse | Reset | Close | Garbage | ErrorEvent | Trickle | None
 
 
 # --- the server -------------------------------------------------------------------------------------------------------
@@ -117,7 +124,10 @@ class ScriptedApi:
                 raise ConnectionLost("scripted: reset")
             case Garbage():
                 return fault.line
-        return self._list(request)
+        answer = self._list(request)
+        if isinstance(fault, Late):
+            await asyncio.sleep(fault.seconds)
+        return answer
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -128,6 +138,8 @@ class ScriptedApi:
                 raise Unreachable("scripted: nobody listens")
             case Refuse():
                 raise fault.error()
+            case Late():
+                await asyncio.sleep(fault.seconds)
         query = dict(request.query)
         version = int(query["resourceVersion"])
         if version < self.hub.oldest:

@@ -60,16 +60,17 @@ class Watching:
     reflector: Reflector[Cluster]
     fold: Fold
     problems: list[Problem]
+    clock: VirtualClock
 
 
 @asynccontextmanager
 async def watching(api: ScriptedApi, *, timings: Timings | None = None) -> AsyncIterator[Watching]:
-    store, fold, problems = a_store(), Fold(), list[Problem]()
+    store, fold, problems, clock = a_store(), Fold(), list[Problem](), VirtualClock()
     store.subscribe(fold)
     reflector = Reflector(
-        api, CLUSTERS, store, clock=VirtualClock(), jitter=no_jitter, timings=timings, on_problem=problems.append
+        api, CLUSTERS, store, clock=clock, jitter=no_jitter, timings=timings, on_problem=problems.append
     )
     async with asyncio.TaskGroup() as group:
         task = group.create_task(reflector.run(), name="reflector")
-        yield Watching(api, store, reflector, fold, problems)
+        yield Watching(api, store, reflector, fold, problems, clock)
         task.cancel()

@@ -25,6 +25,7 @@ from tests.faults.scripted import (
     Fault,
     Garbage,
     Hang,
+    Late,
     Refuse,
     Reset,
     ScriptedApi,
@@ -40,12 +41,13 @@ refusals = st.sampled_from(
     [Refuse(410, "Expired"), Refuse(429, "TooManyRequests", retry_after=3), Refuse(500), Refuse(403, "Forbidden")]
 )
 list_faults: st.SearchStrategy[Fault] = st.one_of(
-    st.none(), st.just(Down()), st.just(Hang()), st.just(Reset()), refusals, st.just(Garbage(b"{"))
+    st.none(), st.just(Down()), st.just(Hang()), st.just(Late(12)), st.just(Reset()), refusals, st.just(Garbage(b"{"))
 )
 watch_faults: st.SearchStrategy[Fault] = st.one_of(
     st.none(),
     st.just(Down()),
     st.just(Trickle()),
+    st.just(Late(12)),
     refusals,
     st.builds(Hang, after=counts),
     st.builds(Reset, after=counts, bytes_more=st.integers(0, 120)),
@@ -164,5 +166,23 @@ def test_a_list_equals_the_fold_of_its_watch(script: list[Step], lost_after: lis
                 readable = state_of(newcomer.store)
                 assert {name: state_of(follower.store)[name] for name in readable} == readable
                 assert set(follower.reflector.unreadable) == set(newcomer.reflector.unreadable)
+
+    run_virtually(scenario())
+
+
+@given(
+    lists=st.lists(list_faults, max_size=8),
+    watches=st.lists(watch_faults, max_size=8),
+    script=st.lists(steps.filter(lambda step: step.what != "spoil"), max_size=12),
+)
+def test_a_refresh_ends_with_the_servers_state(lists: list[Fault], watches: list[Fault], script: list[Step]) -> None:
+    async def scenario() -> None:
+        hub = Hub()
+        async with watching(ScriptedApi(hub, lists=lists, watches=watches)) as scene:
+            play = Play(hub, scene)
+            for step in script:
+                await play.perform(step)
+                await scene.reflector.refresh()
+                assert state_of(scene.store) == scene.fold.state() == hub.state()
 
     run_virtually(scenario())

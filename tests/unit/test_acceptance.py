@@ -11,7 +11,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 TABLE = TESTS.parent / "docs" / "acceptance.md"
-ROW = re.compile(r"^\| ((?:F3|L)-\d+) \| (.+?) \| (\w+) \| (.*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ((?:F3|L|W)-\d+) \| (.+?) \| (\w+) \| (.*) \|$", re.MULTILINE)
 TEST_FILE = re.compile(r"`([\w/]+/test_\w+\.py)`")
 
 
@@ -37,11 +37,13 @@ ROWS = [Row(*found) for found in ROW.findall(TABLE.read_text(encoding="utf-8"))]
 def rows_tested_in(file: str) -> frozenset[str]:
     """Ids in the names of a file's tests."""
     names = re.findall(r"^(?:async )?def (test_\w+)", (TESTS / file).read_text(encoding="utf-8"), re.MULTILINE)
-    return frozenset(one.replace("_", "-") for name in names for one in re.findall(r"(?:F3|L)_\d+", name))
+    return frozenset(one.replace("_", "-") for name in names for one in re.findall(r"(?:F3|L|W)_\d+", name))
 
 
 def test_every_row_is_there_once_and_in_order() -> None:
-    want = [f"F3-{number:03d}" for number in range(1, 141)] + [f"L-{number:02d}" for number in range(1, 10)]
+    want = [f"F3-{number:03d}" for number in range(1, 141)]
+    want += [f"L-{number:02d}" for number in range(1, 10)]
+    want += [f"W-{number:02d}" for number in range(1, 20)]
     assert [row.id for row in ROWS] == want
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from fleet.cli.hub import greeting
 from fleet.hub.server import Endpoint
@@ -18,6 +21,12 @@ def test_the_greeting_names_the_address_and_commands_to_try() -> None:
     assert "http://127.0.0.1:1234" in said
     assert "export KUBECONFIG=/x/kubeconfig" in said
     assert said.count("  kubectl ") == 2
+
+
+def test_the_commands_work_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = greeting(replace(ENDPOINT, kubeconfig=Path("my data/kubeconfig")), None)
+    assert f"export KUBECONFIG='{tmp_path}/my data/kubeconfig'\n" in said
 
 
 def test_the_greeting_tells_whether_objects_outlive_the_hub() -> None:

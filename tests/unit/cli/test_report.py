@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from fleet.cli.profiles import compiled_profile
 from fleet.cli.report import Report, as_json, as_yaml, json_schema, report
 from fleet.cli.simulation import moment_of, simulate
+from fleet.scheduler.profiles import compiled_profile
 from fleet.settings import Settings, read_settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.profiles import compiled_profile
 from fleet.errors import ConfigurationError
-from fleet.settings import Settings, known_settings, read_settings
+from fleet.scheduler.profiles import compiled_profile
+from fleet.settings import Settings, read_settings
+from fleet.settings.loading import deciding_settings
+from fleet.settings.names import shown
 from plugins.default_profile import compile_default
 
 DOCUMENTATION = Path(__file__).resolve().parents[3] / "docs" / "simulate.md"
@@ -25,9 +27,9 @@ def test_untouched_settings_leave_the_default_profile_as_it_is() -> None:
     assert compiled_profile(Settings()).config_hash == compile_default().config_hash
 
 
-@pytest.mark.parametrize("name", known_settings())
+@pytest.mark.parametrize("name", deciding_settings())
 def test_every_setting_says_what_it_means(name: str) -> None:
-    assert known_settings()[name].endswith(".")
+    assert deciding_settings()[name].meaning.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_every_setting_reaches_the_profile(assignment: str) -> None:
 
 
 def test_every_setting_is_tested_above() -> None:
-    assert len(known_settings()) == 9
+    assert len(deciding_settings()) == 9
 
 
 def test_of_two_values_the_last_counts() -> None:
@@ -83,7 +85,11 @@ def test_a_setting_that_makes_no_sense_is_told_with_what_would(assignment: str, 
 
 
 def test_a_setting_that_resembles_none_is_told_with_all_of_them() -> None:
-    assert complaint("x=1").endswith(", ".join(known_settings()))
+    assert complaint("x=1").endswith(", ".join(deciding_settings()))
+
+
+def test_a_setting_of_the_controller_is_refused_where_it_would_do_nothing() -> None:
+    assert complaint("workers=3") == ("setting workers has no influence on a decision: it is one of `fleet controller`")
 
 
 def test_everything_wrong_is_told_at_once() -> None:
@@ -98,10 +104,6 @@ def test_durations_that_plugins_understand_are_accepted(text: str) -> None:
 def test_the_documentation_lists_every_setting_with_its_default() -> None:
     text = DOCUMENTATION.read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `(\w+\.\w+)` \| `(.+?)` \|", text, re.MULTILINE))
-    defaults = {
-        f"{section}.{field}": str(value).lower() if isinstance(value, bool) else str(value)
-        for section, values in Settings().model_dump(by_alias=True).items()
-        for field, value in values.items()
-    }
+    defaults = {name: shown(known.default) for name, known in deciding_settings().items()}
 
     assert listed == defaults

@@ -18,6 +18,7 @@ from fleet.framework.cycle import decide
 from fleet.framework.profile import CompiledProfile
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from plugins.default_profile import compile_default, default_profile
+from tests.control_plane.cache import filled_once
 from tests.oracle.documents import Json
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
@@ -63,11 +64,15 @@ def lowest_numpy() -> Path:
     """The oldest numpy the project supports, from the hashed lock, installed once per checkout."""
     wanted = re.search(r"^numpy==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
     assert wanted is not None
-    if not (LOWEST / f"numpy-{wanted[1]}.dist-info").exists():
-        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        options = ("--require-hashes", "--no-deps", "--upgrade", "--target", str(LOWEST), "--requirement", str(LOCK))
-        subprocess.run([*pip, *options], check=True, capture_output=True)
-    return LOWEST
+    installed = LOWEST / wanted[1]
+    filled_once(installed, _install_lowest)
+    return installed
+
+
+def _install_lowest(folder: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    options = ("--require-hashes", "--no-deps", "--target", str(folder), "--requirement", str(LOCK))
+    subprocess.run([*pip, *options], check=True, capture_output=True)
 
 
 # --- processes and libraries ------------------------------------------------------------------------------------------

@@ -278,7 +278,7 @@ def test_F3_105_a_binding_cycle_on_another_thread_is_not_kept_from_the_hub(table
     def filter_while_another_thread_binds(*args: Any) -> Verdict:
         binding = threading.Thread(target=lambda: got.append(framework.hub()))
         binding.start()
-        binding.join(timeout=10)
+        binding.join(timeout=90)
         return Verdict(ok=-1)
 
     slow = Scripted("Slow", filter=filter_while_another_thread_binds)

@@ -18,7 +18,7 @@ from fleet.framework.state import CycleState, StateKey
 from tests.unit.framework.plugin_fakes import Counter
 
 KEY = StateKey("reserve/Example")
-PATIENCE = 10  # seconds until a thread that should have come counts as lost
+PATIENCE = 90  # seconds until a thread that should have come counts as lost
 
 
 class Watched(threading.Condition):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fleet.framework.decision import Decision
@@ -29,6 +30,21 @@ def frame() -> Frame:
 
 def operations(decision: Decision) -> list[tuple[Action, str]]:
     return [(one.action, one.cluster) for one in decision.operations]
+
+
+# --- the stages -------------------------------------------------------------------------------------------------------
+
+
+def test_F3_118_plugins_say_how_many_are_wanted_how_many_at_a_time_and_which_go_first(frame: Frame) -> None:
+    three = Answering("Three", batch=lambda *_: 3)
+    pairs = Answering("Pairs", post_batch=limited_to(2))
+    worst = Answering("Worst", sort=lambda ctx, state, req, frame, rows, scores: rows[np.argsort(scores.totals())])
+    points = Scoring("Points", {"a": 5, "b": 4, "c": 3, "d": 2, "e": 1})
+
+    decision = decided(frame, a_policy().pick_n(5), profile=profile_of(three, pairs, worst, points, ranking="weighted"))
+
+    assert [(one.cluster, one.step) for one in decision.targets] == [("e", 1), ("d", 1), ("c", 2)]
+    assert (three.calls, pairs.calls, worst.calls) == (["batch"], ["post_batch"], ["sort", "sort"])
 
 
 # --- batch ------------------------------------------------------------------------------------------------------------

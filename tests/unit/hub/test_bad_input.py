@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, NAMESPACES, THINGS, Answer, Asker, a_definition
+from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, NAMESPACES, THINGS, Answer, Asker, a_definition, a_thing
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -21,7 +22,12 @@ WORDS = ("metadata", "spec", "status", "name", "labels", "finalizers", "ownerRef
 OBJECTS = st.dictionaries(st.sampled_from(WORDS), JSON | st.dictionaries(st.sampled_from(WORDS), JSON), max_size=4)
 URLS = (CONFIG_MAPS, THINGS, DEFINITIONS, NAMESPACES, f"{NAMESPACES}/default/secrets", f"{NAMESPACES}/default/events")
 PATCHES = ("merge-patch+json", "json-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
-fuzzing = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+OPTIONS = (
+    *("labelSelector", "fieldSelector", "resourceVersion", "resourceVersionMatch", "limit", "continue", "watch"),
+    *("timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "dryRun", "force", "fieldManager"),
+    *("fieldValidation", "propagationPolicy", "gracePeriodSeconds", "orphanDependents", "pretty"),
+)
+fuzzing = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def is_sound(answer: Answer) -> bool:
@@ -60,13 +66,42 @@ def test_any_patch(things: Asker, patch: Any, media_type: str, status: bool) -> 
 
 @fuzzing
 @given(
-    name=st.sampled_from(["labelSelector", "fieldSelector", "resourceVersion", "limit", "continue", "dryRun", "force"]),
-    value=st.text(max_size=20),
+    name=st.sampled_from(OPTIONS),
+    value=st.text(max_size=20) | st.integers().map(str) | st.floats().map(str),
     method=st.sampled_from(["GET", "DELETE", "POST"]),
 )
 def test_any_option(things: Asker, name: str, value: str, method: str) -> None:
     answer = things(method, f"{CONFIG_MAPS}?{name}={quote(value)}", {} if method != "GET" else None)
     assert is_sound(answer) or answer.json["reason"] == "Timeout"
+
+
+@fuzzing
+@given(
+    options=st.dictionaries(
+        st.sampled_from(OPTIONS), st.sampled_from(["", "0", "1", "true", "Exact", "NotOlderThan", "-1", "x"])
+    )
+)
+def test_any_watch(things: Asker, options: dict[str, str]) -> None:
+    answer = things("GET", f"{THINGS}?{urlencode({'watch': '1', 'timeoutSeconds': '1'} | options)}")
+    assert is_sound(answer) or answer.json["reason"] == "Timeout"
+
+
+@fuzzing
+@given(content=JSON | st.fixed_dictionaries({"v": JSON, "rv": JSON, "start": JSON | st.lists(st.text(), max_size=2)}))
+def test_any_continue_token(things: Asker, content: Any) -> None:
+    token = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
+    assert is_sound(things("GET", f"{CONFIG_MAPS}?limit=1&continue={quote(token)}"))
+
+
+@fuzzing
+@given(version=JSON, uid=JSON, method=st.sampled_from(["PUT", "PATCH", "DELETE"]))
+def test_any_precondition(things: Asker, version: Any, uid: Any, method: str) -> None:
+    things("POST", THINGS, a_thing("t"))
+    preconditions = {"resourceVersion": version, "uid": uid}
+    document = a_thing("t", **preconditions) if method != "DELETE" else {"preconditions": preconditions}
+    media_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    assert is_sound(things(method, f"{THINGS}/t", document, media_type=media_type))
+    assert things("GET", THINGS).code == 200
 
 
 @fuzzing

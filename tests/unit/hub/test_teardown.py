@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from fleet.errors import RequestRefused
+from fleet.hub.store import Change, Store, not_durable
 from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, NAMESPACES, THINGS, Asker, a_config_map, a_thing
 
 MERGE = "application/merge-patch+json"
@@ -120,3 +124,64 @@ def test_a_definition_takes_its_objects_with_it(things: Asker) -> None:
     assert things("GET", THINGS).code == 404
     assert things("GET", f"{DEFINITIONS}/things.example.com").code == 404
     assert not things.hub.store.collection("things.example.com").entries
+
+
+# --- steps that fail --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Disk:
+    """A journal that keeps everything, unless it is full."""
+
+    store: Store
+    is_full: bool = False
+
+    def append(self, change: Change, on_durable: asyncio.Future[None]) -> None:
+        if self.is_full:
+            self.store.forget_under_way()
+            on_durable.set_exception(not_durable(OSError("disk is full")))
+        else:
+            self.store.apply([change])
+            on_durable.set_result(None)
+
+
+def tear_down(ask: Asker, runner: asyncio.Runner, *, disk: Disk | None = None) -> None:
+    """Lets the hub tear down in the background for half a minute; in the middle of it room is made on the disk."""
+
+    async def scenario() -> None:
+        task = asyncio.create_task(ask.hub.teardown.run(), name="teardown")
+        await asyncio.sleep(15)
+        if disk is not None:
+            disk.is_full = False
+        await asyncio.sleep(15)
+        task.cancel()
+
+    runner.run(scenario())
+
+
+def test_a_step_that_was_lost_on_a_full_disk_is_made_later(
+    ask: Asker, runner: asyncio.Runner, owner: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    ask("POST", CONFIG_MAPS, owned("dependent", owner))
+    ask("DELETE", f"{CONFIG_MAPS}/owner")
+    ask.hub.store.journal = disk = Disk(ask.hub.store, is_full=True)
+    tear_down(ask, runner, disk=disk)
+    assert ask.names(CONFIG_MAPS) == []
+    assert caplog.text.count("a step of a deletion was lost") == 2
+
+
+def test_a_step_that_was_refused_is_tried_again(
+    ask: Asker, runner: asyncio.Runner, owner: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask("POST", CONFIG_MAPS, owned("dependent", owner))
+    ask("DELETE", f"{CONFIG_MAPS}/owner")
+    refusals, delete = iter(range(2)), ask.hub.objects.delete
+
+    def reluctant(*arguments: Any) -> Any:
+        if next(refusals, None) is not None:
+            raise RequestRefused(422, "Invalid", "not now")
+        return delete(*arguments)
+
+    monkeypatch.setattr(ask.hub.objects, "delete", reluctant)
+    tear_down(ask, runner)
+    assert ask.names(CONFIG_MAPS) == []

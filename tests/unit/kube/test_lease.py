@@ -27,7 +27,9 @@ def now() -> float:
 
 
 class Candidate:
-    def __init__(self, server: ObjectServer, name: str = "one", *, terms: Terms = TERMS) -> None:
+    def __init__(
+        self, server: ObjectServer, name: str = "one", *, terms: Terms = TERMS, may_release: bool = True
+    ) -> None:
         self.clock = VirtualClock()
         self.problems: list[ApiError] = []
         self.leadership: Leadership | None = None
@@ -43,6 +45,7 @@ class Candidate:
             jitter=no_jitter,
             terms=terms,
             on_problem=self.problems.append,
+            may_release=lambda: may_release,
         )
 
     async def run(self) -> None:
@@ -263,6 +266,31 @@ async def test_gives_the_lease_back_although_the_answer_to_the_last_renewal_was_
     assert holder(server) == ""
 
 
+@virtual
+async def test_keeps_the_lease_to_itself_where_it_may_not_be_given_back() -> None:
+    server = ObjectServer()
+    one = Candidate(server, may_release=False)
+    async with running(one):
+        await asyncio.sleep(12)
+        one.enough.set()
+        await asyncio.sleep(1)
+        assert not one.leads
+    assert holder(server) == "one"
+
+
+@virtual
+async def test_giving_back_takes_five_seconds_at_most() -> None:
+    server = ObjectServer()
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(12)
+        server.weather = lambda _: Hang()
+        one.enough.set()
+        began_at = now()
+    assert now() - began_at == pytest.approx(5.0)
+    assert len(one.problems) == 1
+
+
 # --- losing -----------------------------------------------------------------------------------------------------------
 
 TROUBLE: list[Weather] = [
@@ -473,6 +501,26 @@ async def test_a_machine_that_slept_through_its_lease_does_not_write_when_it_wak
 
 
 # --- the fence --------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_fenced_write_can_be_asked_again_before_it_leaves() -> None:
+    leadership = Leadership(VirtualClock(), TERMS)
+    leadership.renewed(VirtualClock().elapsed())
+    sent: list[Request] = []
+
+    class Listening:
+        async def call(self, request: Request) -> bytes:
+            sent.append(request)
+            return b""
+
+    await FencedApi(Listening(), leadership).call(Request(Method.POST, "/anything", body=b"{}"))  # type: ignore[arg-type]
+    (request,) = sent
+    assert request.guard is not None
+    request.guard()
+    leadership.end()
+    with pytest.raises(NotLeading):
+        request.guard()
 
 
 @virtual

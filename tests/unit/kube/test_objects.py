@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.errors import AlreadyExists, Conflict, NotFound, ServerTimeout, Unavailable, UnreadableAnswer
+from fleet.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    ServerTimeout,
+    Unavailable,
+    UnreadableAnswer,
+)
 from fleet.kube.api import Method, Request
 from fleet.kube.objects import Objects
 from fleet.kube.patch import Patience, merge_patch_between, persistently, pointer, revise
@@ -32,6 +41,51 @@ def objects_on(server: ObjectServer, *, cached: bool = False) -> Objects[Cluster
 
 def bodies(server: ObjectServer) -> list[Any]:
     return [msgspec.json.decode(request.body) for _, request in server.requests if request.body]
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_objects_paid_from_another_budget_are_otherwise_the_same() -> None:
+    server = ObjectServer()
+    objects = objects_on(server, cached=True)
+    assert objects.paid_as(objects.call_class) is objects
+
+    await objects.paid_as("evict").create({"metadata": {"name": "c1"}})
+
+    assert [request.call_class for _, request in server.requests] == ["evict"]
+    assert objects.store is not None
+    assert "c1" in objects.store
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_an_object_is_found_on_the_server_whatever_the_store_says() -> None:
+    server = ObjectServer()
+    objects = objects_on(server, cached=True)
+    server.store(PATH, {"metadata": {"name": "c1", "uid": "theirs"}})
+    found = await objects.find("c1")
+    assert found is not None
+    assert found.view.metadata.uid == "theirs"
+    assert objects.store is not None
+    assert "c1" not in objects.store
+
+
+@virtual
+async def test_an_object_that_does_not_exist_is_not_found() -> None:
+    server = ObjectServer()
+    assert await objects_on(server).find("c1") is None
+    assert [(request.method, request.path) for _, request in server.requests] == [(Method.GET, PATH)]
+
+
+@virtual
+@pytest.mark.parametrize("refusal, error", [(Refuse(403), Forbidden), (Refuse(410), Gone), (Refuse(503), Unavailable)])
+async def test_an_object_that_cannot_be_read_may_still_exist(refusal: Refuse, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        await objects_on(ObjectServer(weather=lambda _: refusal)).find("c1")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -78,6 +132,18 @@ async def test_an_object_that_finalizers_hold_is_not_gone() -> None:
     held = objects.store.get("c1")
     assert held is not None
     assert held.view.metadata.deletion_timestamp
+
+
+@virtual
+async def test_an_object_that_loses_its_last_finalizer_is_gone_at_once() -> None:
+    server = ObjectServer()
+    objects = objects_on(server, cached=True)
+    await objects.create({"metadata": {"name": "c1", "finalizers": ["a/b"]}})
+    await objects.delete("c1")
+    written = await objects.merge_patch("c1", {"metadata": {"finalizers": None}})
+    assert written.view.metadata.deletion_timestamp
+    assert objects.store is not None
+    assert "c1" not in objects.store
 
 
 @virtual
@@ -276,3 +342,29 @@ def test_the_least_that_has_to_be_sent(old: dict[str, Any], new: dict[str, Any],
 
 def test_a_pointer_escapes_what_would_split_it() -> None:
     assert pointer("metadata", "labels", "a.b/c~d", 0) == "/metadata/labels/a.b~1c~0d/0"
+
+
+# --- collections ------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_collection_is_deleted_by_its_labels_in_one_request() -> None:
+    asked: list[Request] = []
+
+    class Recorder(ObjectServer):
+        async def call(self, request: Request) -> bytes:
+            asked.append(request)
+            return b'{"kind":"Status","status":"Success"}'
+
+    await objects_on(Recorder()).delete_collection(labels="app=web")
+    assert [(one.method, one.path, one.query) for one in asked] == [
+        (Method.DELETE, CLUSTERS.collection(), (("labelSelector", "app=web"),))
+    ]
+
+
+@virtual
+async def test_deleting_everything_is_refused() -> None:
+    server = ObjectServer()
+    with pytest.raises(ValueError, match="name labels"):
+        await objects_on(server).delete_collection(labels="")
+    assert server.requests == []

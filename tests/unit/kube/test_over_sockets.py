@@ -53,7 +53,7 @@ async def test_a_watch_that_breaks_inside_a_line_is_resumed_where_it_broke() -> 
                 on_problem=problems.append,
             )
             running = group.create_task(reflector.run(), name="reflector")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(90):
                 await told.wait()
             running.cancel()
         assert fold.state() == {"c2": "12", "c3": "11"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from datetime import timedelta
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.faults.scripted import (
     Fault,
     Garbage,
     Hang,
+    Late,
     Refuse,
     Reset,
     ScriptedApi,
@@ -142,6 +144,7 @@ BREAKS: list[Fault] = [
     ErrorEvent(500, "InternalError", after=1),
     ErrorEvent(429, "TooManyRequests", after=1),
     Hang(after=1),
+    Late(20),
     Trickle(),
 ]
 
@@ -232,6 +235,33 @@ async def test_a_server_that_was_set_back_is_believed() -> None:
         await asyncio.sleep(180)
         want_the_servers_state(scene)
         assert any(isinstance(problem, Gone) for problem in scene.problems)
+
+
+@virtual
+@pytest.mark.parametrize("days", [-400, -0.01, 0.01, 400])
+async def test_setting_the_time_of_day_changes_nothing(days: float) -> None:
+    hub = a_hub("c1")
+    api = ScriptedApi(hub, lists=[Down(), Down()], watches=[None, Refuse(500)])
+    async with watching(api) as scene:
+        for _ in range(400):
+            scene.clock.set_by += timedelta(days=days)
+            await asyncio.sleep(1)
+        hub.put("c2")
+        await asyncio.sleep(1)
+        want_the_servers_state(scene)
+    assert api.list_times() == pytest.approx([0, 0.8, 2.4])
+    assert api.watch_times() == pytest.approx([2.4, 302.4, 303.2])
+
+
+@virtual
+async def test_a_machine_that_slept_goes_on_where_it_was() -> None:
+    hub = a_hub("c1")
+    async with watching(ScriptedApi(hub, watches=[Reset(after=0)])) as scene:
+        await scene.reflector.synced()
+        scene.clock.slept += 36_000
+        hub.put("c2")
+        await asyncio.sleep(2)
+        want_the_servers_state(scene)
 
 
 # --- faults of the list -----------------------------------------------------------------------------------------------
@@ -367,6 +397,118 @@ async def test_progress_makes_the_waits_start_over() -> None:
         await asyncio.sleep(2)
         want_the_servers_state(scene)
     assert waits_between(api.watch_times()) == pytest.approx([0.8, 1.6, 1.4])
+
+
+# --- a list on demand -------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_refresh_ends_the_watch_and_lists_at_once() -> None:
+    api = ScriptedApi(a_hub("c1"), watches=[Hang()])
+    async with watching(api) as scene:
+        await asyncio.sleep(20)
+        api.hub.put("c2")
+        await scene.reflector.refresh()
+        assert now() == pytest.approx(20)
+        want_the_servers_state(scene)
+        api.hub.put("c3")
+        await asyncio.sleep(1)
+        want_the_servers_state(scene)
+        assert not scene.problems
+    assert api.list_times() == pytest.approx([0, 20])
+    assert api.watch_times() == pytest.approx([0, 20])
+
+
+@virtual
+async def test_a_refresh_does_not_wait_for_the_end_of_a_wait() -> None:
+    api = ScriptedApi(a_hub("c1"), lists=[Down()] * 5)
+    async with watching(api) as scene:
+        await asyncio.sleep(20)
+        await scene.reflector.refresh()
+        assert now() == pytest.approx(20)
+        want_the_servers_state(scene)
+
+
+@virtual
+async def test_a_refresh_before_the_first_list_is_answered_by_it() -> None:
+    api = ScriptedApi(a_hub("c1"))
+    async with watching(api) as scene:
+        await scene.reflector.refresh()
+        want_the_servers_state(scene)
+    assert len(api.list_times()) == 1
+
+
+@virtual
+async def test_a_refresh_repeats_a_failing_list_with_the_usual_waits() -> None:
+    api = ScriptedApi(a_hub("c1"), lists=[None, Down(), Refuse(500), Refuse(429, "TooManyRequests", retry_after=7)])
+    async with watching(api) as scene:
+        await asyncio.sleep(20)
+        await scene.reflector.refresh()
+        want_the_servers_state(scene)
+    assert waits_between(api.list_times()) == pytest.approx([20, 0.8, 1.6, 7])
+
+
+@virtual
+async def test_a_list_that_was_under_way_is_no_answer_to_a_refresh_and_gives_way_to_one() -> None:
+    """Such as the first of all, where this process gets the lease before it is through."""
+    api = ScriptedApi(a_hub("c1"), lists=[Late(5)])
+    async with watching(api) as scene:
+        await asyncio.sleep(1)
+        api.hub.put("c2")
+        await scene.reflector.refresh()
+        want_the_servers_state(scene)
+    assert api.list_times() == pytest.approx([0, 1])
+
+
+@virtual
+async def test_a_list_that_somebody_waits_for_is_finished_before_the_next_begins() -> None:
+    api = ScriptedApi(a_hub("c1"), lists=[None, Late(5)])
+    async with watching(api) as scene:
+        await asyncio.sleep(20)
+        first = asyncio.create_task(scene.reflector.refresh(), name="first")
+        await asyncio.sleep(1)
+        await scene.reflector.refresh()
+        await first
+    assert api.list_times() == pytest.approx([0, 20, 25])
+
+
+@virtual
+async def test_who_asks_at_the_same_time_shares_a_list() -> None:
+    api = ScriptedApi(a_hub("c1"))
+    async with watching(api) as scene:
+        await asyncio.sleep(20)
+        await asyncio.gather(scene.reflector.refresh(), scene.reflector.refresh())
+    assert api.list_times() == pytest.approx([0, 20])
+
+
+@virtual
+async def test_who_gives_up_a_refresh_harms_nobody() -> None:
+    api = ScriptedApi(a_hub("c1"), lists=[None, Down()])
+    async with watching(api) as scene:
+        await asyncio.sleep(20)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await scene.reflector.refresh()
+        api.hub.put("c2")
+        await asyncio.sleep(2)
+        want_the_servers_state(scene)
+
+
+@virtual
+async def test_refreshing_again_and_again_starves_nobody() -> None:
+    hub = a_hub("c1")
+    async with watching(ScriptedApi(hub, lists=[Late(1)] * 100)) as scene:
+
+        async def ask(first: float) -> None:
+            await asyncio.sleep(first)
+            for _ in range(10):
+                hub.put("c1")
+                await scene.reflector.refresh()
+
+        await asyncio.gather(ask(0), ask(0.3), ask(0.7))
+        assert now() <= 25
+        await asyncio.sleep(1)
+        want_the_servers_state(scene)
 
 
 # --- objects that cannot be read --------------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -24,6 +24,7 @@ from fleet.errors import (
     DeadlineExceeded,
     InternalError,
     NotFound,
+    NotLeading,
     Unauthorized,
     Unreachable,
 )
@@ -90,14 +91,27 @@ async def test_sends_the_request_as_it_is() -> None:
         assert await transport.call(request) == b"{}"
     head, _, body = server.requests[0].decode().partition("\r\n\r\n")
     first, *headers = head.split("\r\n")
-    assert first == (
-        "PATCH /apis/g/v1/namespaces/a%2Fb/things/c?labelSelector=a+in+(b,c),d%3De&continue=x%2B/%3D HTTP/1.1"
-    )
+    sent, _, limit = first.removesuffix(" HTTP/1.1").partition("&timeout=")
+    assert sent == "PATCH /apis/g/v1/namespaces/a%2Fb/things/c?labelSelector=a+in+(b,c),d%3De&continue=x%2B/%3D"
+    assert limit.endswith("ms")
     assert "Authorization: Bearer secret" in headers
     assert "Content-Type: application/json-patch+json" in headers
     assert "Accept: application/json" in headers
     assert any(header.startswith("User-Agent: fleet/") for header in headers)
     assert body == '[{"op":"test"}]'
+
+
+@real
+async def test_the_server_gives_up_on_a_write_before_we_do() -> None:
+    """Otherwise it might carry it out after somebody has decided anew."""
+    write = Request(Method.POST, "/apis/g/v1/things", body=b"{}", deadline=20.0)
+    async with a_transport(answer(b"{}")) as (transport, server):
+        await transport.call(write)
+        await transport.call(GET)
+    target, reading = (request.split(b" ")[1].decode() for request in server.requests)
+    limit = int(target.removeprefix("/apis/g/v1/things?timeout=").removesuffix("ms"))
+    assert 1000 < limit <= 18_000
+    assert "timeout" not in reading
 
 
 @real
@@ -146,18 +160,20 @@ async def test_redirects_are_not_followed() -> None:
 # --- no answer --------------------------------------------------------------------------------------------------------
 
 
-def a_closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+@contextmanager
+def a_deserted_port() -> Iterator[int]:
+    """Nobody listens there, and nobody else can begin to."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
 
 
 @real
 async def test_nobody_listening_means_that_nothing_was_sent() -> None:
-    async with await connected_to(f"http://127.0.0.1:{a_closed_port()}") as transport:
-        with pytest.raises(Unreachable) as caught:
-            await transport.call(GET)
+    with a_deserted_port() as port:
+        async with await connected_to(f"http://127.0.0.1:{port}") as transport:
+            with pytest.raises(Unreachable) as caught:
+                await transport.call(GET)
     assert not caught.value.outcome_unknown
 
 
@@ -207,6 +223,43 @@ async def test_a_stream_opens_by_its_deadline_or_not_at_all() -> None:
                 pass
 
 
+class StandingClock(SystemClock):
+    """No time passes, until whoever waits is let go on."""
+
+    def __init__(self) -> None:
+        self.somebody_waits, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    def elapsed(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.somebody_waits.set()
+        await self.goes_on.wait()
+
+
+@real
+async def test_what_must_not_leave_any_more_is_not_sent() -> None:
+    """Whoever waited for the budget may have lost the right to write meanwhile."""
+    may_write = True
+
+    def guard() -> None:
+        if not may_write:
+            raise NotLeading("scripted")
+
+    clock = StandingClock()
+    flow = FlowControl(clock, default=Budget(rate=20, burst=1))
+    async with a_server(answer(b"{}")) as server, await connected_to(server.url, flow=flow) as transport:
+        guarded = Request(Method.POST, "/api/v1/things", body=b"{}", guard=guard)
+        await transport.call(guarded)
+        waiting = asyncio.create_task(transport.call(guarded))
+        await clock.somebody_waits.wait()
+        may_write = False
+        clock.goes_on.set()
+        with pytest.raises(NotLeading):
+            await waiting
+        assert len(server.requests) == 1
+
+
 @real
 async def test_waiting_for_the_budget_counts_towards_the_deadline() -> None:
     flow = FlowControl(SystemClock(), default=Budget(rate=0.001, burst=1))
@@ -231,9 +284,9 @@ async def test_a_cancelled_request_stays_cancelled() -> None:
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-async def read(transport: Transport, request: Request = GET) -> bytes:
+async def read(transport: Transport) -> bytes:
     text = b""
-    async with transport.stream(request) as pieces:
+    async with transport.stream(GET) as pieces:
         async for piece in pieces:
             text += piece
     return text
@@ -245,13 +298,32 @@ async def test_a_stream_brings_everything_and_ends() -> None:
         assert await read(transport) == b"one\ntwo\n"
 
 
-@real
-async def test_a_stream_outlives_the_deadline_of_its_opening() -> None:
-    async def pause(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.3)
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """Its time can be moved on."""
 
-    async with a_transport(then(CHUNKED, chunk(b"one\n"), pause, chunk(b"two\n"), LAST_CHUNK)) as (transport, _):
-        assert await read(transport, IMPATIENT) == b"one\ntwo\n"
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def test_a_stream_outlives_the_deadline_of_its_opening() -> None:
+    async def scene() -> None:
+        opened = asyncio.Event()
+
+        async def outlive(writer: asyncio.StreamWriter) -> None:
+            await opened.wait()
+            loop.ahead += 2 * GET.deadline
+            await asyncio.sleep(0.01)  # whatever was to happen by then happens now
+
+        plays = then(CHUNKED, chunk(b"one\n"), outlive, chunk(b"two\n"), LAST_CHUNK)
+        async with a_transport(plays) as (transport, _), transport.stream(GET) as pieces:
+            opened.set()
+            assert b"".join([piece async for piece in pieces]) == b"one\ntwo\n"
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        loop = cast("SkippingLoop", runner.get_loop())
+        runner.run(scene())
 
 
 @real
@@ -275,7 +347,7 @@ async def test_leaving_a_stream_ends_its_connection() -> None:
     async with a_transport(then(CHUNKED, chunk(b"one\n"), sends(b"ffff\r\n"), until_closed)) as (transport, _):
         async with transport.stream(GET) as pieces:
             assert (await anext(pieces)).startswith(b"one\n")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(90):
             await ended.wait()
 
 
@@ -311,7 +383,13 @@ async def test_an_expired_token_is_read_again_and_the_request_repeated() -> None
 
 @real
 async def test_requests_that_are_refused_together_read_the_credentials_once() -> None:
-    plays = (UNAUTHORIZED, UNAUTHORIZED, UNAUTHORIZED, answer(b"{}"))
+    all_there = asyncio.Barrier(3)
+
+    async def refused_together(writer: asyncio.StreamWriter) -> None:
+        await all_there.wait()
+        await UNAUTHORIZED(writer)
+
+    plays = (*[refused_together] * 3, answer(b"{}"))
     async with a_transport(*plays, tokens=("old", "new", "newer"), clock=LateClock()) as (transport, server):
         async with asyncio.TaskGroup() as group:
             for number in range(3):
@@ -361,6 +439,70 @@ async def test_credentials_that_cannot_be_read_again_leave_the_refusal_as_it_is(
         async with await Transport.connect(load, clock=LateClock()) as transport:
             with pytest.raises(Unauthorized):
                 await transport.call(GET)
+
+
+@real
+@pytest.mark.parametrize("content", [None, "no certificate"], ids=["not there", "half written"])
+async def test_certificates_that_cannot_be_used_yet_leave_the_refusal_as_it_is(
+    tmp_path: Path, content: str | None
+) -> None:
+    from kubernetes.aio.client import Configuration
+
+    authority = tmp_path / "ca.crt"
+    if content is not None:
+        authority.write_text(content)
+    renewed = Configuration(host="https://127.0.0.1:1")
+    renewed.ssl_ca_cert = str(authority)
+
+    async with a_server(UNAUTHORIZED) as server:
+        loads = iter((Configuration(host=server.url), renewed))
+
+        async def load() -> Configuration:
+            return next(loads)
+
+        async with await Transport.connect(load, clock=LateClock()) as transport:
+            with pytest.raises(Unauthorized):
+                await transport.call(GET)
+
+
+@real
+async def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    from kubernetes.aio.client import Configuration
+
+    async def load() -> Configuration:
+        configuration = Configuration(host="https://127.0.0.1:1")
+        configuration.ssl_ca_cert = str(tmp_path / "ca.crt")
+        return configuration
+
+    with pytest.raises(ConfigurationError, match=r"https://127.0.0.1:1 cannot be used: .*ca\.crt"):
+        await Transport.connect(load, clock=SystemClock())
+
+
+@real
+async def test_who_finds_another_server_does_not_wait_until_the_former_connections_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor does its end cut that short: one that is being opened may take long."""
+    from kubernetes.aio.client import Configuration
+
+    monkeypatch.setattr("fleet.kube.openings._TO_FINISH", 90.0)
+    is_open = asyncio.Event()
+    async with a_server(UNAUTHORIZED) as former, a_server(answer(b"{}")) as current:
+        urls = iter((former.url, current.url))
+
+        async def load() -> Configuration:
+            return Configuration(host=next(urls))
+
+        async with await Transport.connect(load, clock=LateClock()) as transport:
+            line = transport._line
+            assert line.connections is not None
+            opening = asyncio.create_task(line.connections._openings.wait_for(is_open.wait()))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            assert await transport.call(GET) == b"{}"
+            assert not line.session.closed
+            is_open.set()
+            await opening
+        assert line.session.closed
 
 
 @real
@@ -427,13 +569,13 @@ async def test_runs_an_exec_plugin_and_runs_it_again_when_its_token_is_refused(t
 async def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="config cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"/config: "):
         await Transport.from_kubeconfig(path, clock=SystemClock())
 
 
 @real
 async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="missing cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"there is no file .*missing"):
         await Transport.from_kubeconfig(tmp_path / "missing", clock=SystemClock())
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import UnreadableAnswer
-from fleet.kube.watch import Lines, read_event, read_head, read_page, read_version
+from fleet.kube.watch import Lines, plain_document, read_event, read_head, read_page, read_version
 
 MESS = [b"", b"nul", b"[]", b"5", b'"x"', b"{}", b"\xff", b'{"a":', b"[" * 5000]
 
@@ -58,3 +58,22 @@ def test_a_name_is_found_in_an_object_that_is_otherwise_a_mess() -> None:
 
 def test_a_bookmark_has_a_version_and_no_name() -> None:
     assert read_version(b'{"kind":"Pod","metadata":{"resourceVersion":"9","creationTimestamp":null}}') == "9"
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
+def test_a_line_as_servers_write_it_needs_no_parsing_to_find_its_object(kind: str) -> None:
+    assert plain_document(b'{"type":"%s","object":{"a":{}}}' % kind.encode()) == b'{"a":{}}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"DELETED","object":{}}',
+        b'{"type":"BOOKMARK","object":{}}',
+        b'{"object":{},"type":"ADDED"}',
+        b'{"type": "ADDED","object":{}}',
+        b'{"type":"ADDED","object":{}} ',
+    ],
+)
+def test_any_other_line_is_left_to_the_parser(line: bytes) -> None:
+    assert plain_document(line) is None

@@ -16,11 +16,19 @@ from pydantic.fields import FieldInfo
 from fleet.model import views
 from fleet.model.binding import ClusterResourceBinding, ResourceBinding
 from fleet.model.cluster import MemberCluster
-from fleet.model.meta import Document, Model
-from fleet.model.placement import ClusterResourcePlacement, ResourcePlacement
+from fleet.model.meta import Model
+from fleet.model.placement import (
+    ClusterPlacementSpec,
+    ClusterResourcePlacement,
+    ClusterResourcePlacementStatus,
+    PlacementSpec,
+    PlacementStatus,
+    ResourcePlacement,
+)
 from fleet.model.snapshots import ClusterSchedulingPolicySnapshot, SchedulingPolicySnapshot
+from fleet.model.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
 
-PAIRS: list[tuple[type[views.View], type[Document]]] = [
+PAIRS: list[tuple[type[views.View], type[Model]]] = [
     (views.MemberCluster, MemberCluster),
     (views.Placement, ClusterResourcePlacement),
     (views.Placement, ResourcePlacement),
@@ -28,6 +36,14 @@ PAIRS: list[tuple[type[views.View], type[Document]]] = [
     (views.PolicySnapshot, SchedulingPolicySnapshot),
     (views.Binding, ClusterResourceBinding),
     (views.Binding, ResourceBinding),
+    (views.PlacementSpec, ClusterPlacementSpec),
+    (views.PlacementSpec, PlacementSpec),
+    (views.PlacementStatus, PlacementStatus),
+    (views.ClusterResourcePlacementStatus, ClusterResourcePlacementStatus),
+    (views.BindingReport, ClusterResourceBinding),
+    (views.BindingReport, ResourceBinding),
+    (views.StagedUpdateRun, ClusterStagedUpdateRun),
+    (views.StagedUpdateRun, StagedUpdateRun),
 ]
 
 
@@ -105,7 +121,9 @@ def default_of_view(field: ViewField) -> Any:
 
 def all_matches() -> list[Any]:
     return [
-        pytest.param(match, id=f"{kind.__name__}{match.path}") for view, kind in PAIRS for match in matches(view, kind)
+        pytest.param(match, id=f"{view.__name__} of {kind.__name__}{match.path}")
+        for view, kind in PAIRS
+        for match in matches(view, kind)
     ]
 
 

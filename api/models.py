@@ -1,0 +1,389 @@
+"""What the hub's objects look like in answers: less than they hold, and nothing the caller may not read.
+
+Every answer is one of these structs, or one of `fleet.explain`; their JSON schemas are the components of the OpenAPI
+document.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from fleet.explain.answer_parts import Answer
+from fleet.explain.compare import Comparison
+from fleet.explain.edits import Edit
+from fleet.explain.impact import Impact
+from fleet.explain.movements import Moved, Tally
+from fleet.explain.replay import Replayed, Skipped
+
+
+class Model(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Base of all answers."""
+
+
+class ConditionModel(Model, frozen=True, kw_only=True):
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+    """Left out where it could name clusters that the caller may not read."""
+
+
+class PlacementModel(Model, frozen=True, kw_only=True):
+    key: str
+    """`name`, or `namespace/name`."""
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    created: str | None
+    deleting: bool
+    type: str
+    """PickAll, PickN or PickFixed."""
+    wanted: int | None
+    """PickN: how many clusters."""
+    snapshot: str
+    """The latest policy snapshot; empty while there is none."""
+    targets: tuple[str, ...]
+    """Clusters in use or chosen, sorted."""
+    redacted: int
+    """How many more there are that the caller may not read."""
+    fulfilled: bool | None
+    """Whether the scheduler found all it was asked for; None while it has not said so."""
+    conditions: tuple[ConditionModel, ...]
+
+
+class PlacementPage(Model, frozen=True, kw_only=True):
+    items: tuple[PlacementModel, ...]
+    next: str | None
+
+
+class TaintModel(Model, frozen=True, kw_only=True):
+    key: str
+    value: str
+    effect: str
+
+
+class ClusterModel(Model, frozen=True, kw_only=True):
+    name: str
+    uid: str
+    resource_version: str
+    created: str | None
+    leaving: bool
+    eligible: bool
+    """Whether it may take new work, by what its agent says."""
+    joined: str
+    """The status of the agent's condition: True, False, Unknown, or nothing."""
+    healthy: str
+    last_heartbeat: str | None
+    labels: dict[str, str]
+    taints: tuple[TaintModel, ...]
+    properties: dict[str, str]
+    capacity: dict[str, Any]
+    allocatable: dict[str, Any]
+    available: dict[str, Any]
+
+
+class ClusterPage(Model, frozen=True, kw_only=True):
+    items: tuple[ClusterModel, ...]
+    redacted: int
+    """How many more clusters there are that the caller may not read."""
+    next: str | None
+
+
+class BindingModel(Model, frozen=True, kw_only=True):
+    placement: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    created: str | None
+    deleting: bool
+    state: str
+    """Scheduled, Bound or Unscheduled."""
+    cluster: str
+    policy_snapshot: str
+    resource_snapshot: str
+
+
+class BindingPage(Model, frozen=True, kw_only=True):
+    items: tuple[BindingModel, ...]
+    redacted: int
+    """How many more there are, on clusters that the caller may not read."""
+    next: str | None
+
+
+class PluginModel(Model, frozen=True, kw_only=True):
+    name: str
+    form: str
+    """vector: judges all clusters at once; scalar: one by one."""
+    weight: int | None = None
+
+
+class ProfileModel(Model, frozen=True, kw_only=True):
+    scheduler_name: str
+    config_hash: str
+    ranking: str
+    tie_break: str
+    unselected_budget: int
+    max_decisions: int
+    plugins: dict[str, tuple[PluginModel, ...]]
+    """By hook, in the order they run."""
+    warnings: tuple[str, ...]
+
+
+class ProfilePage(Model, frozen=True, kw_only=True):
+    items: tuple[ProfileModel, ...]
+
+
+class SettingModel(Model, frozen=True, kw_only=True):
+    name: str
+    value: Any
+    origin: str
+    """Whose word it is: `default`, a line of a file, a variable, or the command line."""
+    meaning: str
+
+
+class SettingPage(Model, frozen=True, kw_only=True):
+    items: tuple[SettingModel, ...]
+
+
+class HealthModel(Model, frozen=True, kw_only=True):
+    status: str
+    """ok, degraded or failed."""
+    checks: dict[str, str]
+    """By check what is wrong; empty texts where all is well."""
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+class TargetModel(Model, frozen=True, kw_only=True):
+    cluster: str
+    rank: int
+    action: str
+    """create, refresh or revive; empty where the binding was in place."""
+    binding: str
+    topology: int | None
+    affinity: int | None
+    step: int
+
+
+class RejectionCount(Model, frozen=True, kw_only=True):
+    plugin: str
+    reason: str
+    count: int
+
+
+class DecisionModel(Model, frozen=True, kw_only=True):
+    """One attempt in a few lines. Equal attempts after it only raise `repeats` and `lastAt`."""
+
+    seq: int
+    """Grows with every decision that is kept: resume with `since`."""
+    id: str
+    key: str
+    """Empty where the caller may not read the placement; what else would name it is left out, too."""
+    placement_uid: str
+    n: int
+    """Which attempt of its placement it was, from 1."""
+    at: str
+    last_at: str
+    repeats: int
+    ending: str
+    """How the attempt ended: Decided, Short, BadInput, Transient, …"""
+    outcome: str
+    """What was decided; empty where it did not come to a decision."""
+    fulfilled: bool
+    error: str
+    """Left out where it could name clusters that the caller may not read."""
+    type: str
+    wanted: int | None
+    active: int | None
+    """Clusters in use afterwards."""
+    clusters: int
+    """How many were known."""
+    targets: tuple[TargetModel, ...]
+    """Clusters chosen, in the order of choice."""
+    redacted: int
+    """How many more there are that the caller may not read."""
+    groups: tuple[RejectionCount, ...]
+    """Rejected clusters by the first plugin that rejected them."""
+    triggers: tuple[str, ...]
+    """What made the scheduler look."""
+    generation: int | None
+    snapshot: str
+    digest: str
+    config_hash: str
+    duration_ms: float
+    inputs: str
+    """Whether it can be evaluated again: kept, none, shed or expired."""
+
+
+class DecisionPage(Model, frozen=True, kw_only=True):
+    items: tuple[DecisionModel, ...]
+    next: str | None
+
+
+# --- why --------------------------------------------------------------------------------------------------------------
+
+
+class Waker(Model, frozen=True, kw_only=True):
+    """An event after which the placement is tried again."""
+
+    event: str
+    """Such as `MemberCluster/UpdateTaints`."""
+    plugin: str
+    """Whose mind it may change; `*` for all."""
+    when: str
+    """The event in words."""
+    names: tuple[str, ...] | None
+    """Only for these labels, properties, namespaces or clusters; None for any."""
+
+
+class QueueModel(Model, frozen=True, kw_only=True):
+    """Where the placement is in the scheduling queue."""
+
+    space: str
+    """active, backoff, error, unschedulable, gated, in_flight or none; unknown where the process that answers does not
+    schedule, and cannot know."""
+    note: str = ""
+    """What the one who asks should know of the above."""
+    ready: int = 0
+    """Placements that could be taken now."""
+    ahead: int | None = None
+    """How many of them come first, as it looks now; None for a placement that is not ready."""
+    ahead_of_higher_priority: int | None = None
+    priority: int | None = None
+    attempts: int = 0
+    """Since it last succeeded."""
+    unschedulable_count: int = 0
+    consecutive_errors: int = 0
+    rejectors: tuple[str, ...] = ()
+    """Plugins that rejected the last attempt."""
+    pending: tuple[str, ...] = ()
+    gated_by: str | None = None
+    gate_message: str = ""
+    """What the gate waits for, in its own words."""
+    since: str | None = None
+    """In this space."""
+    backoff_until: str | None = None
+    """When it is ready again. After a failed attempt not before that: all failed ones share a budget."""
+    early_pop: bool | None = None
+    """Whether an idle worker may take it before that."""
+    flush_by: str | None = None
+    """When it is tried again even if no event wakes it; None for never."""
+    wakes_on: tuple[Waker, ...] = ()
+    """Events that wake it. They are known from the policy, also where the queue is not."""
+
+
+class PastAttempt(Model, frozen=True, kw_only=True):
+    n: int
+    id: str
+    at: str
+    outcome: str
+    repeats: int
+
+
+class Why(Answer, frozen=True, kw_only=True, rename="camel"):
+    """Why a placement is where it is."""
+
+    queue: QueueModel | None
+    """None in answers about an earlier attempt, and for a placement that is gone."""
+    recorded: DecisionModel | None
+    """What is on record of the attempt; None where nothing is."""
+    history: tuple[PastAttempt, ...]
+    """The newest attempts, newest first."""
+    links: dict[str, str]
+
+
+# --- what was, and what would be --------------------------------------------------------------------------------------
+
+
+class HistoryPage(Model, frozen=True, kw_only=True):
+    items: tuple[DecisionModel, ...]
+    next: str | None
+
+
+class AttemptDiff(Model, frozen=True, kw_only=True):
+    """Two attempts of a placement, compared."""
+
+    before: DecisionModel
+    after: DecisionModel
+    comparison: Comparison
+
+
+class SimulateRequest(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    placement: dict[str, Any]
+    """`{"ref": "namespace/name"}`, or the whole document of a placement that need not exist."""
+    from_: str = msgspec.field(default="current", name="from")
+    """`current`, or the id of an attempt of this placement."""
+    edits: tuple[Edit, ...] = ()
+    explain: Literal["first", "all"] = "first"
+    compare: bool = True
+    fixes: Literal["none", "fast", "deep"] = "none"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 20
+    cluster: str | None = None
+    """Exactly this cluster's row."""
+    impact: bool = False
+    """Also: which placements would move. Edits of clusters only; for operators."""
+
+
+class SimulateAnswer(Model, frozen=True, kw_only=True):
+    from_: str = msgspec.field(name="from")
+    answer: Answer
+    compare: Comparison | None
+    would_run: tuple[str, ...]
+    """Effect hooks that would have run: a simulation stops before them."""
+    impact: Impact | None
+
+
+class ReplaySelection(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    since: str | None = None
+    """RFC 3339: attempts that began then or later."""
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Only attempts with a greater `seq`: the `next` of an earlier report."""
+    ids: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] | None = None
+    """Exactly these attempts."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+class ReplayChange(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    edits: tuple[Edit, ...] = ()
+
+
+class ReplayRequest(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    select: ReplaySelection = ReplaySelection()
+    change: ReplayChange | None = None
+
+
+class ReplayReport(Model, frozen=True, kw_only=True):
+    attempts: int
+    same: int
+    different: tuple[Replayed, ...]
+    """Without a change: attempts that do not come out as recorded. There should be none."""
+    changed: tuple[Moved, ...]
+    """With a change: attempts that would have ended elsewhere."""
+    skipped: tuple[Skipped, ...]
+    summary: Tally | None
+    next: int | None
+    """Where to go on if time was up or the limit was reached: the `after` of the next request."""
+
+
+class SnapshotDocument(Model, frozen=True, kw_only=True):
+    """Everything decisions are made of, at one moment."""
+
+    api_version: Literal["fleet/v1"] = "fleet/v1"
+    kind: Literal["FleetSnapshot"] = "FleetSnapshot"
+    at: str
+    config_hash: str
+    settings: dict[str, Any]
+    """Those that differ from their defaults."""
+    clusters: tuple[dict[str, Any], ...]
+    placements: tuple[dict[str, Any], ...]
+    policy_snapshots: tuple[dict[str, Any], ...]
+    bindings: tuple[dict[str, Any], ...]
+    pending: tuple[str, ...]
+    """Placements that wait in the queue, are being decided, or want more clusters than they have."""

@@ -1,0 +1,112 @@
+{{/* What values must not say together, a sentence a line. Each by itself has been found right by the schema. */}}
+{{- define "fleet.problems" -}}
+{{- $type := .Values.history.type -}}
+{{- if regexMatch "^[0-9]" (include "fleet.fullname" .) }}
+the names of objects would begin with {{ include "fleet.fullname" . }}, and a Service's must not begin with a digit: set fullnameOverride
+{{- end }}
+{{- range $part := list "controller" "api" }}
+{{- $replicas := int (index $.Values $part).replicas }}
+{{- if and (eq $type "sqlite") (gt $replicas 1) (or (eq $part "controller") $.Values.api.enabled) }}
+{{ $part }}.replicas is {{ $replicas }}, and history.type sqlite is a file for one of each: set history.type to postgresql and history.postgresql.existingSecret, or history.type to none
+{{- end }}
+{{- end }}
+{{- if and (eq $type "postgresql") (not .Values.history.postgresql.existingSecret) }}
+history.type is postgresql: set history.postgresql.existingSecret to the name of a Secret that holds the database's URL under the key {{ .Values.history.postgresql.key }}
+{{- end }}
+{{- if and (ne $type "postgresql") .Values.history.postgresql.existingSecret }}
+history.postgresql.existingSecret is {{ .Values.history.postgresql.existingSecret }}, which history.type {{ $type }} would ignore: set history.type to postgresql
+{{- end }}
+{{- if and .Values.history.sqlite.existingClaim (not (include "fleet.hasVolume" .)) }}
+history.sqlite.existingClaim is {{ .Values.history.sqlite.existingClaim }}, which would not be used: set history.type to sqlite and history.sqlite.persistence.enabled to true
+{{- end }}
+{{- if and (eq (include "fleet.tls" .) "secret") (not .Values.api.tls.existingSecret) }}
+api.tls.mode is secret: set api.tls.existingSecret to the name of a Secret of type kubernetes.io/tls
+{{- end }}
+{{- if and (ne (include "fleet.tls" .) "secret") .Values.api.tls.existingSecret }}
+api.tls.existingSecret is {{ .Values.api.tls.existingSecret }}, which api.tls.mode {{ include "fleet.tls" . }} would ignore: set api.tls.mode to secret
+{{- end }}
+{{- if and .Values.api.ingress.enabled (not .Values.api.ingress.hosts) }}
+api.ingress.enabled is true: name the API in api.ingress.hosts
+{{- end }}
+{{- if and .Values.api.httpRoute.enabled (not .Values.api.httpRoute.parentRefs) }}
+api.httpRoute.enabled is true: name its Gateway in api.httpRoute.parentRefs
+{{- end }}
+{{- range $name, $way := include "fleet.derived" . | fromYaml }}
+{{- $path := splitList "." $name }}
+{{- if hasKey (dig (first $path) dict $.Values.settings) (last $path) }}
+settings.{{ $name }} is not for you to set here: {{ $way }}
+{{- end }}
+{{- end }}
+{{- range $part := list "controller" "api" }}
+{{- range (index $.Values $part).extraEnv }}
+{{- if has .name (include "fleet.derivedVariables" $ | fromYamlArray) }}
+{{ $part }}.extraEnv has {{ .name }}, which is not for you to set: it comes from other values, as settings of that kind do
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $part := list "controller" "api" }}
+{{- range (index $.Values $part).extraVolumes }}
+{{- if has .name (include "fleet.ownVolumes" $ | fromYamlArray) }}
+{{ $part }}.extraVolumes has {{ .name }}, which is the name of a volume of the chart: choose another one, in {{ $part }}.extraVolumeMounts as well
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if include "fleet.isConnected" . }}
+{{- include "fleet.missing" . }}
+{{- end }}
+{{- end -}}
+
+{{- define "fleet.ownVolumes" -}}
+[settings, tmp, history, database, tls]
+{{- end -}}
+
+{{/* Whether `lookup` finds things: not in `helm template`. */}}
+{{- define "fleet.isConnected" -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" }}true{{ end -}}
+{{- end -}}
+
+{{/* What has to be there before the chart is. Without these Helm would wait or stop halfway. */}}
+{{- define "fleet.missing" -}}
+{{- $lease := .Values.leaderElection -}}
+{{- $isMade := or $lease.createNamespace (eq $lease.namespace .Release.Namespace) -}}
+{{- if not (or $isMade (lookup "v1" "Namespace" "" $lease.namespace)) }}
+leaderElection.namespace is {{ $lease.namespace }}, which does not exist: make it, or set leaderElection.createNamespace to true
+{{- end }}
+{{- with include "fleet.endangered" . }}
+resource definitions that this release had would be deleted, with every placement: nothing keeps them since somebody else took them over, or took the annotation away. First run: kubectl annotate crd {{ . }} helm.sh/resource-policy=keep
+{{- end }}
+{{- $database := .Values.history.postgresql -}}
+{{- if and (eq .Values.history.type "postgresql") .Values.migration.enabled $database.existingSecret }}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace $database.existingSecret }}
+{{- if not $secret }}
+history.postgresql.existingSecret is {{ $database.existingSecret }}, and namespace {{ .Release.Namespace }} has no such Secret: make it, with the database's URL under the key {{ $database.key }}
+{{- else if not (hasKey (default dict $secret.data) $database.key) }}
+history.postgresql.existingSecret is {{ $database.existingSecret }}, which has no key {{ $database.key }}: put the database's URL there, or name its key in history.postgresql.key
+{{- end }}
+{{- end }}
+{{- with and (include "fleet.hasAuthority" .) $database.authoritySecret }}
+{{- if not (hasKey (dig "data" dict (lookup "v1" "Secret" $.Release.Namespace .)) $database.authorityKey) }}
+history.postgresql.authoritySecret is {{ . }}, and namespace {{ $.Release.Namespace }} has no such Secret with the key {{ $database.authorityKey }}: make it, with the certificate of the authority
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Settings that have to fit other objects of the chart. */}}
+{{- define "fleet.derived" -}}
+history.url: it comes from history.type, and the URL of a PostgreSQL database from the Secret history.postgresql.existingSecret
+health.address: the probes of the pods ask port 8081
+metrics.address: Services and policies know port 8080
+leaderElection.leaderElect: without the lease, two controllers would work during every upgrade
+leaderElection.resourceName: use leaderElection.name
+leaderElection.resourceNamespace: use leaderElection.namespace
+{{- end -}}
+
+{{/* The same as variables, which would count more than the file of settings; and those that the chart gives. */}}
+{{- define "fleet.derivedVariables" -}}
+{{- range $name, $_ := include "fleet.derived" . | fromYaml }}
+- FLEET_{{ splitList "." $name | join "__" | snakecase | upper }}
+{{- end }}
+{{- if include "fleet.hasAuthority" . }}
+- PGSSLROOTCERT
+{{- end }}
+{{- end -}}

@@ -1,0 +1,27 @@
+"""Completion for `kubectl fleet`: kubectl asks a program called `kubectl_complete-fleet` what could follow."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from typing import Final
+
+from fleet.cli.main import app
+
+_PROGRAM: Final = "fleet"
+_COMPLETE: Final = "_FLEET_COMPLETE"
+_NO_FILES: Final = ":4"
+"""In the words of kubectl: the list is all there is, do not offer files."""
+
+
+def run() -> None:
+    """Its arguments are the words after `kubectl fleet`, the unfinished one last."""
+    *before, unfinished = sys.argv[1:] or [""]
+    os.environ["COMP_WORDS"] = shlex.join([_PROGRAM, *before, *([unfinished] if unfinished else [])])
+    os.environ["COMP_CWORD"] = str(len(before) + 1)
+    os.environ[_COMPLETE] = "complete_bash"
+    with contextlib.suppress(SystemExit):
+        app(prog_name=_PROGRAM)
+    sys.stdout.write(f"{_NO_FILES}\n")

@@ -1,0 +1,75 @@
+"""Edits as they are written on the command line: `setCount value=4`, or the JSON that the API takes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+from fleet.errors import InputError
+
+_NUMBERS = frozenset({"term", "maxSkew"})
+"""Of all operations; what is a number in some of them only is listed by operation."""
+_NUMBERS_OF = {"setCount": "value", "setMinTargets": "value", "setPriority": "value", "setWeight": "value"}
+_FLAGS_OF = {"setReady": "value"}
+
+
+def read_edits(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """For `edits` of a simulation or a replay. Whether they make sense is for the API to say."""
+    return [_read(text, f"--edit {text!r}") for text in texts]
+
+
+def _read(text: str, place: str) -> dict[str, Any]:
+    if text.lstrip().startswith("{"):
+        return _json(text, place)
+    op, *words = _words(text, place)
+    edit: dict[str, Any] = {"op": op}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InputError(f"{word!r} should be a value with its name, as in value=4", field=place)
+        edit[name] = _value(op, name, value, place)
+    return edit
+
+
+def _words(text: str, place: str) -> list[str]:
+    """As a shell would take them apart: an expression with blanks stands in quotes."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"cannot be taken apart: {error}", field=place) from error
+    if not words:
+        raise InputError("should be an operation and its values, as in setCount value=4", field=place)
+    return words
+
+
+def _json(text: str, place: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}", field=place) from error
+    assert isinstance(found, dict)  # it begins with a brace
+    return found
+
+
+def _value(op: str, name: str, value: str, place: str) -> Any:
+    if name in _NUMBERS or _NUMBERS_OF.get(op) == name:
+        if not value.removeprefix("-").isdecimal() or not value.isascii():
+            raise InputError(f"{name} should be a whole number, not {value!r}", field=place)
+        return int(value)
+    if _FLAGS_OF.get(op) == name:
+        if value not in ("true", "false"):
+            raise InputError(f"{name} should be true or false, not {value!r}", field=place)
+        return value == "true"
+    if value.startswith(("{", "[")):
+        return _part(value, name, place)
+    return value
+
+
+def _part(value: str, name: str, place: str) -> Any:
+    """Of a patch."""
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise InputError(f"{name} is not JSON: {error}", field=place) from error

@@ -1,0 +1,169 @@
+"""Probes and figures over HTTP: `/livez`, `/readyz` and `/metrics`.
+
+Alive means that the event loop turns and that nobody who should give a sign of life regularly has fallen silent; a
+process that is not alive is restarted. Ready means that it could work now. Answers read like those of the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
+from typing import Final, Self
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from fleet.clock import Clock
+from fleet.errors import ConfigurationError
+from fleet.settings import Address
+
+LOOP: Final = "event-loop"
+_TURN: Final = 1.0
+"""Seconds between two signs of life of the event loop."""
+_LONGEST_TURN: Final = 30.0
+_GOODBYE: Final = 1.0
+"""Seconds for requests under way when the server ends."""
+
+Missing = Callable[[], Iterable[str]]
+"""What is not there yet; nothing when all is well."""
+Age = Callable[[], float]
+"""Seconds since the last sign of life."""
+
+
+class Health:
+    """Who is asked whether all is well."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ready: dict[str, Missing] = {}
+        self._alive: dict[str, tuple[Age, float]] = {}
+        self._turned = clock.elapsed()
+        self.expect(LOOP, lambda: clock.elapsed() - self._turned, within=_LONGEST_TURN)
+
+    def require(self, name: str, missing: Missing) -> None:
+        """For being ready. `missing` says what is not there yet."""
+        self._ready[name] = missing
+
+    def expect(self, name: str, age: Age, *, within: float) -> None:
+        """For being alive: a sign of life at least every so many seconds."""
+        self._alive[name] = (age, within)
+
+    def readiness(self) -> dict[str, str]:
+        """By check what is wrong; empty texts where all is well."""
+        return {name: ", ".join(missing()) for name, missing in self._ready.items()}
+
+    def liveness(self) -> dict[str, str]:
+        return {name: _silence(age(), within) for name, (age, within) in self._alive.items()}
+
+    async def watch_loop(self) -> None:
+        """Until cancelled: the event loop's own sign of life."""
+        while True:
+            self._turned = self._clock.elapsed()
+            await self._clock.sleep(_TURN)
+
+
+def _silence(age: float, within: float) -> str:
+    return f"silent for {age:.0f} s, expected every {within:.0f} s" if age > within else ""
+
+
+class HealthServer:
+    """Serves while it is open: `async with HealthServer(…) as server`. Equal addresses share one server."""
+
+    def __init__(
+        self,
+        health: Health,
+        registry: CollectorRegistry,
+        *,
+        health_address: Address,
+        metrics_address: Address,
+    ) -> None:
+        self._health = health
+        self._registry = registry
+        self._wanted = (("health", health_address), ("metrics", metrics_address))
+        self._bound: dict[str, tuple[str, int]] = {}
+        self._open = AsyncExitStack()
+
+    @property
+    def health_address(self) -> tuple[str, int] | None:
+        """Where it really listens: host and port. None when it does not."""
+        return self._bound.get("health")
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        return self._bound.get("metrics")
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as opening:
+            for address, purposes in self._by_address().items():
+                bound = await self._serve(address, purposes, opening)
+                self._bound |= dict.fromkeys(purposes, bound)
+            watching = asyncio.create_task(self._health.watch_loop(), name="event loop watchdog")
+            opening.push_async_callback(_cancelled, watching)
+            self._open = opening.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+        self._bound.clear()
+
+    def _by_address(self) -> dict[Address, list[str]]:
+        found: dict[Address, list[str]] = {}
+        for purpose, address in self._wanted:
+            if not address.is_off:
+                found.setdefault(address, []).append(purpose)
+        return found
+
+    async def _serve(self, address: Address, purposes: list[str], opening: AsyncExitStack) -> tuple[str, int]:
+        runner = web.AppRunner(self._app(purposes), access_log=None, shutdown_timeout=_GOODBYE)
+        await runner.setup()
+        opening.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, address.host, address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            wanted = " and ".join(f"{purpose}.address" for purpose in purposes)
+            raise ConfigurationError(f"{wanted}: cannot listen on {address}: {error.strerror or error}") from error
+        # On all interfaces there may be one for each family; with port 0 each of them has a port of its own.
+        host, port = min((one[:2] for one in runner.addresses), key=lambda one: ":" in one[0])
+        return host, port
+
+    def _app(self, purposes: list[str]) -> web.Application:
+        app = web.Application()
+        if "health" in purposes:
+            app.router.add_get("/livez", self._livez)
+            app.router.add_get("/readyz", self._readyz)
+        if "metrics" in purposes:
+            app.router.add_get("/metrics", self._metrics)
+        return app
+
+    async def _livez(self, request: web.Request) -> web.Response:
+        return _answer("livez", self._health.liveness(), request)
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        return _answer("readyz", self._health.readiness(), request)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+
+
+def _answer(probe: str, checks: dict[str, str], request: web.Request) -> web.Response:
+    failed = any(checks.values())
+    if not failed and "verbose" not in request.query:
+        return web.Response(text="ok")
+    verdict = "failed" if failed else "passed"
+    text = "\n".join([*_lines(checks), f"{probe} check {verdict}", ""])
+    return web.Response(text=text, status=503 if failed else 200)
+
+
+def _lines(checks: dict[str, str]) -> Iterator[str]:
+    for name, problem in checks.items():
+        yield f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

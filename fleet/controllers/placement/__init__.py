@@ -1,0 +1,1 @@
+"""The placement controller: what users ask for becomes snapshots, and what became of it goes into their status."""

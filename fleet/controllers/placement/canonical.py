@@ -1,0 +1,53 @@
+"""JSON in the one form that hashes rest on: the form Go's encoder gives, byte for byte.
+
+Compact, keys in byte order, the characters that could end a script written as escapes, and numbers as they were
+written: a reader that knows only floats would turn 1.50 into 1.5 and a long number into another one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+_ESCAPED: Final = tuple(
+    (character.encode(), b"\\u%04x" % ord(character)) for character in ("<", ">", "&", "\u2028", "\u2029")
+)
+_SURELY_SMALL: Final = 18
+"""Digits of an integer that certainly fits into 64 bits."""
+
+
+class Number:
+    """A number as it was written. No dataclass: the encoder would take that for an object of its own."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def read(document: bytes) -> Any:
+    """The value of a document, with numbers that survive writing."""
+    return json.loads(document, parse_float=Number, parse_int=_integer)
+
+
+def write(value: Any) -> bytes:
+    text = msgspec.json.encode(value, order="deterministic", enc_hook=_as_written)
+    for character, escape in _ESCAPED:
+        text = text.replace(character, escape)
+    return text
+
+
+def canonical(document: bytes) -> bytes:
+    return write(read(document))
+
+
+def _integer(text: str) -> int | Number:
+    return Number(text) if text == "-0" or len(text) > _SURELY_SMALL else int(text)
+
+
+def _as_written(value: Any) -> msgspec.Raw:
+    if isinstance(value, Number):
+        return msgspec.Raw(value.text.encode())
+    raise NotImplementedError(f"{type(value).__name__} is nothing that JSON knows")

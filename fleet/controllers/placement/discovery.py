@@ -1,0 +1,236 @@
+"""Which kinds the API server serves, at which versions, and whether they can be watched.
+
+Reads the plain discovery documents, because every API server has them: two lists of groups, and one document per
+version of a group. What cannot be read (an extension API server that is down) keeps what was known of it, and is told
+apart from what does not exist. When to start watching a kind is left to `content`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import msgspec
+
+from fleet.clock import Clock
+from fleet.errors import ApiError, NotFound, StaleInputs, UnreadableAnswer
+from fleet.kube.api import Api, Method, Request
+from fleet.kube.resource import Resource
+
+_T = TypeVar("_T")
+
+SECONDS_BETWEEN_LOOKS: Final = 10.0
+"""For a kind that is not there; a change of the custom kinds is looked at at once."""
+_NEEDED: Final = frozenset({"list", "watch"})
+
+
+class KindsUnreadable(StaleInputs):
+    """Part of the API does not say which kinds it has, so nobody knows whether a kind exists."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class KindName:
+    group: str
+    version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version} {self.kind}" if self.group else f"{self.version} {self.kind}"
+
+    @property
+    def group_version(self) -> GroupVersion:
+        return self.group, self.version
+
+
+GroupVersion = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """What the API server served when it was asked."""
+
+    by_version: Mapping[GroupVersion, Mapping[str, Resource]] = field(default_factory=dict)
+    """In the order of preference of each group."""
+    unwatchable: frozenset[KindName] = frozenset()
+    unreadable: frozenset[GroupVersion] = frozenset()
+    """What was known of them is kept, if anything was."""
+
+    def find(self, name: KindName) -> Resource | None:
+        """None for what does not exist and for what cannot be watched."""
+        return self.by_version.get(name.group_version, {}).get(name.kind)
+
+    def knows(self, name: KindName) -> bool:
+        return self.find(name) is not None or name in self.unwatchable
+
+    def missing(self, wanted: Callable[[str, str], bool]) -> list[GroupVersion]:
+        """Of these versions of groups, those of which nothing could ever be read."""
+        return sorted(one for one in self.unreadable if one not in self.by_version and wanted(*one))
+
+    def preferred(self) -> Iterator[Resource]:
+        """Every kind once, at the version its group prefers among those that have it."""
+        seen = set[tuple[str, str]]()
+        for (group, _), resources in self.by_version.items():
+            for kind, resource in resources.items():
+                if (group, kind) not in seen:
+                    seen.add((group, kind))
+                    yield resource
+
+    def resources(self) -> frozenset[Resource]:
+        return frozenset(one for resources in self.by_version.values() for one in resources.values())
+
+
+def nothing(_group: str, _version: str) -> bool:
+    return False
+
+
+class Discovery:
+    """The kinds, read when first asked for, and again when a kind is missing or `refresh` is called."""
+
+    def __init__(self, api: Api, clock: Clock, *, on_change: Callable[[Kinds, Kinds], None] = lambda *_: None) -> None:
+        self._api = api
+        self._clock = clock
+        self._on_change = on_change
+        self._kinds: Kinds | None = None
+        self._read_at = 0.0
+        self._under_way: asyncio.Event | None = None
+
+    @property
+    def kinds(self) -> Kinds:
+        return self._kinds or Kinds()
+
+    async def knowing(self, names: Iterable[KindName], *, completely: Callable[[str, str], bool] = nothing) -> Kinds:
+        """The kinds, as new as it takes to say whether these exist, and with every kind of the latter groups.
+
+        Half a namespace would look as if the rest had been deleted: then rather no answer."""
+        wanted = list(names)
+        while self._kinds is None:
+            await self.refresh()
+        knows = all(self.kinds.knows(name) for name in wanted) and not self.kinds.missing(completely)
+        if not knows and self._clock.elapsed() - self._read_at >= SECONDS_BETWEEN_LOOKS:
+            await self.refresh()
+        self._refuse_guessing(wanted, completely)
+        return self.kinds
+
+    async def refresh(self) -> None:
+        """Whoever asks while an answer is under way shares it."""
+        if self._under_way is not None:
+            await self._under_way.wait()
+            return
+        self._under_way = asyncio.Event()
+        try:
+            self._take(await read_kinds(self._api, known=self.kinds))
+        finally:
+            self._under_way.set()
+            self._under_way = None
+
+    def _take(self, kinds: Kinds) -> None:
+        before, self._kinds = self.kinds, kinds
+        self._read_at = self._clock.elapsed()
+        if kinds.resources() != before.resources():
+            self._on_change(before, kinds)
+
+    def _refuse_guessing(self, names: Iterable[KindName], completely: Callable[[str, str], bool]) -> None:
+        unknown = {name.group_version for name in names if not self.kinds.knows(name)} & self.kinds.unreadable
+        missing = sorted(unknown.union(self.kinds.missing(completely)))
+        if missing:
+            texts = ", ".join(f"{group}/{version}" if group else version for group, version in missing)
+            raise KindsUnreadable(f"the API server does not say which kinds {texts} has")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: str
+
+
+class _Group(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    versions: tuple[_Version, ...] = ()
+    preferred_version: _Version = _Version("")
+
+    def ordered(self) -> Iterator[str]:
+        versions = [one.version for one in self.versions]
+        return iter(sorted(versions, key=lambda version: version != self.preferred_version.version))
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    groups: tuple[_Group, ...] = ()
+
+
+class _Core(msgspec.Struct, frozen=True):
+    versions: tuple[str, ...] = ()
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    namespaced: bool = False
+    verbs: tuple[str, ...] = ()
+
+
+class _Entries(msgspec.Struct, frozen=True):
+    resources: tuple[_Entry, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    resources: Mapping[str, Resource]
+    unwatchable: frozenset[KindName] = frozenset()
+    is_readable: bool = True
+    is_known: bool = True
+
+
+async def read_kinds(api: Api, *, known: Kinds) -> Kinds:
+    """One look at the whole API. Parts that cannot be read are taken from what is known."""
+    versions = [("", version) for version in (await _get(api, "/api", _Core)).versions]
+    groups = (await _get(api, "/apis", _Groups)).groups
+    versions += [(group.name, version) for group in groups for version in group.ordered()]
+    async with asyncio.TaskGroup() as tasks:
+        looks = [tasks.create_task(_look(api, one, known), name=f"discovery of {one}") for one in versions]
+    found = dict(zip(versions, (look.result() for look in looks), strict=True))
+    return Kinds(
+        by_version={version: one.resources for version, one in found.items() if one.is_known},
+        unwatchable=frozenset[KindName]().union(*(one.unwatchable for one in found.values())),
+        unreadable=frozenset(version for version, one in found.items() if not one.is_readable),
+    )
+
+
+async def _look(api: Api, version: GroupVersion, known: Kinds) -> _Found:
+    group, name = version
+    path = f"/apis/{group}/{name}" if group else f"/api/{name}"
+    try:
+        entries = (await _get(api, path, _Entries)).resources or ()
+    except NotFound:  # gone since the groups were listed
+        return _Found({})
+    except ApiError:
+        return _as_known(version, known)
+    return _sorted_out(version, [entry for entry in entries if "/" not in entry.name])
+
+
+def _as_known(version: GroupVersion, known: Kinds) -> _Found:
+    unwatchable = frozenset(name for name in known.unwatchable if name.group_version == version)
+    return _Found(
+        known.by_version.get(version, {}), unwatchable, is_readable=False, is_known=version in known.by_version
+    )
+
+
+def _sorted_out(version: GroupVersion, entries: Iterable[_Entry]) -> _Found:
+    resources: dict[str, Resource] = {}
+    unwatchable = set[KindName]()
+    for entry in entries:
+        if not set(entry.verbs) >= _NEEDED:
+            unwatchable.add(KindName(*version, entry.kind))
+        elif entry.kind not in resources:
+            resources[entry.kind] = Resource(*version, entry.name, entry.kind, namespaced=entry.namespaced)
+    return _Found(resources, frozenset(unwatchable))
+
+
+async def _get(api: Api, path: str, shape: type[_T]) -> _T:
+    body = await api.call(Request(Method.GET, path))
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.MsgspecError as error:
+        raise UnreadableAnswer(f"{path} is no discovery document: {error}") from error

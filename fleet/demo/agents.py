@@ -1,0 +1,255 @@
+"""Stands in for the controllers behind the scheduler: rollout, work generator and the agents on the members.
+
+Bindings that are Scheduled become Bound, those that are Unscheduled are deleted, and bound ones report that everything
+was applied. Nothing is held back: no pacing, no overrides, no works. Placements with an external strategy are rolled
+out like all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.demo import rollout
+from fleet.demo.rollout import APPLIED
+from fleet.errors import ApiError, Conflict, NotFound
+from fleet.kube.api import Api
+from fleet.kube.backoff import Jitter
+from fleet.kube.queue import WorkQueue
+from fleet.kube.resource import key_of
+from fleet.kube.store import codec
+from fleet.kube.watched import Access, Watched
+from fleet.model.keys import BOUND, IS_LATEST_SNAPSHOT, RESOURCE_INDEX, UNSCHEDULED
+from fleet.model.timestamps import format_timestamp
+from fleet.model.views import BindingSpec, Condition, Metadata, Observed, View
+from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED, Flavour, owner_key
+
+RESOURCE_HASH: Final = "kubernetes-fleet.io/resource-hash"
+"""Annotation of the first snapshot of a group, and of no other."""
+
+_LOG: Final = logging.getLogger(__name__)
+_WORKERS: Final = 8
+_PLACEMENT: Final = "placement"
+_CLUSTER: Final = "cluster"
+
+
+class _Status(View, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class RolledOut(View, frozen=True):
+    """A binding with what the agents say about it."""
+
+    metadata: Metadata = Metadata()
+    spec: BindingSpec = BindingSpec()
+    status: _Status = _Status()
+
+    @property
+    def is_applied(self) -> bool:
+        return any(one.type == APPLIED and one.status == "True" for one in self.status.conditions)
+
+
+class _Selected(View, frozen=True):
+    kind: str = ""
+    metadata: Metadata = Metadata()
+
+
+class _Resources(View, frozen=True):
+    selected_resources: tuple[_Selected, ...] = ()
+
+
+class ResourceSnapshot(View, frozen=True):
+    metadata: Metadata = Metadata()
+    spec: _Resources = _Resources()
+
+    @property
+    def is_latest_master(self) -> bool:
+        return self.metadata.label(IS_LATEST_SNAPSHOT) == "true" and bool(self.metadata.annotation(RESOURCE_HASH))
+
+    @property
+    def index(self) -> int:
+        """While one snapshot takes over from another, both may say that they are the latest."""
+        index = self.metadata.label(RESOURCE_INDEX) or ""
+        return int(index) if index.isdecimal() else -1
+
+    def namespaces(self) -> list[str]:
+        return [one.metadata.name for one in self.spec.selected_resources if one.kind == "Namespace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long the stand-ins take, in seconds."""
+
+    binding: float = 0.0
+    applying: float = 0.0
+    removing: float = 0.0
+
+
+AT_ONCE: Final = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    bindings: Watched[Observed[RolledOut]]
+    snapshots: Watched[Observed[ResourceSnapshot]]
+
+
+_Key = tuple[int, str]
+"""The number of the flavour, and the key of the binding."""
+
+
+class RolloutStandIn:
+    """Runs beside any scheduler, on the embedded hub and on a real API server.
+
+    A hub without some of the kinds of `flavours` is served for the others only if those are left out.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        clock: Clock,
+        jitter: Jitter,
+        pace: Pace = AT_ONCE,
+        flavours: Sequence[Flavour] = (CLUSTER_SCOPED, NAMESPACED),
+    ) -> None:
+        self._clock = clock
+        self._pace = pace
+        self._queue: WorkQueue[_Key] = WorkQueue(clock=clock)
+        self._due: dict[_Key, tuple[str, float]] = {}
+        access = Access(reads=api, writes=api, clock=clock, jitter=jitter)
+        self._kinds = tuple(self._watched(access, number, flavour) for number, flavour in enumerate(flavours))
+
+    @property
+    def bindings(self) -> tuple[Watched[Observed[RolledOut]], ...]:
+        """One per flavour."""
+        return tuple(kinds.bindings for kinds in self._kinds)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for kinds in self._kinds:
+                for watched in (kinds.bindings, kinds.snapshots):
+                    tasks.create_task(watched.reflector.run(), name=f"rollout-{watched.resource.plural}")
+            await self.synced()
+            for number in range(_WORKERS):
+                tasks.create_task(self._work(), name=f"rollout-worker-{number}")
+
+    async def synced(self) -> None:
+        for kinds in self._kinds:
+            await kinds.bindings.reflector.synced()
+            await kinds.snapshots.reflector.synced()
+
+    def namespaces_on(self, cluster: str) -> Mapping[str, str]:
+        """What cluster-scoped placements brought there: namespaces, and the work that owns each."""
+        found: dict[str, str] = {}
+        for kinds in self._kinds:
+            for held in kinds.bindings.store.by_index(_CLUSTER, cluster):
+                found |= self._namespaces_of(kinds, held.view)
+        return found
+
+    def _namespaces_of(self, kinds: _Kinds, binding: RolledOut) -> dict[str, str]:
+        if binding.metadata.namespace or not binding.is_applied:
+            return {}
+        held = kinds.snapshots.store.get(binding.spec.resource_snapshot_name)
+        owner = owner_key(binding.metadata)
+        return {} if held is None else dict.fromkeys(held.view.namespaces(), f"{owner}-work")
+
+    # --- the stores ---------------------------------------------------------------------------------------------------
+
+    def _watched(self, access: Access, number: int, flavour: Flavour) -> _Kinds:
+        kinds = _Kinds(
+            Watched(access, flavour.binding, codec(RolledOut)),
+            Watched(access, flavour.resource_snapshot, codec(ResourceSnapshot)),
+        )
+        kinds.bindings.store.index(_PLACEMENT, _placement_of)
+        kinds.bindings.store.index(_CLUSTER, lambda held: (held.view.spec.target_cluster,))
+        kinds.snapshots.store.index(_PLACEMENT, _placement_of)
+        kinds.bindings.store.subscribe(partial(self._binding_changed, number))
+        kinds.snapshots.store.subscribe(partial(self._snapshot_changed, number))
+        return kinds
+
+    def _binding_changed(self, number: int, old: Observed[RolledOut] | None, new: Observed[RolledOut] | None) -> None:
+        if new is not None:
+            self._queue.add((number, key_of(new.view.metadata)))
+        elif old is not None:
+            self._due.pop((number, key_of(old.view.metadata)), None)
+
+    def _snapshot_changed(
+        self, number: int, old: Observed[ResourceSnapshot] | None, new: Observed[ResourceSnapshot] | None
+    ) -> None:
+        changed = new or old
+        placement = changed and owner_key(changed.view.metadata)
+        if placement is not None:
+            for held in self._kinds[number].bindings.store.by_index(_PLACEMENT, placement):
+                self._queue.add((number, key_of(held.view.metadata)))
+
+    def _latest_master(self, kinds: _Kinds, placement: str | None) -> str | None:
+        held = [one.view for one in kinds.snapshots.store.by_index(_PLACEMENT, placement)]
+        latest = max((one for one in held if one.is_latest_master), key=lambda one: one.index, default=None)
+        return None if latest is None else latest.metadata.name
+
+    # --- the work -----------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._advance(key)
+            except NotFound:
+                self._queue.forget(key)
+            except ApiError as error:
+                if not isinstance(error, Conflict):
+                    _LOG.info("binding %s: %s", key[1], error)
+                self._queue.retry(key)
+            else:
+                self._queue.forget(key)
+            finally:
+                self._queue.done(key)
+
+    async def _advance(self, key: _Key) -> None:
+        """One step of one binding. The write it ends with brings it here again."""
+        kinds = self._kinds[key[0]]
+        held = kinds.bindings.store.get(key[1])
+        if held is None or held.view.metadata.deletion_timestamp is not None:
+            return  # whoever has a finalizer on it is not one of ours
+        metadata, state = held.view.metadata, held.view.spec.state
+        if state == UNSCHEDULED:
+            if self._has_waited(key, metadata, "removing", self._pace.removing):
+                await kinds.bindings.objects.delete(key[1], uid=metadata.uid)
+            return
+        latest = self._latest_master(kinds, owner_key(metadata))
+        if (wanted := rollout.bound(held.document(), latest)) is not None:
+            if state == BOUND or self._has_waited(key, metadata, "binding", self._pace.binding):
+                await kinds.bindings.objects.replace(wanted)
+        elif state == BOUND:
+            await self._report(key, kinds, held)
+
+    async def _report(self, key: _Key, kinds: _Kinds, held: Observed[RolledOut]) -> None:
+        document, now = held.document(), format_timestamp(epoch_nanoseconds(self._clock))
+        wanted = rollout.available(document, now)
+        if wanted is not None and not self._has_waited(key, held.view.metadata, "applying", self._pace.applying):
+            wanted = rollout.under_way(document, now)
+        if wanted is not None:
+            await kinds.bindings.objects.replace_status(wanted)
+
+    def _has_waited(self, key: _Key, metadata: Metadata, what: str, seconds: float) -> bool:
+        """Whether so long has passed since this was first asked of this generation; if not, the binding is looked at
+        again then."""
+        step, now = f"{what} {metadata.generation}", self._clock.elapsed()
+        if key not in self._due or self._due[key][0] != step:
+            self._due[key] = (step, now + seconds)
+        left = self._due[key][1] - now
+        if left > 0:
+            self._queue.add_after(key, left)
+        return left <= 0
+
+
+def _placement_of(held: Observed[Any]) -> Iterable[str]:
+    owner = owner_key(held.view.metadata)
+    return () if owner is None else (owner,)

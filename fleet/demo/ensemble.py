@@ -1,0 +1,51 @@
+"""The demo as one: members that join, workloads that are there to be placed, agents that roll them out."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Final
+
+from fleet.clock import Clock
+from fleet.demo.agents import Pace, RolloutStandIn
+from fleet.demo.members import Habits, MemberFleet, Tell
+from fleet.demo.workloads import Workloads
+from fleet.kube.api import Api
+
+FIRST_SIZE: Final = 12
+UNHURRIED: Final = Pace(binding=0.5, applying=1.5, removing=1.0)
+"""Slow enough to be seen."""
+
+
+class Ensemble:
+    """Everything of a fleet but its controller."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        clock: Clock,
+        random: Random,
+        habits: Habits | None = None,
+        pace: Pace = UNHURRIED,
+        tell: Tell = lambda *_: None,
+    ) -> None:
+        self._stand_in = RolloutStandIn(api, clock=clock, jitter=random.random, pace=pace)
+        self._workloads = Workloads(api, clock=clock, jitter=random.random)
+        self.members = MemberFleet(
+            api, clock=clock, random=random, habits=habits, namespaces_on=self._stand_in.namespaces_on, tell=tell
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.members.run(), name="demo-members")
+            tasks.create_task(self._stand_in.run(), name="demo-rollout")
+
+    async def begin(self, size: int | None) -> None:
+        """Returns when members and workloads are there. Without a size, a fleet that was here before goes on as it is,
+        and a new one gets a dozen members."""
+        if size is None:
+            size = 0 if await self._workloads.were_here() else FIRST_SIZE
+        await self.members.establish(size)
+        await self._workloads.establish()

@@ -1,0 +1,149 @@
+"""One simulated member: what its agent would report, and how that drifts. No clock, no API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from fleet.demo.homes import Home
+from fleet.errors import QuantityError
+from fleet.model.keys import (
+    HEALTHY,
+    JOINED,
+    MEMBER_AGENT,
+    MEMBER_CLUSTER_FINALIZER,
+)
+from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED as _NAMESPACES
+from fleet.model.quantity import parse_quantity
+from fleet.model.views import MemberCluster
+
+Document = dict[str, Any]
+
+NODE_COUNT: Final = "kubernetes-fleet.io/node-count"
+VERSION: Final = "k8s.io/k8s-version"
+CORE_PRICE: Final = "kubernetes.azure.com/per-cpu-core-cost"
+GIBIBYTE_PRICE: Final = "kubernetes.azure.com/per-gb-memory-cost"
+OWN_NAMESPACES: Final[Mapping[str, str]] = {"default": "", "kube-system": ""}
+"""Of every cluster, and owned by nobody."""
+
+_ALLOCATABLE: Final = 0.97
+"""What the system of a node leaves to workloads."""
+_BUSIEST: Final = 0.95
+_IDLEST: Final = 0.15
+_RESIZES: Final = 0.04
+_REPRICES: Final = 0.1
+
+
+@dataclass(slots=True)
+class Member:
+    """`load` is the share of the allocatable resources that is in use."""
+
+    home: Home
+    nodes: int
+    load: float
+    core_price: float
+    gibibyte_price: float
+    joined: str
+    """Since when, as the API writes times."""
+
+    @classmethod
+    def fresh(cls, home: Home, random: Random, *, now: str) -> Member:
+        return cls(home, home.nodes, random.uniform(0.3, 0.8), home.core_price, home.gibibyte_price, now)
+
+    @classmethod
+    def resumed(cls, home: Home, seen: MemberCluster, random: Random, *, now: str) -> Member:
+        """Goes on from what the cluster reported last, as far as that can be read."""
+        member = cls.fresh(home, random, now=_joined(seen) or now)
+        reported = {name: value.value for name, value in (seen.status.properties or {}).items()}
+        member.nodes = round(_number(reported.get(NODE_COUNT), member.nodes))
+        member.core_price = _number(reported.get(CORE_PRICE), member.core_price)
+        member.gibibyte_price = _number(reported.get(GIBIBYTE_PRICE), member.gibibyte_price)
+        return member
+
+    def drift(self, random: Random) -> None:
+        """One step of a walk that keeps to what is believable."""
+        self.load = min(max(self.load + random.gauss(0, 0.04), _IDLEST), _BUSIEST)
+        if random.random() < _RESIZES:
+            self.nodes = max(1, self.nodes + random.choice((-1, 1)))
+        if random.random() < _REPRICES:
+            factor = random.uniform(0.98, 1.02)
+            self.core_price *= factor
+            self.gibibyte_price *= factor
+
+    # --- documents ----------------------------------------------------------------------------------------------------
+
+    def created(self, *, heartbeat_seconds: int) -> Document:
+        """What the administrator of the fleet writes to let the cluster join."""
+        name = self.home.name
+        taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in self.home.taints]
+        return {
+            "metadata": {"name": name, "labels": self.home.labels(), "finalizers": [MEMBER_CLUSTER_FINALIZER]},
+            "spec": {
+                "identity": {"kind": "User", "name": f"member-agent-{name}"},
+                "heartbeatPeriodSeconds": heartbeat_seconds,
+                "taints": taints,
+            },
+        }
+
+    def report(self, now: str, *, namespaces: Mapping[str, str | None]) -> Document:
+        """The whole status, as a merge patch: a namespace without a value is gone."""
+        return {
+            "conditions": [
+                _condition("ReadyToJoin", "MemberClusterReadyToJoin", "The cluster may join the fleet.", self.joined),
+                *_agent_conditions(self.joined),
+                _condition(_NAMESPACES, _NAMESPACES, "All namespaces were collected.", self.joined),
+            ],
+            "properties": {
+                name: {"value": value, "observationTime": now} for name, value in self._properties().items()
+            },
+            "resourceUsage": {**self._usage(), "observationTime": now},
+            "namespaces": dict(namespaces),
+            **self.heartbeat(now),
+        }
+
+    def heartbeat(self, now: str) -> Document:
+        """The least that keeps the cluster connected, as a merge patch."""
+        agent = {"type": MEMBER_AGENT, "lastReceivedHeartbeat": now, "conditions": _agent_conditions(self.joined)}
+        return {"agentStatus": [agent]}
+
+    def _properties(self) -> dict[str, str]:
+        return {
+            NODE_COUNT: str(self.nodes),
+            VERSION: self.home.version,
+            CORE_PRICE: f"{self.core_price:.4f}",
+            GIBIBYTE_PRICE: f"{self.gibibyte_price:.5f}",
+        }
+
+    def _usage(self) -> Document:
+        cores, gibibytes = self.nodes * self.home.cores, self.nodes * self.home.gibibytes
+        left = _ALLOCATABLE * (1 - self.load)
+        return {
+            "capacity": {"cpu": str(cores), "memory": f"{gibibytes}Gi"},
+            "allocatable": {"cpu": f"{int(cores * _ALLOCATABLE * 1000)}m", "memory": f"{int(gibibytes * 993)}Mi"},
+            "available": {"cpu": f"{int(cores * left * 1000)}m", "memory": f"{int(gibibytes * left * 1024)}Mi"},
+        }
+
+
+def _agent_conditions(joined: str) -> list[Document]:
+    return [
+        _condition(JOINED, "MemberClusterJoined", "The cluster has joined the fleet.", joined),
+        _condition(HEALTHY, "MemberClusterHealthy", "The member agent is healthy.", joined),
+    ]
+
+
+def _condition(type: str, reason: str, message: str, since: str) -> Document:
+    return {"type": type, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since}
+
+
+def _number(text: str | None, otherwise: float) -> float:
+    try:
+        return otherwise if text is None else float(parse_quantity(text))
+    except QuantityError:
+        return otherwise
+
+
+def _joined(seen: MemberCluster) -> str | None:
+    conditions = [one for agent in seen.status.agent_status for one in agent.conditions]
+    return next((one.last_transition_time for one in conditions if one.type == JOINED), None)

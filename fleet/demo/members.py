@@ -1,0 +1,298 @@
+"""Simulated member clusters: they join, report, drift, fall silent, come back and leave.
+
+Whatever MemberCluster is on the hub is given an agent, whoever created it, so `kubectl apply` and `kubectl delete` work
+as on a real fleet. Time and chance are handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import Final, TypeVar
+
+import msgspec
+
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.demo.homes import LONGEST_FLEET, Home, home, home_of
+from fleet.demo.member import OWN_NAMESPACES, Document, Member
+from fleet.demo.timetable import Timetable
+from fleet.errors import AlreadyExists, ApiError, NotFound
+from fleet.kube.api import Api
+from fleet.kube.patch import Patience, persistently
+from fleet.kube.resource import STATUS
+from fleet.kube.store import Codec
+from fleet.kube.watched import Access, Watched
+from fleet.model.keys import MEMBER_CLUSTER_FINALIZER
+from fleet.model.timestamps import format_timestamp
+from fleet.model.views import MemberCluster
+from fleet.scheduler.flavours import MEMBER_CLUSTERS
+
+T = TypeVar("T")
+
+SILENT: Final = "demo.fleet/silent"
+"""Annotation: with the value "true", the agent of that cluster says nothing."""
+
+_LOG: Final = logging.getLogger(__name__)
+_SHORTEST_TICK: Final = 0.2
+_LONGEST_TICK: Final = 1.0
+"""So long it takes at most until a newcomer is heard."""
+_AT_ONCE: Final = 16
+_JOINING: Final = 32
+_CODEC: Final[Codec[MemberCluster]] = Codec(msgspec.json.Decoder(MemberCluster).decode, lambda seen: seen.metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How members behave, in seconds. What happens `every` so long does so on average, and never if that is 0."""
+
+    heartbeat: float = 5.0
+    heartbeats_per_second: float = 60.0
+    """Of all members together; more members are heard less often."""
+    report: float = 30.0
+    """Between two looks at nodes, load and prices."""
+    calm: float = 60.0
+    """At the beginning, in which nobody falls silent, leaves or joins."""
+    silence_every: float = 90.0
+    silence_lasts: float = 60.0
+    leave_every: float = 300.0
+    join_every: float = 300.0
+    leaving_takes: float = 3.0
+
+    def interval(self, members: int) -> float:
+        """Between two heartbeats of one member."""
+        return max(self.heartbeat, members / self.heartbeats_per_second)
+
+
+Tell = Callable[[str, str], None]
+"""About whom, and what."""
+
+
+def _tell_nobody(about: str, text: str) -> None:
+    del about, text
+
+
+def _nothing_placed(_: str) -> Mapping[str, str]:
+    return {}
+
+
+class MemberFleet:
+    """`namespaces_on` says which namespaces were placed on a cluster, and whose work they are; `tell` hears in words
+    what the members do of their own accord."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        clock: Clock,
+        random: Random,
+        habits: Habits | None = None,
+        namespaces_on: Callable[[str], Mapping[str, str]] = _nothing_placed,
+        tell: Tell = _tell_nobody,
+    ) -> None:
+        self._clock = clock
+        self._random = random
+        self._size = 0
+        self._established = asyncio.Event()
+        self._habits = habits or Habits()
+        self._namespaces_on = namespaces_on
+        self._tell = tell
+        jitter = Random(random.random()).random  # how often requests are repeated must not change what happens
+        self._patience = Patience(clock, jitter)
+        self._timetable = Timetable(self._habits.heartbeat)
+        self._members: dict[str, Member] = {}
+        self._unheard: set[str] = set()
+        """Members that had no turn yet."""
+        self._reported: dict[str, float] = {}
+        self._silent: dict[str, float] = {}
+        self._leaving: dict[str, float] = {}
+        access = Access(reads=api, writes=api, clock=clock, jitter=jitter)
+        self.clusters: Watched[MemberCluster] = Watched(access, MEMBER_CLUSTERS, _CODEC)
+        self.clusters.store.subscribe(self._changed)
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two heartbeats of one member."""
+        return self._timetable.interval
+
+    async def run(self) -> None:
+        """Until cancelled. Nobody is heard before `establish` is called."""
+        habits = self._habits
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.clusters.reflector.run(), name="demo-clusters")
+            await self._established.wait()
+            tasks.create_task(self._speak(), name="demo-heartbeats")
+            for every, act in (
+                (habits.silence_every, self._fall_silent),
+                (habits.leave_every, self._leave),
+                (habits.join_every, self._join),
+            ):
+                if every:
+                    tasks.create_task(self._now_and_then(every, act), name=f"demo-{act.__name__.strip('_')}")
+
+    async def synced(self) -> None:
+        await self.clusters.reflector.synced()
+
+    async def establish(self, size: int) -> None:
+        """Lets clusters join until there are that many, and returns when each was heard. If there are more, nobody is
+        asked to leave."""
+        await self.synced()
+        self._size = max(size, len(self.clusters.store))
+        missing = self._size - len(self.clusters.store)
+        self._timetable.interval = self._habits.interval(self._size)
+        self._established.set()
+        await self._each(self._create, list(islice(self._homes_without_cluster(), missing)), at_once=_JOINING)
+        while self._unheard:
+            await self._clock.sleep(_SHORTEST_TICK)
+
+    # --- the store ----------------------------------------------------------------------------------------------------
+
+    def _changed(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        if new is None:
+            assert old is not None, "a change has a state before or after it"
+            self._forget(old.metadata.name)
+        elif new.metadata.deletion_timestamp is not None:
+            self._timetable.remove(new.metadata.name)
+            self._unheard.discard(new.metadata.name)
+            self._leaving.setdefault(new.metadata.name, self._clock.elapsed() + self._habits.leaving_takes)
+        elif new.metadata.name not in self._members:
+            self._adopt(new)
+
+    def _adopt(self, seen: MemberCluster) -> None:
+        name = seen.metadata.name
+        self._members[name] = Member.resumed(home_of(name), seen, self._random, now=self._now())
+        self._timetable.add(name, self._clock.elapsed())
+        self._unheard.add(name)
+
+    def _forget(self, name: str) -> None:
+        self._timetable.remove(name)
+        self._unheard.discard(name)
+        for known in (self._members, self._reported, self._silent, self._leaving):
+            known.pop(name, None)
+
+    # --- heartbeats ---------------------------------------------------------------------------------------------------
+
+    async def _speak(self) -> None:
+        while True:
+            now = self._clock.elapsed()
+            await self._each(self._beat, self._timetable.due(now))
+            await self._each(self._part, [name for name, due in self._leaving.items() if due <= now])
+            await self._clock.sleep(min(max(self._timetable.wait(now), _SHORTEST_TICK), _LONGEST_TICK))
+
+    async def _beat(self, name: str) -> None:
+        member, seen = self._members.get(name), self.clusters.store.get(name)
+        try:
+            if member is not None and seen is not None and not self._is_silent(seen):
+                status = {"status": self._status_of(member, seen)}
+                await self.clusters.objects.merge_patch(name, status, subresource=STATUS)
+        finally:
+            self._unheard.discard(name)
+
+    def _status_of(self, member: Member, seen: MemberCluster) -> Document:
+        name, namespaces = seen.metadata.name, self._namespace_changes(seen)
+        if not namespaces and not self._report_is_due(name):
+            return member.heartbeat(self._now())
+        member.drift(self._random)
+        self._reported[name] = self._clock.elapsed()
+        return member.report(self._now(), namespaces=namespaces)
+
+    def _is_silent(self, seen: MemberCluster) -> bool:
+        name = seen.metadata.name
+        until = self._silent.get(name)
+        if until is not None and until <= self._clock.elapsed():
+            del self._silent[name]
+            self._tell(f"cluster {name}", "is heard again")
+        return name in self._silent or seen.metadata.annotation(SILENT) == "true"
+
+    def _namespace_changes(self, seen: MemberCluster) -> dict[str, str | None]:
+        there = seen.status.namespaces or {}
+        wanted = {**OWN_NAMESPACES, **self._namespaces_on(seen.metadata.name)}
+        changes: dict[str, str | None] = {name: None for name in there if name not in wanted}
+        return changes | {name: work for name, work in wanted.items() if there.get(name) != work}
+
+    def _report_is_due(self, name: str) -> bool:
+        last = self._reported.get(name)
+        return last is None or self._clock.elapsed() - last >= self._habits.report
+
+    # --- now and then -------------------------------------------------------------------------------------------------
+
+    async def _now_and_then(self, every: float, act: Callable[[], Awaitable[None]]) -> None:
+        await self._clock.sleep(self._habits.calm)
+        while True:
+            await self._clock.sleep(self._random.expovariate(1 / every))
+            if not self._unheard:  # else the fleet is still gathering
+                await self._trying(act())
+
+    async def _fall_silent(self) -> None:
+        lasts = self._habits.silence_lasts
+        if name := self._anybody():
+            self._silent[name] = self._clock.elapsed() + lasts
+            self._tell(f"cluster {name}", f"falls silent for {lasts:.0f} s")
+
+    async def _leave(self) -> None:
+        staying = len(self._timetable)
+        few = staying <= math.floor(self._size * 3 / 4)
+        if not few and (name := self._anybody()):
+            await self.clusters.objects.delete(name)
+            self._tell(f"cluster {name}", "leaves the fleet")
+
+    async def _join(self) -> None:
+        many = len(self.clusters.store) >= math.ceil(self._size * 5 / 4)
+        newcomer = next(self._homes_without_cluster(first=self._size), None)
+        if newcomer is not None and not many:
+            await self._create(newcomer)
+            self._tell(f"cluster {newcomer.name}", "joins the fleet")
+
+    def _anybody(self) -> str | None:
+        heard = sorted(name for name in self._members if name in self._timetable and name not in self._silent)
+        return self._random.choice(heard) if heard else None
+
+    def _homes_without_cluster(self, *, first: int = 0) -> Iterator[Home]:
+        """In the order of their numbers, from the first on and then from 0."""
+        numbers = (*range(first, LONGEST_FLEET), *range(first))
+        return (free for free in map(home, numbers) if free.name not in self.clusters.store)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    async def _create(self, newcomer: Home) -> None:
+        member = Member.fresh(newcomer, self._random, now=self._now())
+        document = member.created(heartbeat_seconds=min(math.ceil(self.interval), 600))
+        with contextlib.suppress(AlreadyExists):  # somebody was faster, or an answer was lost
+            await persistently(lambda: self.clusters.objects.create(document), patience=self._patience)
+
+    async def _part(self, name: str) -> None:
+        """The last thing an agent does on the hub, once what was placed on its cluster is gone."""
+        seen = self.clusters.store.get(name)
+        if seen is None or MEMBER_CLUSTER_FINALIZER not in seen.metadata.finalizers:
+            return
+        kept = [one for one in seen.metadata.finalizers if one != MEMBER_CLUSTER_FINALIZER]
+        patch = {"metadata": {"finalizers": kept, "resourceVersion": seen.metadata.resource_version}}
+        await self.clusters.objects.merge_patch(name, patch)
+
+    async def _each(self, act: Callable[[T], Awaitable[None]], items: Sequence[T], *, at_once: int = _AT_ONCE) -> None:
+        """Some at the same time; what fails is done again at the next occasion."""
+        waiting = iter(items)
+
+        async def work() -> None:
+            for item in waiting:
+                await self._trying(act(item))
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(min(at_once, len(items))):
+                tasks.create_task(work(), name=f"demo-members-{number}")
+
+    async def _trying(self, act: Awaitable[None]) -> None:
+        try:
+            await act
+        except NotFound:
+            pass  # it left meanwhile
+        except ApiError as error:
+            _LOG.info("a simulated member was not heard: %s", error)
+
+    def _now(self) -> str:
+        return format_timestamp(epoch_nanoseconds(self._clock))

@@ -1,0 +1,80 @@
+"""What the agents after the scheduler would write into a binding: where it goes next, and what its status says.
+
+Plain functions from one document to the next; `agents` does the writing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fleet.model.keys import BOUND, SCHEDULED
+
+Document = dict[str, Any]
+
+APPLIED: Final = "Applied"
+_TRUE: Final = "True"
+_DONE: Final = (
+    ("RolloutStarted", "RolloutStarted", "The rollout has started."),
+    ("Overridden", "NoOverrideSpecified", "No override matches."),
+    ("WorkSynchronized", "AllWorkSynced", "All work is written."),
+    (APPLIED, "AllWorkHaveBeenApplied", "All objects are applied."),
+    ("Available", "AllWorkAreAvailable", "All objects are available."),
+)
+_STARTED: Final = 3
+"""Conditions that hold as soon as work is under way."""
+_CHAIN: Final = {type for type, _, _ in _DONE}
+
+
+def bound(document: Document, resource_snapshot: str | None) -> Document | None:
+    """The binding bound to the newest resource snapshot, where there is one; None if it is already."""
+    spec = document["spec"]
+    if spec["state"] not in (SCHEDULED, BOUND):
+        return None
+    wanted = spec | {"state": BOUND, "resourceSnapshotName": resource_snapshot or spec["resourceSnapshotName"]}
+    return None if wanted == spec else document | {"spec": wanted}
+
+
+def under_way(document: Document, now: str) -> Document | None:
+    """Rolled out, and no word yet of whether it is applied; None if the status says that, or more, of this
+    generation."""
+    return _with_conditions(document, _DONE[:_STARTED], now)
+
+
+def available(document: Document, now: str) -> Document | None:
+    """Applied and available; None if the status says so of this generation."""
+    return _with_conditions(document, _DONE, now)
+
+
+def _with_conditions(document: Document, wanted: tuple[tuple[str, str, str], ...], now: str) -> Document | None:
+    """All of these true, and the rest of the chain unsaid."""
+    if _reports(document, wanted):
+        return None
+    status = document.get("status", {})
+    before = {one["type"]: one for one in status.get("conditions", ())}
+    conditions = [_condition(*one, before=before.get(one[0]), document=document, now=now) for one in wanted]
+    others = [one for type, one in before.items() if type not in _CHAIN]
+    return document | {"status": status | {"conditions": conditions + others}}
+
+
+def _reports(document: Document, wanted: tuple[tuple[str, str, str], ...]) -> bool:
+    """Whether all of these are true of the generation that there is."""
+    true = {
+        one["type"]
+        for one in document.get("status", {}).get("conditions", ())
+        if one["status"] == _TRUE and one.get("observedGeneration") == document["metadata"]["generation"]
+    }
+    return true.issuperset(type for type, _, _ in wanted)
+
+
+def _condition(
+    type: str, reason: str, message: str, *, before: Document | None, document: Document, now: str
+) -> Document:
+    since = before.get("lastTransitionTime") if before is not None and before["status"] == _TRUE else None
+    return {
+        "type": type,
+        "status": _TRUE,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": document["metadata"]["generation"],
+        "lastTransitionTime": since or now,
+    }

@@ -1,0 +1,131 @@
+"""The fleet on a terminal: clusters, placements, and what was decided lately, as much as fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.layout import Layout
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from fleet.demo.headlines import Headline, listed
+from fleet.demo.situation import ClusterRow, PlacementRow, State
+
+_STYLES: Final = {
+    State.CONNECTED: "green",
+    State.JOINING: "cyan",
+    State.LEAVING: "magenta",
+    State.LATE: "yellow",
+    State.SILENT: "red",
+}
+_FRAME: Final = 2
+_HEADING: Final = 1
+_CLUSTERS_WIDTH: Final = 58
+_NARROW: Final = 110
+"""Columns below which clusters and placements do not fit beside each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Everything there is to show at one moment."""
+
+    title: str
+    clusters: Sequence[ClusterRow] = ()
+    placements: Sequence[PlacementRow] = ()
+    headlines: Sequence[Headline] = field(default=())
+    commands: Sequence[str] = ()
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        yield _arranged(self, width=options.max_width)
+
+
+@dataclass(frozen=True, slots=True)
+class LivePicture:
+    """Asks for a new picture each time it is drawn."""
+
+    take: Callable[[], Picture]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self.take().__rich_console__(console, options)
+
+
+def _arranged(picture: Picture, *, width: int) -> Layout:
+    head = len(picture.commands) + _FRAME
+    tables = Layout(name="tables", ratio=3)
+    left = Layout(name="clusters", size=_CLUSTERS_WIDTH) if width >= _NARROW else Layout(name="clusters")
+    right = Layout(name="placements")
+    split = tables.split_row if width >= _NARROW else tables.split_column
+    split(left, right)
+    whole = Layout()
+    whole.split_column(Layout(_header(picture), size=head), tables, Layout(name="news", ratio=2))
+    left.update(_Fitting(lambda room: _clusters(picture.clusters, room)))
+    right.update(_Fitting(lambda room: _placements(picture.placements, room)))
+    whole["news"].update(_Fitting(lambda room: _news(picture.headlines, room)))
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """What a frame contains is decided when its height is known."""
+
+    make: Callable[[int], Panel]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.make(max((options.height or console.height) - _FRAME, _HEADING))
+
+
+def _header(picture: Picture) -> Panel:
+    return Panel(Text("\n".join(picture.commands), style="bold"), title=Text(picture.title), title_align="left")
+
+
+def _clusters(rows: Sequence[ClusterRow], room: int) -> Panel:
+    table = _table("CLUSTER", "REGION", "HEARD", "STATE")
+    shown = room - _HEADING
+    for row in rows[:shown]:
+        table.add_row(Text(row.name), Text(row.region), age_text(row.age), _state(row))
+    return _framed(table, f"{len(rows)} clusters", rows[shown:])
+
+
+def _state(row: ClusterRow) -> Text:
+    text = Text(row.state.value, style=_STYLES[row.state])
+    return text.append(f" ({row.taints})", style="dim") if row.taints else text
+
+
+def _placements(rows: Sequence[PlacementRow], room: int) -> Panel:
+    table = _table("PLACEMENT", "TYPE", "WANTED", "STATUS", "CLUSTERS")
+    shown = room - _HEADING
+    for row in rows[:shown]:
+        status = Text(row.status, style="green" if row.is_settled else "yellow")
+        selected = f"{len(row.selected)}: {listed(row.selected)}" if row.selected else "0"
+        table.add_row(Text(row.key), Text(row.type), row.wanted, status, Text(selected))
+    return _framed(table, f"{len(rows)} placements", rows[shown:])
+
+
+def _news(headlines: Sequence[Headline], room: int) -> Panel:
+    lines = [Text(str(one), no_wrap=True, overflow="ellipsis") for one in headlines[-room:]]
+    return Panel(Group(*lines), title="decisions", title_align="left", border_style="dim")
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", show_edge=False, expand=True)
+    for heading in headings:  # the last takes what the others leave
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if heading == headings[-1] else None)
+    return table
+
+
+def _framed(table: Table, title: str, left_out: Sequence[object]) -> Panel:
+    more = f"and {len(left_out)} more" if left_out else None
+    return Panel(table, title=title, title_align="left", subtitle=more, subtitle_align="left", border_style="dim")
+
+
+def age_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "never"
+    if seconds < 60:
+        return f"{seconds:.0f}s ago"
+    minutes = int(seconds // 60)
+    return f"{minutes}m ago" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m ago"

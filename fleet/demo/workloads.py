@@ -1,0 +1,220 @@
+"""The workloads of the demo and the five placements that bring them to the members.
+
+Each object is created once in the life of a hub. What was created is written down on the hub itself, so that whatever
+people delete or change stays deleted or changed when the demo starts again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fleet.clock import Clock
+from fleet.demo.homes import home
+from fleet.errors import AlreadyExists, NotFound
+from fleet.kube.api import Api
+from fleet.kube.backoff import Jitter
+from fleet.kube.objects import Objects
+from fleet.kube.patch import Patience, persistently
+from fleet.kube.resource import Resource
+from fleet.kube.store import Codec
+from fleet.model.views import Metadata, View
+from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
+
+Document = dict[str, Any]
+
+NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+CONFIG_MAP: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
+DEPLOYMENT: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+RECORD_NAMESPACE: Final = "fleet-demo"
+RECORD_NAME: Final = "created"
+_RECORD: Final = f"{RECORD_NAMESPACE}/{RECORD_NAME}"
+
+Created = tuple[Resource, Document]
+
+
+class _Record(View, frozen=True):
+    metadata: Metadata = Metadata()
+    data: dict[str, str] | None = None
+
+
+_RECORDS: Final = Codec(msgspec.json.Decoder(_Record).decode, lambda record: record.metadata)
+
+
+class Workloads:
+    """Creates what is missing and was never there before."""
+
+    def __init__(self, api: Api, *, clock: Clock, jitter: Jitter) -> None:
+        self._api = api
+        self._patience = Patience(clock, jitter)
+        self._records = Objects(api, CONFIG_MAP, _RECORDS)
+
+    async def were_here(self) -> bool:
+        """Whether the demo was started on this hub before."""
+        return await self._records.find(_RECORD) is not None
+
+    async def establish(self, objects: Sequence[Created] | None = None) -> None:
+        known = await self._record()
+        for resource, document in demo_objects() if objects is None else objects:
+            name = _recorded_name(resource, document)
+            if name not in known:
+                await self._create(resource, document)
+                await self._write_down(name)
+
+    async def _record(self) -> set[str]:
+        await self._create(NAMESPACE, _named(RECORD_NAMESPACE))
+        await self._create(CONFIG_MAP, _named(RECORD_NAME, RECORD_NAMESPACE) | {"data": {}})
+        return set((await persistently(lambda: self._records.get(_RECORD), patience=self._patience)).data or {})
+
+    async def _write_down(self, name: str) -> None:
+        """After the object: what a crash leaves unwritten is created again and found to exist."""
+        patch = {"data": {name: "created"}}
+        await persistently(lambda: self._records.merge_patch(_RECORD, patch), patience=self._patience)
+
+    async def _create(self, resource: Resource, document: Document) -> None:
+        objects = Objects(self._api, resource, _RECORDS)
+        with contextlib.suppress(AlreadyExists, NotFound):  # NotFound: somebody took its namespace away
+            await persistently(lambda: objects.create(document), patience=self._patience)
+
+
+def demo_objects() -> list[Created]:
+    """In an order in which they can be created."""
+    return [*_namespaces(), *_content(), *_placements()]
+
+
+def placement_keys() -> list[str]:
+    return [
+        "/".join(filter(None, (one["metadata"].get("namespace"), one["metadata"]["name"]))) for _, one in _placements()
+    ]
+
+
+def _recorded_name(resource: Resource, document: Document) -> str:
+    """A key that ConfigMaps allow."""
+    metadata = document["metadata"]
+    parts = (resource.plural, metadata.get("namespace"), metadata["name"])
+    return ".".join(part for part in parts if part)
+
+
+def _named(name: str, namespace: str | None = None) -> Document:
+    return {"metadata": {"name": name} | ({"namespace": namespace} if namespace else {})}
+
+
+# --- what is placed ---------------------------------------------------------------------------------------------------
+
+
+def _namespaces() -> list[Created]:
+    return [(NAMESPACE, _named(name)) for name in ("shop", "payments", "batch-reports", "node-agents")]
+
+
+def _content() -> list[Created]:
+    return [
+        _deployment("shop", "storefront", replicas=3),
+        _deployment("shop", "catalog-cache", replicas=2),
+        _config_map("shop", "storefront-settings", currency="EUR", banner="spring-sale"),
+        _deployment("payments", "ledger", replicas=2),
+        _config_map("payments", "ledger-settings", retention="10y"),
+        _deployment("batch-reports", "nightly-report", replicas=1),
+        _deployment("node-agents", "log-shipper", replicas=1),
+        _config_map("node-agents", "log-shipper-settings", level="info"),
+    ]
+
+
+def _deployment(namespace: str, name: str, *, replicas: int) -> Created:
+    labels = {"app": name}
+    container = {"name": name, "image": f"registry.example.com/{namespace}/{name}:1.4.2"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return DEPLOYMENT, _named(name, namespace) | {"spec": spec}
+
+
+def _config_map(namespace: str, name: str, **data: str) -> Created:
+    return CONFIG_MAP, _named(name, namespace) | {"data": data}
+
+
+# --- where it is placed -----------------------------------------------------------------------------------------------
+
+
+def _placements() -> list[Created]:
+    return [
+        _cluster_placement("node-agents", "node-agents", _everywhere()),
+        _cluster_placement("payments-ledger", "payments", _by_name()),
+        _cluster_placement("storefront", "shop", _spread_over_regions()),
+        _cluster_placement("batch-reports", "batch-reports", _where_it_is_cheap()),
+        _catalog_cache(),
+    ]
+
+
+def _cluster_placement(name: str, namespace: str, policy: Document) -> Created:
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": namespace}
+    return CLUSTER_SCOPED.placement, _named(name) | {"spec": {"resourceSelectors": [selector], "policy": policy}}
+
+
+def _everywhere() -> Document:
+    return {"placementType": "PickAll", "tolerations": [{"operator": "Exists"}]}
+
+
+def _by_name() -> Document:
+    """On the two oldest members of Europe and America, by name."""
+    return {"placementType": "PickFixed", "clusterNames": [home(0).name, home(1).name]}
+
+
+def _spread_over_regions() -> Document:
+    return {
+        "placementType": "PickN",
+        "numberOfClusters": 6,
+        "affinity": {
+            "clusterAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "clusterSelectorTerms": [
+                        {
+                            "labelSelector": {"matchLabels": {"env": "prod"}},
+                            "propertySelector": {
+                                "matchExpressions": [
+                                    {"name": "kubernetes-fleet.io/node-count", "operator": "Ge", "values": ["4"]}
+                                ]
+                            },
+                        }
+                    ]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 20, "preference": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}
+                ],
+            }
+        },
+        "topologySpreadConstraints": [
+            {"topologyKey": "region", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"},
+            {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"},
+        ],
+    }
+
+
+def _where_it_is_cheap() -> Document:
+    return {
+        "placementType": "PickN",
+        "numberOfClusters": 3,
+        "affinity": {
+            "clusterAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    _by_property(60, "kubernetes.azure.com/per-cpu-core-cost", "Ascending"),
+                    _by_property(30, "resources.kubernetes-fleet.io/available-cpu", "Descending"),
+                ]
+            }
+        },
+    }
+
+
+def _by_property(weight: int, name: str, order: str) -> Document:
+    return {"weight": weight, "preference": {"propertySorter": {"name": name, "sortOrder": order}}}
+
+
+def _catalog_cache() -> Created:
+    """Goes only where its namespace has arrived, so it has to wait for the storefront."""
+    selector = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "catalog-cache"}
+    preferred = [{"weight": 50, "preference": {"labelSelector": {"matchLabels": {"region": "eu-west"}}}}]
+    affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    policy = {"placementType": "PickN", "numberOfClusters": 2, "affinity": affinity}
+    spec = {"resourceSelectors": [selector], "policy": policy}
+    return NAMESPACED.placement, _named("catalog-cache", "shop") | {"spec": spec}

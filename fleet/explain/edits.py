@@ -1,0 +1,276 @@
+"""Changes to a fleet or to one placement's policy that can be tried out: what fixes propose and simulations take.
+
+An edit is plain data under its operation's name. Reading a list of them is strict, because a misspelt edit that is
+quietly passed over would make the answer a wrong one. What an edit does is the business of `policy_edits`,
+`cluster_edits` and `world`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from fleet.errors import InputError
+
+Scope = Literal["placement", "policy", "cluster"]
+
+
+class BaseEdit(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    tag_field="op",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """Base of all edits."""
+
+    @property
+    def op(self) -> str:
+        return str(type(self).__struct_config__.tag)
+
+
+# --- of the placement -----------------------------------------------------------------------------------------------
+
+
+class Tolerate(BaseEdit, frozen=True, tag="tolerate"):
+    key: str = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class SetCount(BaseEdit, frozen=True, tag="setCount"):
+    value: int
+
+
+class RelaxAffinity(BaseEdit, frozen=True, tag="relaxAffinity"):
+    """Take one expression out of a required term."""
+
+    term: int
+    """Position among the terms, from 0."""
+    expression: str
+    """As explanations write it: `tier In [gold, silver]`."""
+
+
+class RelaxSpread(BaseEdit, frozen=True, tag="relaxSpread"):
+    """Of the constraints that forbid, if there are any with the key; else of those that only rank."""
+
+    key: str
+    max_skew: int
+
+
+class Patch(BaseEdit, frozen=True, tag="patch"):
+    """A JSON merge patch of the policy."""
+
+    patch: dict[str, Any]
+
+
+# --- of clusters ----------------------------------------------------------------------------------------------------
+
+
+class LabelCluster(BaseEdit, frozen=True, tag="labelCluster"):
+    cluster: str
+    key: str
+    value: str | None
+    """None takes the label away."""
+
+
+class AddTaint(BaseEdit, frozen=True, tag="addTaint"):
+    cluster: str
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class RemoveTaint(BaseEdit, frozen=True, tag="removeTaint"):
+    """Without an effect, or a value, whatever effects and values there are."""
+
+    cluster: str
+    key: str
+    value: str | None = None
+    effect: str | None = None
+
+
+class SetReady(BaseEdit, frozen=True, tag="setReady"):
+    """The member agent is joined, healthy and heard, or has been unhealthy for as long as anybody remembers."""
+
+    cluster: str
+    value: bool
+
+
+class SetProperty(BaseEdit, frozen=True, tag="setProperty"):
+    cluster: str
+    property: str
+    value: str
+
+
+class AddCluster(BaseEdit, frozen=True, tag="addCluster"):
+    name: str
+    like: str
+
+
+class RemoveCluster(BaseEdit, frozen=True, tag="removeCluster"):
+    cluster: str
+
+
+class Evict(BaseEdit, frozen=True, tag="evict"):
+    """The placement's binding on the cluster is gone; with a name, only that one."""
+
+    cluster: str
+    binding: str = ""
+
+
+PlacementEdit = Tolerate | SetCount | RelaxAffinity | RelaxSpread | Patch
+FleetEdit = LabelCluster | AddTaint | RemoveTaint | SetReady | SetProperty | AddCluster | RemoveCluster
+Edit = PlacementEdit | FleetEdit | Evict
+
+_KINDS: Final[tuple[type[BaseEdit], ...]] = (
+    Tolerate,
+    SetCount,
+    RelaxAffinity,
+    RelaxSpread,
+    Patch,
+    LabelCluster,
+    AddTaint,
+    RemoveTaint,
+    SetReady,
+    SetProperty,
+    AddCluster,
+    RemoveCluster,
+    Evict,
+)
+OPERATIONS: Final[Mapping[str, type[BaseEdit]]] = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
+NOT_YET: Final = (
+    "setRequest",
+    "setMinTargets",
+    "setPriority",
+    "clearGate",
+    "setSchedulerName",
+    "raiseQuota",
+    "setWeight",
+    "setPluginArgs",
+    "useConfig",
+    "approve",
+    "addCapacity",
+    "setFeed",
+)
+"""Of things that no policy, cluster or profile has today."""
+
+_AT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
+_PLACEMENT_KINDS: Final = (Tolerate, SetCount, RelaxAffinity, RelaxSpread, Patch)
+
+
+def scope_of(edit: Edit) -> Scope:
+    return "placement" if isinstance(edit, _PLACEMENT_KINDS) else "cluster"
+
+
+def parse_edits(given: object) -> tuple[Edit, ...]:
+    """The edits of a list of plain objects. The first that cannot be read is an InputError with its place."""
+    if not isinstance(given, list | tuple):
+        raise InputError(f"should be a list of edits, not {_kind_of(given)}", field="edits", value=given)
+    return tuple(_parse(one, f"edits[{position}]") for position, one in enumerate(given))
+
+
+def as_documents(edits: Sequence[Edit]) -> list[dict[str, Any]]:
+    """What `parse_edits` reads."""
+    documents: list[dict[str, Any]] = msgspec.to_builtins(list(edits))
+    return documents
+
+
+def _parse(one: object, place: str) -> Edit:
+    if not isinstance(one, Mapping):
+        raise InputError('should be an object such as {"op": "setCount", "value": 3}', field=place, value=one)
+    op = one.get("op")
+    if not isinstance(op, str) or op not in OPERATIONS:
+        raise InputError(_unknown(op), field=f"{place}.op", value=op)
+    try:
+        edit: Edit = msgspec.convert(dict(one), OPERATIONS[op])  # type: ignore[assignment]
+        return edit
+    except msgspec.ValidationError as error:
+        raise _unreadable(error, op, one, place) from error
+
+
+def _unknown(op: object) -> str:
+    ways = ", ".join(OPERATIONS)
+    if op is None:
+        return f"the operation is missing; use one of {ways}"
+    if op in NOT_YET:
+        return f"{op} changes something that this release does not schedule by; use one of {ways}"
+    return f"{op!r} is no operation; use one of {ways}"
+
+
+def _unreadable(error: msgspec.ValidationError, op: str, one: Mapping[Any, Any], place: str) -> InputError:
+    match = _AT.fullmatch(str(error))
+    assert match is not None
+    path = match["path"] or ""
+    field = f"{place}.{path}" if path else place
+    value = one.get(path) if path else dict(one)
+    return InputError(f"{match['what']}; {op} takes {_parameters(OPERATIONS[op])}", field=field, value=value)
+
+
+def _parameters(kind: type[BaseEdit]) -> str:
+    """`key?, operator?, value?`: a question mark where it may be left out."""
+    fields = msgspec.structs.fields(kind)
+    return ", ".join(f"{one.encode_name}{'' if one.required else '?'}" for one in fields)
+
+
+def _kind_of(value: object) -> str:
+    return "nothing" if value is None else type(value).__name__
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def describe(edit: Edit) -> str:
+    """An edit in a few words, as it is listed for people."""
+    match edit:
+        case Tolerate():
+            return f"tolerate {edit.key or 'every taint'}{_valued(edit.value)}{_with_effect(edit.effect)}"
+        case SetCount():
+            return f"count {edit.value}"
+        case RelaxAffinity():
+            return f"affinity term {edit.term + 1} without {edit.expression}"
+        case RelaxSpread():
+            return f"max skew of {edit.key} {edit.max_skew}"
+        case Patch():
+            return f"policy {msgspec.json.encode(edit.patch).decode()}"
+        case LabelCluster(value=None):
+            return f"{edit.cluster}: remove label {edit.key}"
+        case LabelCluster():
+            return f"{edit.cluster}: label {edit.key}={edit.value}"
+        case AddTaint():
+            return f"{edit.cluster}: taint {edit.key}{_valued(edit.value)}{_with_effect(edit.effect)}"
+        case RemoveTaint():
+            return f"{edit.cluster}: remove taint {edit.key}{_valued(edit.value)}{_with_effect(edit.effect)}"
+        case SetReady():
+            return f"{edit.cluster}: {'joined, healthy and heard' if edit.value else 'not ready'}"
+        case SetProperty():
+            return f"{edit.cluster}: {edit.property} {edit.value}"
+        case AddCluster():
+            return f"new cluster {edit.name} like {edit.like}"
+        case RemoveCluster():
+            return f"{edit.cluster}: leaves the fleet"
+        case Evict():
+            return f"{edit.cluster}: evict {edit.binding or 'the placement'}"
+
+
+def clusters_of(edit: Edit) -> tuple[str, ...]:
+    """The clusters an edit names."""
+    if isinstance(edit, Patch):
+        listed = edit.patch.get("clusterNames")
+        return tuple(map(str, listed)) if isinstance(listed, list | tuple) else ()
+    found = (getattr(edit, field, "") for field in ("cluster", "name", "like"))
+    return tuple(name for name in found if name)
+
+
+def _valued(value: str | None) -> str:
+    return f"={value}" if value else ""
+
+
+def _with_effect(effect: str | None) -> str:
+    return f":{effect}" if effect else ""

@@ -1,0 +1,74 @@
+"""The two flavours of placements, cluster-scoped and namespaced: the same rules over two sets of kinds.
+
+One key names a placement of either: `name`, or `namespace/name`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fleet.errors import InvalidKey
+from fleet.kube.resource import Resource, joined_key, split_key
+from fleet.model.keys import CLUSTER_GROUP, PARENT_PLACEMENT, PLACEMENT_GROUP, STORAGE_VERSION
+from fleet.model.views import Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    placement: Resource
+    policy_snapshot: Resource
+    resource_snapshot: Resource
+    binding: Resource
+
+    @property
+    def namespaced(self) -> bool:
+        return self.placement.namespaced
+
+    @property
+    def condition_prefix(self) -> str:
+        """Of the types of a placement's own conditions."""
+        return self.placement.kind
+
+
+def _flavour(*kinds: str, namespaced: bool) -> Flavour:
+    # Not from the catalogue: that brings pydantic, which a controller needs for nothing else.
+    resources = (_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds)
+    return Flavour(*resources)
+
+
+def _resource(group: str, kind: str, *, namespaced: bool) -> Resource:
+    return Resource(group, STORAGE_VERSION, f"{kind.lower()}s", kind, namespaced=namespaced)
+
+
+CLUSTER_SCOPED: Final = _flavour(
+    "ClusterResourcePlacement",
+    "ClusterSchedulingPolicySnapshot",
+    "ClusterResourceSnapshot",
+    "ClusterResourceBinding",
+    namespaced=False,
+)
+NAMESPACED: Final = _flavour(
+    "ResourcePlacement", "SchedulingPolicySnapshot", "ResourceSnapshot", "ResourceBinding", namespaced=True
+)
+MEMBER_CLUSTERS: Final = _resource(CLUSTER_GROUP, "MemberCluster", namespaced=False)
+
+
+def flavour_of(key: str) -> Flavour:
+    return NAMESPACED if parse_key(key)[0] else CLUSTER_SCOPED
+
+
+def parse_key(key: str) -> tuple[str, str]:
+    """Namespace, empty for a cluster-scoped placement, and name."""
+    try:
+        return split_key(key)
+    except ValueError as error:
+        raise InvalidKey(str(error)) from error
+
+
+def owner_key(metadata: Metadata) -> str | None:
+    """The key of the placement that a snapshot or a binding belongs to; None without a usable tracking label."""
+    placement = metadata.label(PARENT_PLACEMENT)
+    if not placement or "/" in placement:
+        return None
+    return joined_key(metadata.namespace, placement)

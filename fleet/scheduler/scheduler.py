@@ -1,0 +1,153 @@
+"""The scheduler, put together: from watched objects to written decisions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from fleet.clock import Clock
+from fleet.framework.options import with_probe, with_snapshot_lister
+from fleet.kube.patch import Patience
+from fleet.scheduler.attempt import Attempts
+from fleet.scheduler.binding_writes import BindingWrites
+from fleet.scheduler.caches import Caches
+from fleet.scheduler.cleanup import BindingReleases, Cleanup
+from fleet.scheduler.dispatcher import Dispatcher
+from fleet.scheduler.flavours import MEMBER_CLUSTERS
+from fleet.scheduler.fleet_table import FleetTable
+from fleet.scheduler.judging import Judging
+from fleet.scheduler.loop import Loop
+from fleet.scheduler.metrics import PluginTimes, SchedulerMetrics
+from fleet.scheduler.profiles import framework_of
+from fleet.scheduler.queue import QueueSettings, SchedulingQueue
+from fleet.scheduler.queue_shell import AsyncQueue
+from fleet.scheduler.records import Recorder
+from fleet.scheduler.reports import Events, Reports
+from fleet.scheduler.status_writes import StatusWrites
+from fleet.scheduler.triggers import Triggers
+from fleet.scheduler.writing import Writing
+from fleet.settings import Settings
+from fleet.snapshot.eligibility import Eligibility
+
+log = structlog.get_logger(__name__)
+
+
+class Scheduler:
+    """Make it before the caches are read: it has to hear of everything."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        settings: Settings,
+        *,
+        events: Events,
+        metrics: SchedulerMetrics,
+        recorder: Recorder,
+        clock: Clock,
+        jitter: Callable[[], float],
+    ) -> None:
+        self.table = FleetTable(caches.clusters)
+        times = PluginTimes(metrics)
+        self.framework = framework_of(settings, with_snapshot_lister(self.table.frame), with_probe(times))
+        self.queue = AsyncQueue(_queue_of(settings, self.framework.queue_sort_func().key), clock=clock)
+        self._settings = settings
+        patience = Patience(clock, jitter)
+        self._dispatcher = Dispatcher(
+            clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.call_executed
+        )
+        for kinds in caches.kinds:
+            self._dispatcher.follow(kinds.policy_snapshots.store)
+            self._dispatcher.follow(kinds.bindings.store)
+        bindings = BindingWrites(dispatcher=self._dispatcher, patience=patience, on_write=metrics.binding_written)
+        writing = Writing(
+            bindings=bindings,
+            statuses=StatusWrites(
+                dispatcher=self._dispatcher, patience=patience, clock=clock, on_write=metrics.status_written
+            ),
+            cleanup=Cleanup(dispatcher=self._dispatcher, patience=patience),
+            patience=patience,
+        )
+        chosen = settings.eligibility.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
+        self._releases = BindingReleases(bindings, self._released, clock=clock, on_problem=_tell_release)
+        self._triggers = Triggers(
+            caches,
+            self.queue,
+            judging=Judging(Eligibility.parsed(**chosen), clock),
+            release=self._releases.add,
+            on_trigger=metrics.triggered,
+            clock=clock,
+            batched=settings.queue.mode == "batched",
+        )
+        self._loop = Loop(
+            queue=self.queue,
+            attempts=Attempts(
+                caches,
+                self.framework,
+                writing,
+                reports=Reports(events),
+                clock=clock,
+                reads_live=settings.bindings.read == "List",
+                on_decided=times.decided,
+            ),
+            deciding=self._triggers.deciding,
+            recorder=recorder,
+            metrics=metrics,
+            clock=clock,
+            max_delay=settings.queue.max_delay.seconds,
+        )
+        metrics.expect(sources=_kinds_of(caches), judges=[one.name for one in self.framework.profile.judges])
+        metrics.watch_queue(
+            self.queue.counts, by_plugin=self.queue.unschedulable_by_plugin, events=self.queue.kept_events
+        )
+        metrics.watch_calls(self._dispatcher.counts)
+        metrics.watch_caches(caches.sizes)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """From the moment this process leads until it is asked to stop and what was begun is finished. It may take any
+        time to finish: cancel it, and everything under way is cut off."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._dispatcher.run(), name="sending writes")
+            releasing = group.create_task(self._releases.run(), name="releasing bindings")
+            working = group.create_task(self._loop.run(self._settings.worker_count), name="scheduling")
+            self._triggers.start_up()
+            await stopping.wait()
+            self.queue.close()
+            self._releases.close()
+            await asyncio.wait((working, releasing))
+            self._dispatcher.close()
+
+    def in_work(self) -> set[str]:
+        """Placements that are being decided, and bindings that are being released."""
+        return {*self._triggers.in_work(), *self._releases.in_work()}
+
+    def _released(self, key: str) -> None:
+        self.queue.add(key, trigger="Binding/Released")
+
+
+def _queue_of(settings: Settings, order: Callable[[Any], Any]) -> SchedulingQueue:
+    queue = settings.queue
+    return SchedulingQueue(
+        settings=QueueSettings(
+            initial_backoff=queue.initial_backoff_seconds,
+            max_backoff=queue.max_backoff_seconds,
+            max_in_unschedulable=queue.max_in_unschedulable_seconds,
+            early_pop=queue.early_pop,
+            base_delay=queue.base_delay.seconds,
+            max_delay=queue.max_delay.seconds,
+            rate=queue.rate.per_second,
+            burst=queue.burst,
+            batch_period=queue.batch_period.seconds if queue.mode == "batched" else 0.0,
+        ),
+        order=order,
+    )
+
+
+def _kinds_of(caches: Caches) -> list[str]:
+    return [MEMBER_CLUSTERS.kind, *(watched.resource.kind for kinds in caches.kinds for watched in kinds)]
+
+
+def _tell_release(binding: str, error: Exception) -> None:
+    log.warning("a binding could not be released and is tried again", binding=binding, error=str(error))

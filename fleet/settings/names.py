@@ -1,0 +1,98 @@
+"""Every setting by its name, and how it is called in the environment."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+
+from fleet.settings.tree import Planned, Section, Settings
+
+PREFIX: Final = "FLEET_"
+_BETWEEN_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])(?!(?<=Mi)B)")  # MiB is one word
+SIMILAR: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One setting."""
+
+    name: str
+    section: type[Section]
+    attribute: str
+
+    @property
+    def field(self) -> FieldInfo:
+        return self.section.model_fields[self.attribute]
+
+    @property
+    def variable(self) -> str:
+        """FLEET_QUEUE__MAX_DELAY for queue.maxDelay."""
+        return PREFIX + "__".join(_BETWEEN_WORDS.sub("_", part).upper() for part in self.name.split("."))
+
+    @property
+    def default(self) -> Any:
+        return self.field.default
+
+    @property
+    def meaning(self) -> str:
+        return self.field.description or ""
+
+    @property
+    def is_planned(self) -> bool:
+        return any(isinstance(one, Planned) for one in self.field.metadata)
+
+    def value_of(self, written: object) -> Any:
+        """Raises pydantic's ValidationError."""
+        read = self.section.model_validate({self.attribute: written})
+        return getattr(read, self.attribute)
+
+
+@cache
+def known_settings() -> dict[str, Known]:
+    """In the order of the tree."""
+    return {known.name: known for known in _settings_of(Settings, "")}
+
+
+@cache
+def section_names() -> frozenset[str]:
+    """`queue`, `api.budget` and so on: what has settings inside, and no value of its own."""
+    parts = [name.split(".") for name in known_settings()]
+    return frozenset(".".join(part[:depth]) for part in parts for depth in range(1, len(part)))
+
+
+def nearest(word: str, candidates: Collection[str], *, cutoff: float = SIMILAR) -> str | None:
+    """The one that was probably meant: letters count, case and separators do not."""
+    by_letters = {_letters(one): one for one in candidates}
+    found = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=cutoff)
+    return by_letters[found[0]] if found else None
+
+
+def shown(value: object) -> str:
+    """A value as people write it."""
+    match value:
+        case None | ():
+            return ""
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _letters(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "")
+
+
+def _settings_of(section: type[Section], prefix: str) -> Iterator[Known]:
+    for attribute, field in section.model_fields.items():
+        name = prefix + (field.alias or attribute)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from _settings_of(field.annotation, f"{name}.")
+        else:
+            yield Known(name, section, attribute)

@@ -1,0 +1,21 @@
+"""Settings as they may be shown: in logs, in answers, in files."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+HIDDEN: Final = "***"
+_SECRET: Final = re.compile(r"password|secret|token|credential", re.IGNORECASE)
+_PASSWORD_IN_URL: Final = re.compile(r"(?P<before>[a-z][a-z0-9+.-]*://[^/@:\s]*):\S*@")
+_SECRET_IN_QUERY: Final = re.compile(r"(?P<name>[?&][^=&]*(?:password|secret|token)[^=&]*)=[^&\s]*", re.IGNORECASE)
+
+
+def shown(name: str, value: Any) -> Any:
+    """Values that are secrets, and passwords within URLs, are hidden."""
+    if _SECRET.search(name) and value not in (None, ""):
+        return HIDDEN
+    if isinstance(value, str):
+        value = _PASSWORD_IN_URL.sub(rf"\g<before>:{HIDDEN}@", value)
+        return _SECRET_IN_QUERY.sub(rf"\g<name>={HIDDEN}", value)
+    return value

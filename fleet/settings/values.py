@@ -1,0 +1,153 @@
+"""Kinds of values that are texts wherever people write them: durations, rates, addresses, lists.
+
+They stay texts, so that they are shown as they were written, and know what they mean.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
+
+_NUMBER: Final = r"(\d{1,9}(?:\.\d{1,9})?)"
+_DURATION: Final = re.compile(rf"{_NUMBER}(ms|h|m|s)", re.ASCII)
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_RATE: Final = re.compile(rf"{_NUMBER}/(h|m|s)", re.ASCII)
+_ADDRESS: Final = re.compile(r"(?:\[([0-9a-fA-F:.%]+)\]|([^\s:\[\]/]*)):(\d{1,5})", re.ASCII)
+_VERSION: Final = r"v\d+(?:(?:alpha|beta)\d+)?"
+_KINDS: Final = re.compile(
+    rf"(?:[a-z][a-z0-9.-]*|(?:[a-z][a-z0-9.-]*/)?{_VERSION}(?:/[A-Z]\w*(?:,\s*[A-Z]\w*)*)?)", re.ASCII
+)
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_LARGEST_PORT: Final = 65535
+
+
+class _Text(str):
+    """A text of a certain form."""
+
+    __slots__ = ()
+    expected = ""
+
+    @classmethod
+    def is_one(cls, text: str) -> bool:
+        raise NotImplementedError
+
+    @classmethod
+    def _read(cls, text: str) -> Self:
+        if not cls.is_one(text):
+            raise PydanticCustomError("text", "should be {expected}", {"expected": cls.expected})
+        return cls(text)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        del source, handler
+        plain = core_schema.plain_serializer_function_ser_schema(str)
+        return core_schema.no_info_after_validator_function(cls._read, core_schema.str_schema(), serialization=plain)
+
+
+class Duration(_Text):
+    """Such as 90s, 5m or 1h30m; 0 is allowed without a unit."""
+
+    __slots__ = ()
+    expected = "a duration such as 90s, 5m or 1h30m"
+
+    @classmethod
+    def is_one(cls, text: str) -> bool:
+        return text == "0" or (bool(text) and "".join(map("".join, _DURATION.findall(text))) == text)
+
+    @property
+    def seconds(self) -> float:
+        return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(self))
+
+
+class Rate(_Text):
+    """Such as 10/s."""
+
+    __slots__ = ()
+    expected = "a rate above zero such as 10/s or 600/m"
+
+    @classmethod
+    def is_one(cls, text: str) -> bool:
+        found = _RATE.fullmatch(text)
+        return found is not None and float(found[1]) > 0
+
+    @property
+    def per_second(self) -> float:
+        number, unit = self.split("/")
+        return float(number) / _SECONDS[unit]
+
+
+class Address(_Text):
+    """Where to listen: `:8080` on all interfaces, `127.0.0.1:0` on any free port, `off` nowhere."""
+
+    __slots__ = ()
+    expected = "an address such as :8080, 127.0.0.1:8080 or [::1]:8080, or off"
+
+    @classmethod
+    def is_one(cls, text: str) -> bool:
+        found = _ADDRESS.fullmatch(text)
+        return text == "off" or (found is not None and int(found[3]) <= _LARGEST_PORT)
+
+    @property
+    def is_off(self) -> bool:
+        return self == "off"
+
+    @property
+    def host(self) -> str | None:
+        """None for all interfaces."""
+        host = self.rpartition(":")[0].strip("[]")
+        return host or None
+
+    @property
+    def port(self) -> int:
+        return int(self.rpartition(":")[2])
+
+
+def _positive(duration: Duration) -> Duration:
+    if duration.seconds <= 0:
+        raise PydanticCustomError("positive", "should be longer than 0")
+    return duration
+
+
+PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+def _separated(value: object) -> object:
+    return _split(value, ",;")
+
+
+def _separated_by_semicolons(value: object) -> object:
+    return _split(value, ";")
+
+
+def _split(value: object, separators: str) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in re.split(f"[{separators}]", value) if part.strip())
+
+
+def _namespaces(names: tuple[str, ...]) -> tuple[str, ...]:
+    return _each(names, _NAMESPACE, "names of namespaces, such as team-a,team-b")
+
+
+def _kinds(names: tuple[str, ...]) -> tuple[str, ...]:
+    return _each(names, _KINDS, "group, group/version or group/version/Kind,Kind, separated by semicolons")
+
+
+def _each(names: tuple[str, ...], pattern: re.Pattern[str], expected: str) -> tuple[str, ...]:
+    wrong = [name for name in names if not pattern.fullmatch(name)]
+    if wrong:
+        raise PydanticCustomError(
+            "list", "should be {expected}, which {wrong} is not", {"expected": expected, "wrong": repr(wrong[0])}
+        )
+    return names
+
+
+Namespaces = Annotated[tuple[str, ...], BeforeValidator(_separated), AfterValidator(_namespaces)]
+Kinds = Annotated[tuple[str, ...], BeforeValidator(_separated_by_semicolons), AfterValidator(_kinds)]
+"""Each is `apps`, `apps/v1` or `apps/v1/Deployment,StatefulSet`; the core group has no name: `v1/ConfigMap`."""

@@ -1,0 +1,1 @@
+"""The decision history's database."""

@@ -1,0 +1,459 @@
+"""How much is asked at a time, and what happens when a part is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.access import HubAccess
+from api.app import bare_app, create_app
+from api.limits import Deadlines, Evaluations
+from api.live import Live
+from api.outage import Outage
+from api.paging import make_cursor, page_of, read_cursor
+from api.problems import Refused
+from api.server import Listening
+from api.serving import preferred
+from fleet.clock import SystemClock
+from fleet.errors import ConfigurationError, HistoryUnavailable
+from fleet.history import History
+from fleet.scheduler.queue_item import Counts
+from fleet.settings import Address, load_settings
+from fleet.settings.secrets import HIDDEN, shown
+from tests.api.stage import ADMIN, CLUSTERS, Stage, alone, live_beside, staged
+from tests.faults.virtual import VirtualClock, no_jitter, virtual
+
+# --- evaluations ------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_W_19_the_ninth_evaluation_at_a_time_is_told_to_come_again() -> None:
+    evaluations, leave = Evaluations(VirtualClock()), asyncio.Event()
+
+    async def ask() -> None:
+        async with evaluations.one():
+            await leave.wait()
+
+    asking = [asyncio.create_task(ask()) for _ in range(8)]
+    await asyncio.sleep(0)
+    with pytest.raises(Refused) as refused:
+        await ask()
+    leave.set()
+    await asyncio.gather(*asking)
+
+    assert refused.value.problem.status == 429
+    assert evaluations.under_way == 0
+
+
+async def beginnings(evaluations: Evaluations, clock: VirtualClock, *, seconds: float) -> list[float]:
+    """When each of three questions that came at once had its turn."""
+    began = []
+
+    async def ask() -> None:
+        async with evaluations.one(), evaluations.turn():
+            began.append(clock.elapsed())
+            await clock.sleep(seconds)
+
+    await asyncio.gather(ask(), ask(), ask())
+    return began
+
+
+@virtual
+async def test_evaluations_take_turns_and_half_of_the_time_of_an_idle_scheduler() -> None:
+    clock = VirtualClock()
+    evaluations = Evaluations(clock, gives_way_to=lambda: False)
+
+    assert await beginnings(evaluations, clock, seconds=2) == [0, 4, 8]
+
+
+@virtual
+async def test_W_19_while_placements_wait_evaluations_take_three_hundredths_of_the_time() -> None:
+    clock = VirtualClock()
+    evaluations = Evaluations(clock, gives_way_to=lambda: True)
+
+    assert await beginnings(evaluations, clock, seconds=0.02) == pytest.approx([0, 0.66, 1.32])
+
+
+@virtual
+async def test_a_rest_is_cut_short_when_the_scheduler_has_had_nothing_to_do_for_a_while() -> None:
+    clock = VirtualClock()
+    evaluations = Evaluations(clock, gives_way_to=lambda: clock.elapsed() < 3)
+    began = await beginnings(evaluations, clock, seconds=2)
+
+    assert began[1] == pytest.approx(4, abs=0.05)
+    assert began[2] == pytest.approx(8, abs=0.05)
+
+
+@virtual
+async def test_after_a_long_evaluation_the_next_one_begins_while_its_caller_still_waits() -> None:
+    clock = VirtualClock()
+    evaluations = Evaluations(clock, gives_way_to=lambda: True)
+
+    assert await beginnings(evaluations, clock, seconds=5) == pytest.approx([0, 10, 20])
+
+
+@virtual
+async def test_W_19_a_queue_that_is_empty_for_a_moment_is_no_idle_scheduler() -> None:
+    clock = VirtualClock()
+    evaluations = Evaluations(clock, gives_way_to=lambda: clock.elapsed() % 0.2 < 0.1)
+
+    assert await beginnings(evaluations, clock, seconds=0.02) == pytest.approx([0, 0.66, 1.32])
+
+
+@virtual
+async def test_alone_evaluations_follow_each_other_at_once() -> None:
+    clock = VirtualClock()
+    evaluations, began = Evaluations(clock), []
+
+    async def ask() -> None:
+        async with evaluations.one(), evaluations.turn():
+            began.append(clock.elapsed())
+            await clock.sleep(2)
+
+    await asyncio.gather(ask(), ask())
+
+    assert began == [0, 2]
+
+
+@virtual
+async def test_an_answer_of_several_turns_is_finished_before_those_that_came_later() -> None:
+    """In rotation all of them would be answered at the end, when callers have gone."""
+    clock = VirtualClock()
+    evaluations, ended = Evaluations(clock, gives_way_to=lambda: True), []
+
+    async def ask() -> None:
+        async with evaluations.one():
+            for _ in range(3):
+                async with evaluations.turn():
+                    await clock.sleep(0.1)
+                await clock.sleep(0.5)  # asks the hub
+        ended.append(clock.elapsed())
+
+    await asyncio.gather(ask(), ask(), ask())
+
+    assert ended == pytest.approx([7.2, 17.1, 27])
+
+
+@virtual
+async def test_who_needs_many_turns_lets_others_ahead_between_them() -> None:
+    clock = VirtualClock()
+    evaluations, order = Evaluations(clock), []
+
+    async def ask(who: str, *, turns: int) -> None:
+        async with evaluations.one():
+            for _ in range(turns):
+                async with evaluations.turn(anew=turns > 2):
+                    order.append(who)
+                    await clock.sleep(1)
+
+    await asyncio.gather(ask("replay", turns=3), ask("first", turns=2), ask("second", turns=2))
+
+    assert order == ["replay", "first", "first", "second", "second", "replay", "replay"]
+
+
+@pytest.mark.parametrize("gone", ["while it rests", "in the line", "as it is called"])
+@virtual
+async def test_a_caller_who_goes_leaves_the_turn_to_the_others(gone: str) -> None:
+    clock = VirtualClock()
+    evaluations, began = Evaluations(clock, gives_way_to=lambda: False), []
+
+    async def ask(name: str) -> None:
+        async with evaluations.one(), evaluations.turn():
+            began.append(name)
+            await clock.sleep(1)
+
+    tasks = {name: asyncio.create_task(ask(name)) for name in "abcd"}
+    await clock.sleep(0.5 if gone == "in the line" else 1.5)
+    if gone == "as it is called":
+        tasks["b"].cancel()  # c is called, and
+        await asyncio.sleep(0)
+        tasks["c"].cancel()
+    else:
+        tasks["b"].cancel()
+    await asyncio.wait(tasks.values())
+
+    assert began == (["a", "d"] if gone == "as it is called" else ["a", "c", "d"])
+    assert evaluations.under_way == 0
+
+
+@virtual
+async def test_an_answer_that_is_not_ready_in_time_is_given_up() -> None:
+    app = FastAPI()
+
+    @app.get("/slow")
+    async def slow() -> None:
+        await asyncio.sleep(3600)
+
+    transport = httpx.ASGITransport(app=Deadlines(app, seconds=30))
+    async with httpx.AsyncClient(transport=transport, base_url="http://fleet") as client:
+        answer = await client.get("/slow")
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.json()["detail"] == "the answer was not ready after 30 s"
+
+
+# --- parts that are missing -------------------------------------------------------------------------------------------
+
+
+class _Lost(History):
+    def __getattribute__(self, name: str) -> object:
+        if name in ("attempts", "attempt", "since", "inputs", "last_seq", "numbered", "latest", "begun_since"):
+            raise HistoryUnavailable("the history cannot be read: the disk is gone")
+        return super().__getattribute__(name)
+
+
+@alone
+async def test_without_its_history_it_still_tells_what_is(stage: Stage) -> None:
+    history = stage.history
+    assert history is not None
+    history.__class__ = _Lost
+    why = await stage.get("/v1/placements/-/big/why")
+    text = await stage.get("/v1/placements/-/big/why", accept="text/plain")
+    past = await stage.get("/v1/placements/-/big/history")
+    stream = await stage.get("/v1/decisions?since=0")
+    ready = await stage.get("/readyz", None)
+    history.__class__ = History
+
+    assert (why.status_code, why.json()["attempt"]["evaluatedOn"]) == (200, "current")
+    assert why.json()["verdict"]["state"] == "Partial"
+    assert why.json()["historyUnavailableSince"]
+    assert "the history is unavailable since " in text.text
+    assert (past.status_code, stream.status_code, ready.status_code) == (503, 503, 200)
+    assert past.json()["detail"] == "the history cannot be read: the disk is gone"
+
+
+class _Away:
+    """A history that cannot be reached, and counts who tries."""
+
+    known_since: int | None = None
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def ask(*_: object, **__: object) -> None:
+            self.asked.append(name)
+            raise HistoryUnavailable("the history cannot be read: nobody answers")
+
+        return ask
+
+
+@staged
+async def test_a_history_that_is_away_is_asked_once_for_an_answer(stage: Stage) -> None:
+    """Each time it may take as long as the database's driver has patience."""
+    away, access = _Away(), HubAccess(stage.hub, clock=SystemClock())
+    app = create_app(live_beside(stage), cast("History", away), access, load_settings(None, {}, []))
+    asking = Stage(stage.hub, stage.world, app, None, stage.controller)
+
+    first, second = [await asking.json("/v1/placements/-/big/why?fixes=none") for _ in range(2)]
+
+    assert away.asked == ["attempts", "attempts"]
+    assert first["historyUnavailableSince"] == second["historyUnavailableSince"] != ""
+
+    away.known_since = 1_700_000_000 * 10**9
+    third = await asking.json("/v1/placements/-/big/why?fixes=none")
+    assert third["historyUnavailableSince"] == "2023-11-14T22:13:20Z", "an outage is as old as the history says"
+
+
+@staged
+async def test_an_outage_is_over_when_the_history_answers_anything(stage: Stage) -> None:
+    """Else the next one would be said to have begun with this one."""
+    access = HubAccess(stage.hub, clock=SystemClock())
+    app = create_app(live_beside(stage), stage.history, access, load_settings(None, {}, []))
+    asking, outage = Stage(stage.hub, stage.world, app, stage.history, stage.controller), app.state.serving.outage
+    outage.noticed(1)
+    await asking.json("/v1/placements/-/big/history")
+
+    assert outage.noticed(2) == 2
+
+
+def test_an_outage_began_when_it_was_noticed_first() -> None:
+    outage = Outage()
+    during = [outage.noticed(1), outage.noticed(2)]
+    outage.over()
+
+    assert (during, outage.noticed(3)) == ([1, 1], 3)
+
+
+# --- beside a scheduler -----------------------------------------------------------------------------------------------
+
+
+class _Queue:
+    """With so many placements that wait, or are being decided."""
+
+    def __init__(self, *, active: int = 0, in_flight: int = 0) -> None:
+        self._counts = Counts(active, backoff=3, unschedulable=3, gated=3, in_flight=in_flight, slow=3)
+
+    def look(self, key: str) -> None:
+        return None
+
+    def counts(self) -> Counts:
+        return self._counts
+
+
+class _Restless(SystemClock):
+    """Time passes when somebody looks or sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds, self.slept = 0.0, 0.0
+
+    def elapsed(self) -> float:
+        self.seconds += 0.001
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.slept += seconds
+
+
+@staged
+async def test_W_19_answers_give_way_to_a_scheduler_on_the_same_loop_that_has_work(stage: Stage) -> None:
+    async def rested(queue: _Queue) -> float:
+        clock, access = _Restless(), HubAccess(stage.hub, clock=SystemClock())
+        live = live_beside(stage, clock=clock, queue=queue)
+        app = create_app(live, None, access, load_settings(None, {}, []), shares_loop=True)
+        asking = Stage(stage.hub, stage.world, app, None, stage.controller)
+        await asking.json("/v1/placements/-/big/why?explain=all")
+        await asking.json("/v1/placements/-/big/why?explain=all")
+        return clock.slept
+
+    idle = await rested(_Queue())
+
+    assert await rested(_Queue(active=1)) > 10 * idle
+    assert await rested(_Queue(in_flight=1)) > 10 * idle
+
+
+# --- alone ------------------------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_alone_it_watches_for_itself_and_answers_from_the_present(stage: Stage) -> None:
+    live = Live.alone(stage.hub, load_settings(None, {}, []).settings, clock=SystemClock(), jitter=no_jitter)
+    app = create_app(live, None, HubAccess(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
+    own = Stage(stage.hub, stage.world, app, None, stage.controller)
+    early = await own.get("/v1/placements/-/big/why"), await own.get("/readyz", None)
+    watching = asyncio.create_task(live.caches.run())
+    await live.caches.synced()
+    found = await own.json("/v1/placements/-/big/why")
+    past, ready = await own.get("/v1/decisions"), await own.get("/readyz", None)
+    watching.cancel()
+
+    assert [one.status_code for one in early] == [503, 503]
+    assert found["attempt"]["evaluatedOn"] == "current"
+    assert found["verdict"]["counts"]["total"] == len(CLUSTERS)
+    assert (past.status_code, past.json()["field"]) == (503, "history.url")
+    assert ready.json() == {"status": "ok", "checks": {"caches": "", "history": ""}}
+
+
+@staged
+async def test_W_12_alone_it_says_that_it_cannot_see_the_queue_and_what_wakes_the_placement(stage: Stage) -> None:
+    live = Live.alone(stage.hub, load_settings(None, {}, []).settings, clock=SystemClock(), jitter=no_jitter)
+    app = create_app(live, None, HubAccess(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
+    own = Stage(stage.hub, stage.world, app, None, stage.controller)
+    watching = asyncio.create_task(live.caches.run())
+    await live.caches.synced()
+    alone = (await own.json("/v1/placements/-/big/why?fixes=none"))["queue"]
+    text = (await own.get("/v1/placements/-/big/why?fixes=none", Accept="text/plain")).text
+    watching.cancel()
+    beside = (await stage.json("/v1/placements/-/big/why?fixes=none"))["queue"]
+
+    assert alone["space"] == "unknown"
+    assert "cannot see the queue" in alone["note"]
+    assert "cannot see the queue: ask" in " ".join(text.split())
+    assert alone["wakesOn"] == beside["wakesOn"] != []
+
+
+class RunawayClock(SystemClock):
+    """Seconds pass whenever somebody looks."""
+
+    seconds = 0.0
+
+    def elapsed(self) -> float:
+        self.seconds += 5.0
+        return self.seconds
+
+
+@staged
+async def test_W_03_the_same_fixes_are_found_however_slow_the_machine_is(stage: Stage) -> None:
+    slow = live_beside(stage, clock=RunawayClock())
+    app = create_app(slow, stage.history, HubAccess(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
+    found = await Stage(stage.hub, stage.world, app, stage.history, stage.controller).json("/v1/placements/-/big/why")
+    usual = await stage.json("/v1/placements/-/big/why")
+
+    assert found["fixes"] == usual["fixes"] != []
+    assert found["fixesTruncated"] is usual["fixesTruncated"] is False
+
+
+@staged
+async def test_figures_of_requests_are_kept(stage: Stage) -> None:
+    await stage.get("/v1/placements/-/web")
+    text = (await stage.get("/metrics", ADMIN)).text
+
+    assert 'fleet_api_requests_total{code="200",method="GET",route="/v1/placements/{ns}/{name}"}' in text
+
+
+# --- small things -----------------------------------------------------------------------------------------------------
+
+
+def test_pages_go_on_after_a_key_that_is_gone() -> None:
+    page = page_of(["a", "c", "d"], limit=2, cursor=make_cursor("x", "b"), list_name="x")
+
+    assert (page.keys, page.next) == (["c", "d"], None)
+    assert read_cursor(make_cursor("x", "ä b"), "x") == "ä b"
+
+
+def test_a_cursor_of_another_list_is_refused() -> None:
+    with pytest.raises(Refused, match="this cursor was not given by this list"):
+        read_cursor(make_cursor("x", "b"), "y")
+
+
+@pytest.mark.parametrize(
+    "accept,want",
+    [
+        ("", "application/json"),
+        ("*/*", "application/json"),
+        ("text/plain", "text/plain"),
+        ("text/*", "text/plain"),
+        ("text/plain;q=0.5, application/json;q=0.9", "application/json"),
+        ("image/png", "application/json"),
+        ("text/plain;q=x", "application/json"),
+    ],
+)
+def test_the_best_offer_is_taken(accept: str, want: str) -> None:
+    assert preferred(accept, "application/json", "text/plain") == want
+
+
+@pytest.mark.parametrize(
+    "name,value,want",
+    [
+        ("history.url", "postgresql://fleet:s3cret@db/fleet", f"postgresql://fleet:{HIDDEN}@db/fleet"),
+        ("history.url", "postgresql://db/fleet?password=s3cret&x=1", f"postgresql://db/fleet?password={HIDDEN}&x=1"),
+        ("history.url", "sqlite:////var/lib/fleet.sqlite", "sqlite:////var/lib/fleet.sqlite"),
+        ("some.token", "abc", HIDDEN),
+        ("workers", 3, 3),
+    ],
+)
+def test_secrets_in_settings_are_hidden(name: str, value: object, want: object) -> None:
+    assert shown(name, value) == want
+
+
+@pytest.mark.parametrize("text", [":8090", "0.0.0.0:8090", "10.0.0.1:1", "fleet.example:80"])
+def test_it_is_reached_from_other_machines_with_tls_only(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="tokens would travel in the clear"):
+        Listening(address=Address(text)).check()
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
+def test_on_this_machine_it_may_do_without(text: str) -> None:
+    Listening(address=Address(text)).check()
+
+
+def test_nothing_but_reading_and_asking_is_offered() -> None:
+    methods = {method for operations in bare_app().openapi()["paths"].values() for method in operations}
+
+    assert methods == {"get", "post"}

@@ -1,0 +1,78 @@
+"""Which attempt on record says why a placement is where it is."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from api.evaluating import telling
+from fleet.history import Attempt, History, Part
+from fleet.history.entries import Snapshot
+
+POLICY = Snapshot(name="web-0", uid="u", generation=1)
+OTHER_POLICY = Snapshot(name="web-1", uid="v", generation=1)
+
+
+def an_attempt(outcome: str, *, wanted: int = 2, active: int = 2, **more: Any) -> Attempt:
+    given: dict[str, Any] = {"snapshot": POLICY, "inputs": Part.KEPT, "fulfilled": active >= wanted} | more
+    return Attempt(id=outcome, key="web", started=1, ending="", outcome=outcome, wanted=wanted, active=active, **given)
+
+
+class Recorded:
+    """Attempts, the oldest first."""
+
+    def __init__(self, *attempts: Attempt) -> None:
+        self._attempts = attempts
+
+    def attempts(self, key: str, *, limit: int) -> list[Attempt]:
+        assert key == "web"
+        return list(reversed(self._attempts))[:limit]
+
+
+def told(*attempts: Attempt) -> Attempt | None:
+    return telling(cast("History", Recorded(*attempts)), "web")
+
+
+def test_without_a_decision_nothing_tells() -> None:
+    assert told() is None
+    assert told(an_attempt("")) is None
+
+
+def test_the_newest_decision_tells() -> None:
+    first, second = an_attempt("Partial", active=1), an_attempt("Selected")
+
+    assert told(first, second) is second
+
+
+def test_an_attempt_that_found_everything_in_place_leaves_it_to_the_one_that_chose() -> None:
+    chose = an_attempt("Selected")
+
+    assert told(chose, an_attempt("Unchanged"), an_attempt("Unchanged")) is chose
+
+
+def test_an_attempt_that_ended_before_a_decision_is_passed_over() -> None:
+    chose = an_attempt("Selected")
+
+    assert told(chose, an_attempt("Error", active=0), an_attempt("Unchanged")) is chose
+
+
+def test_what_was_given_up_is_not_told_as_chosen() -> None:
+    """As many are wanted as when it chose, but which of more were kept, it cannot know."""
+    newest = an_attempt("Unchanged")
+
+    assert (
+        told(an_attempt("Selected"), an_attempt("Selected", wanted=4, active=4), an_attempt("Shrink"), newest) is newest
+    )
+
+
+def test_a_choice_of_other_size_or_for_another_policy_does_not_tell() -> None:
+    newest = an_attempt("Unchanged")
+
+    assert told(an_attempt("Partial", wanted=5), newest) is newest
+    assert told(an_attempt("Selected", active=3), newest) is newest
+    assert told(an_attempt("Selected", snapshot=OTHER_POLICY), newest) is newest
+
+
+def test_a_choice_that_cannot_be_made_again_does_not_tell() -> None:
+    newest = an_attempt("Unchanged")
+
+    assert told(an_attempt("Selected", inputs=Part.SHED), newest) is newest

@@ -1,0 +1,334 @@
+"""W-04: where a placement stands in the queue, state by state, with what whoever asks has to know there."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from api.access import HubAccess
+from api.app import create_app
+from api.live import Live
+from api.models import QueueModel
+from api.waiting import next_step, present_state
+from fleet.clock import SystemClock
+from fleet.history import Attempt, History
+from fleet.history.entries import Write
+from fleet.model.timestamps import HOUR
+from fleet.scheduler.flavours import CLUSTER_SCOPED
+from fleet.scheduler.metrics import new_registry
+from fleet.scheduler.queue import SchedulingQueue
+from fleet.scheduler.queue_item import Hold, QueuePolicy, Traits
+from fleet.scheduler.queue_shell import AsyncQueue
+from fleet.scheduler.queue_timing import QueueSettings, nanoseconds
+from fleet.settings import load_settings
+from plugins.taint_toleration import TaintToleration
+from tests.api.stage import AUTHOR, Json, Stage, a_stage, alone, staged
+from tests.e2e.hub import soon
+
+STARTED: Final = 600.0
+"""On the clock of the queue; by day it is 09:10:00 then."""
+PATIENT: Final = QueuePolicy(at_once=False, timed_retry=True)
+SETTINGS: Final = ["queue.baseDelay=20s", "queue.maxDelay=60s"]
+TIMES: Final = QueueSettings(base_delay=20.0, max_delay=60.0)
+
+
+class StoppedClock(SystemClock):
+    """Three seconds after the last thing happened in the queue."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 2, 9, 10, 3, tzinfo=UTC)
+
+    def elapsed(self) -> float:
+        return STARTED + 3.0
+
+
+@dataclass
+class Turned:
+    """A queue that is turned by hand, at one moment."""
+
+    hold: Hold | None = None
+    policy: QueuePolicy = PATIENT
+    priorities: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.now = nanoseconds(STARTED)
+        self.queue = SchedulingQueue(settings=TIMES, describe=self._traits, pre_enqueue=lambda *_: self.hold)
+
+    def _traits(self, key: str) -> Traits:
+        return Traits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
+
+    def added(self, *keys: str) -> Turned:
+        for key in keys:
+            self.queue.add(key, self.now, trigger="created")
+        return self
+
+    def taken(self) -> Turned:
+        self.queue.pop(self.now)
+        return self
+
+    def rejected(self) -> Turned:
+        self.queue.rejected("big", self.now, rejectors=["TaintToleration"])
+        return self
+
+
+async def asked_of(stage: Stage, turned: Turned, *, key: str = "big") -> Json:
+    """What the API says of a placement that stands so in the queue."""
+    scheduler = stage.controller.scheduler
+    assert scheduler is not None
+    clock = StoppedClock()
+    live = Live(
+        stage.controller.caches,
+        scheduler.framework,
+        scheduler.table.frame,
+        clock=clock,
+        registry=new_registry(),
+        queue=AsyncQueue(turned.queue, clock=clock),
+    )
+    access = HubAccess(stage.hub, clock=SystemClock())
+    app = create_app(live, None, access, load_settings(None, {}, SETTINGS))
+    return await Stage(stage.hub, stage.world, app, None, stage.controller).json(f"/v1/placements/-/{key}/why")
+
+
+# --- in the queue -----------------------------------------------------------------------------------------------------
+
+
+@staged
+async def test_W_04_a_queued_placement_is_told_its_place_in_line(stage: Stage) -> None:
+    found = await asked_of(stage, Turned(priorities={"web": 5}).added("big", "web", "shop/cache"))
+
+    queue = found["queue"]
+    assert queue["space"] == "active"
+    assert (queue["ready"], queue["ahead"], queue["aheadOfHigherPriority"], queue["priority"]) == (3, 1, 1, 0)
+
+
+@staged
+async def test_W_04_a_placement_being_decided_is_told_its_attempt_and_since_when(stage: Stage) -> None:
+    found = await asked_of(stage, Turned().added("big").taken())
+
+    assert found["verdict"]["state"] == "InFlight"
+    assert (found["queue"]["attempts"], found["queue"]["since"]) == (1, "2026-03-02T09:10:00Z")
+
+
+@staged
+async def test_W_04_a_gated_placement_is_told_who_holds_it_why_and_since_when(stage: Stage) -> None:
+    found = await asked_of(stage, Turned(Hold("PlacementGates", "gate review is closed")).added("big"))
+
+    queue = found["queue"]
+    assert found["verdict"]["state"] == "Gated"
+    assert (queue["gatedBy"], queue["gateMessage"]) == ("PlacementGates", "gate review is closed")
+    assert queue["since"] == "2026-03-02T09:10:00Z"
+
+
+@staged
+async def test_W_04_a_rejected_placement_that_backs_off_is_told_until_when(stage: Stage) -> None:
+    turned = Turned().added("big").taken().rejected()
+    turned.queue.wake(["big"], turned.now, trigger="MemberCluster/Add")
+    found = await asked_of(stage, turned)
+
+    queue = found["queue"]
+    assert (found["verdict"]["state"], queue["space"]) == ("BackingOff", "backoff")
+    assert (queue["backoffUntil"], queue["earlyPop"]) == ("2026-03-02T09:10:02Z", True)
+
+
+@staged
+async def test_W_04_a_failed_attempt_backs_off_and_is_not_taken_early(stage: Stage) -> None:
+    turned = Turned().added("big").taken()
+    turned.queue.failed("big", turned.now)
+    found = await asked_of(stage, turned)
+
+    queue = found["queue"]
+    assert (found["verdict"]["state"], queue["space"], queue["consecutiveErrors"]) == ("BackingOff", "error", 1)
+    assert (queue["backoffUntil"], queue["earlyPop"]) == ("2026-03-02T09:10:20Z", False)
+
+
+@staged
+async def test_W_04_an_unschedulable_placement_is_told_who_rejected_it_and_what_wakes_it(stage: Stage) -> None:
+    found = await asked_of(stage, Turned().added("big").taken().rejected())
+
+    queue = found["queue"]
+    assert (queue["space"], queue["rejectors"]) == ("unschedulable", ["TaintToleration"])
+    assert queue["flushBy"] == "2026-03-02T09:15:30Z"
+    assert {"MemberCluster/Add", "MemberCluster/UpdateTaints"} <= {one["event"] for one in queue["wakesOn"]}
+    assert found["fixes"]
+
+
+@staged
+async def test_W_12_without_a_timed_retry_only_events_wake_it(stage: Stage) -> None:
+    found = await asked_of(stage, Turned(policy=QueuePolicy()).added("big").taken().rejected())
+
+    assert (found["queue"]["space"], found["queue"]["flushBy"]) == ("unschedulable", None)
+
+
+@pytest.mark.parametrize("space", ["in_flight", "gated", "active", "none", "unschedulable", "unknown"])
+def test_W_04_a_state_of_the_queue_that_nothing_was_decided_in_is_queued_or_more(space: str) -> None:
+    want = {"in_flight": "InFlight", "gated": "Gated"}.get(space, "Queued")
+    assert present_state(QueueModel(space=space), None, was_decided=False) == want
+
+
+# --- failed attempts --------------------------------------------------------------------------------------------------
+
+BOUND: Final = Write(action="create", cluster="ams-1", binding="big-ams-1", result="failed", error="the hub is full")
+
+
+@pytest.mark.parametrize(
+    "ending, writes, want",
+    [
+        ("Transient", (BOUND,), "BindFailed"),
+        ("Transient", (), "SchedulerError"),
+        ("Internal", (), "SchedulerError"),
+        ("BadInput", (), None),
+        ("Short", (), "BackingOff"),
+    ],
+)
+def test_W_04_what_failed_is_more_telling_than_that_it_waits(
+    ending: str, writes: tuple[Write, ...], want: str | None
+) -> None:
+    """A policy that cannot be evaluated is an InputError by its decision."""
+    attempt = Attempt(id="a-1", key="big", started=0, ending=ending, writes=writes)
+
+    assert present_state(QueueModel(space="error"), attempt, was_decided=True) == want
+
+
+class Failing(History):
+    """Its newest attempt could not write a binding."""
+
+    def attempts(self, *args: Any, **more: Any) -> list[Attempt]:
+        found = super().attempts(*args, **more)
+        failed = {"ending": "Transient", "error": "ams-1: the hub is full", "writes": (BOUND,)}
+        return [msgspec.structs.replace(one, **failed) for one in found]
+
+
+@alone
+async def test_W_04_a_failed_binding_is_told_with_its_target_and_what_was_in_the_way(stage: Stage) -> None:
+    assert stage.history is not None
+    stage.history.__class__ = Failing
+    found = await stage.json("/v1/placements/-/big/why?fixes=none")
+    limited = await stage.json("/v1/placements/-/big/why?fixes=none", AUTHOR)
+    stage.history.__class__ = History
+
+    failed = {"plugin": "HubBindingBinder", "code": "Error", "message": "the hub is full", "target": "ams-1"}
+    assert found["verdict"]["state"] == "BindFailed"
+    assert found["attempt"]["bind"] == [failed]
+    assert found["recorded"]["error"] == "ams-1: the hub is full"
+    assert limited["attempt"]["bind"] == [failed | {"message": "failed"}]
+
+
+def test_F3_007_W_04_a_plugin_that_breaks_is_an_error_of_the_scheduler_and_refuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = TaintToleration.filter
+
+    def broken(plugin: TaintToleration, ctx: Any, state: Any, req: Any, *args: Any) -> Any:
+        if req.placement == "broken":
+            raise ZeroDivisionError("division by zero")
+        return judged(plugin, ctx, state, req, *args)
+
+    async def main() -> Json:
+        async with a_stage(tmp_path) as stage:
+            await stage.world.place("broken", {"placementType": "PickN", "numberOfClusters": 2})
+
+            async def is_told() -> Json | None:
+                await stage.recorded()
+                found = await stage.json("/v1/placements/-/broken/why")
+                return found if (found["queue"] or {}).get("space") == "error" and found["recorded"] else None
+
+            told: Json = await soon(is_told)
+            return told
+
+    monkeypatch.setattr(TaintToleration, "filter", broken)
+    with capture_logs():
+        found = asyncio.run(main())
+
+    assert found["verdict"]["state"] == "SchedulerError"
+    assert found["recorded"]["error"] == "PluginError: TaintToleration at filter: ZeroDivisionError: division by zero"
+    assert (found["queue"]["space"], found["queue"]["earlyPop"]) == ("error", False)
+    assert found["queue"]["backoffUntil"]
+    assert (found["queue"]["rejectors"], found["attempt"]["groups"]) == ([], [])
+
+
+class Afterwards(History):
+    """The end of a placement came an hour after its other attempts."""
+
+    def attempts(self, *args: Any, **more: Any) -> list[Attempt]:
+        found = super().attempts(*args, **more)
+        return [
+            msgspec.structs.replace(one, started=one.started + HOUR) if one.ending in ("CleanedUp", "Gone") else one
+            for one in found
+        ]
+
+
+@alone
+async def test_W_04_a_deleted_placement_is_told_from_its_record_with_the_moment_of_its_end(stage: Stage) -> None:
+    assert stage.history is not None
+    before = await stage.json("/v1/placements/-/web/why")
+    stage.history.__class__ = Afterwards
+
+    async def is_told() -> Json | None:
+        await stage.recorded()
+        found = await stage.json("/v1/placements/-/web/why")
+        has_ended = found["history"][0]["outcome"] in ("CleanedUp", "Gone")
+        return found if found["verdict"]["state"] == "Deleted" and has_ended else None
+
+    await stage.world.delete(CLUSTER_SCOPED.placement, "web")
+    found = await soon(is_told)
+    stage.history.__class__ = History
+
+    assert found["verdict"]["outcome"] == before["verdict"]["outcome"] == "SELECTED"
+    assert found["verdict"]["since"] == found["history"][0]["at"]
+    assert found["recorded"] == before["recorded"]
+    assert found["queue"] is None
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+@alone
+async def test_W_12_a_listed_event_requeues_the_placement_and_an_unlisted_one_does_not(stage: Stage) -> None:
+    """`big` lacks a cluster, reads no label and tolerates no taint."""
+    world = stage.world
+    found = await stage.json("/v1/placements/-/big/why?fixes=none")
+    listed = {one["event"] for one in found["queue"]["wakesOn"]}
+    assert "MemberCluster/UpdateTaints" in listed
+    assert not {"MemberCluster/UpdateLabels", "MemberCluster/UpdateProperties", "MemberCluster/UpdateCapacity"} & listed
+
+    await world.relabel("osl-1", region="arn")
+    await world.report("osl-1", properties={"cost": "1"})
+    await world.report("osl-1", properties={"cost": "1"}, available={"cpu": "5"})
+    await world.taint("osl-1")
+    await world.soon_scheduled("big")
+    await stage.recorded()
+
+    (newest, before, *_) = (await stage.json("/v1/placements/-/big/history"))["items"]
+    assert newest["triggers"] == ["MemberCluster/UpdateTaints osl-1"]
+    assert (before["id"], before["repeats"]) == (found["recorded"]["id"], found["recorded"]["repeats"])
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "queue, want",
+    [
+        ({"space": "active"}, "is tried as soon as a worker is free"),
+        ({"space": "active", "ahead": 2}, "is tried as soon as a worker is free, after 2 others"),
+        ({"space": "in_flight"}, "is being decided right now"),
+        ({"space": "backoff", "backoff_until": "2026-03-02T09:10:02Z"}, "is tried again at 09:10:02"),
+        (
+            {"space": "backoff", "backoff_until": "2026-03-02T09:10:02Z", "early_pop": True},
+            "is tried again at 09:10:02, or earlier if a worker is idle",
+        ),
+        ({"space": "gated", "gated_by": "G", "gate_message": "wait"}, "waits until G lets it in: wait"),
+        ({"space": "unschedulable"}, "tried again when the placement is edited"),
+        ({"space": "unknown", "note": "Ask elsewhere."}, ""),
+        ({"space": "none"}, ""),
+    ],
+)
+def test_the_next_step_is_told_in_one_line(queue: dict[str, Any], want: str) -> None:
+    assert next_step(QueueModel(**queue)) == want

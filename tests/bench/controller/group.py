@@ -1,0 +1,98 @@
+"""The figures: what is measured on which sizes, and what is expected of it."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from tests.bench.controller.documents import PICKS
+from tests.bench.controller.hubs import EMBEDDED, REAL
+from tests.bench.controller.joining import Joined, join_one
+from tests.bench.controller.placing import is_read, is_write, quantile
+from tests.bench.controller.restarting import Restarted
+from tests.bench.controller.runs import FORMS, Bursts, Measured, Plan, Size, measure
+from tests.bench.figures import Figure, Kind
+from tests.bench.measuring import Run
+
+FULL: Final = Plan(sizes=(Size(100, 500), Size(1_000, 200), Size(5_000, 50), Size(10_000, 20)), restarted=1_000)
+QUICK: Final = Plan(sizes=(Size(100, 100),), restarted=100, alone=5)
+WAITING: Final = 5_000
+WAITING_QUICK: Final = 500
+
+SHARE_OF_LIMIT: Final = 80.0
+MEMORY: Final = 300.0
+REQUESTS: Final = PICKS + 3
+"""The finalizer, the bindings, the status, and an event for whoever asks kubectl."""
+_LARGEST: Final = 10_000
+_NANOSECONDS: Final = 1e9
+_MEGABYTE: Final = 1e6
+
+
+def controller(run: Run, *, target: str) -> Iterator[Figure]:
+    plan = QUICK if run.quick else FULL
+    for size in plan.sizes:
+        sys.stderr.write(f"measuring: {run.group}, {size}\n")
+        yield from placing_figures(run, asyncio.run(measure(target, size, plan)))
+
+
+def joining(run: Run) -> Iterator[Figure]:
+    yield from joining_figures(run, join_one(WAITING_QUICK if run.quick else WAITING))
+
+
+on_real = partial(controller, target=REAL)
+on_embedded = partial(controller, target=EMBEDDED)
+
+
+def placing_figures(run: Run, found: Measured) -> Iterator[Figure]:
+    yield from _times(run, f"{found.size}, the plain client", found.limit)
+    for form in FORMS:
+        if form in found.forms:
+            yield from _form(run, f"{found.size}, {form}", found.forms[form], found)
+    if found.restarted is not None:
+        yield from _restart(run, found.size, found.restarted)
+
+
+def _form(run: Run, case: str, bursts: Bursts, found: Measured) -> Iterator[Figure]:
+    yield from _times(run, case, bursts)
+    share = 100 * bursts.rate / found.limit.rate
+    yield run.number(case, "of the plain client's rate", Kind.PERCENT, share, target=SHARE_OF_LIMIT)
+    if bursts.alone:
+        alone = statistics.median(bursts.alone) * _NANOSECONDS
+        yield run.number(case, "alone", Kind.MILLISECONDS, alone, informal=True)
+    peak = bursts.peak_bytes / _MEGABYTE
+    target = MEMORY if found.size.clusters == _LARGEST else None
+    yield run.number(case, "peak memory", Kind.MEGABYTES, peak, target=target)
+
+
+def _times(run: Run, case: str, bursts: Bursts) -> Iterator[Figure]:
+    """By the clock, and so not to be compared with other days; ratios within the run are."""
+    yield run.number(case, "placements", Kind.PER_SECOND, bursts.rate, informal=True)
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        wait = quantile(bursts.waits, share) * _NANOSECONDS
+        yield run.number(case, name, Kind.MILLISECONDS, wait, informal=True)
+    cpu = bursts.cpu_seconds * _NANOSECONDS
+    yield run.number(case, "CPU, each", Kind.MILLISECONDS, cpu, informal=True)
+    writes = sum(number for request, number in bursts.requests.items() if is_write(request))
+    yield run.number(case, "writes, each", Kind.COUNT, round(writes, 1), target=REQUESTS)
+    reads = sum(number for request, number in bursts.requests.items() if is_read(request))
+    yield run.number(case, "reads, each", Kind.COUNT, round(reads, 1), target=0)
+
+
+def _restart(run: Run, size: Size, found: Restarted) -> Iterator[Figure]:
+    case = f"{size.clusters:,} clusters, restart with {found.placements:,} placements"
+    yield run.number(
+        case, "until all are known", Kind.MILLISECONDS, found.seconds * _NANOSECONDS, target=4_000, informal=True
+    )
+    yield run.number(case, "CPU", Kind.MILLISECONDS, found.cpu_seconds * _NANOSECONDS, informal=True)
+    yield run.number(case, "peak memory", Kind.MEGABYTES, found.peak_bytes / _MEGABYTE)
+    yield run.number(case, "writes", Kind.COUNT, found.writes, target=0)
+
+
+def joining_figures(run: Run, found: Joined) -> Iterator[Figure]:
+    case = f"a cluster joins, {found.placements:,} placements wait"
+    yield run.number(case, "until all are woken", Kind.MILLISECONDS, found.waking * _NANOSECONDS, target=50)
+    yield run.number(case, "until all are decided", Kind.MILLISECONDS, found.deciding * _NANOSECONDS)

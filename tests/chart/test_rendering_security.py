@@ -1,0 +1,316 @@
+"""Pods are restricted, rights are those that are used, and secrets are nowhere but in Secrets."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any, Final
+
+import pytest
+
+from fleet.model.catalogue import CATALOGUE
+from tests.chart.helm import CHART, COMBINATIONS, NAMESPACE, Helm, Json, Rendered
+from tests.chart.pod_security import complaints_about
+from tests.control_plane.sharing import ROOT
+
+CLUSTER: Final = "cluster.kubernetes-fleet.io"
+PLACEMENT: Final = "placement.kubernetes-fleet.io"
+HOLDING_CONTENT: Final = {
+    "appliedworks",
+    "clusterresourceenvelopes",
+    "clusterresourcesnapshots",
+    "resourceenvelopes",
+    "resourcesnapshots",
+    "works",
+}
+"""Kinds with copies of what is placed, which may be Secrets."""
+
+Rights = set[tuple[str, str, str]]
+
+
+@pytest.fixture(params=COMBINATIONS)
+def rendered(helm: Helm, request: pytest.FixtureRequest) -> Rendered:
+    """Each documented combination."""
+    return helm.combination(request.param)
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_pod_is_restricted(rendered: Rendered) -> None:
+    assert {name: complaints_about(template) for name, template in rendered.pods()} == {
+        name: [] for name, _ in rendered.pods()
+    }
+
+
+def test_every_container_has_a_read_only_root_and_limits_of_memory(rendered: Rendered) -> None:
+    for _, template in rendered.pods():
+        for one in [*template["spec"].get("initContainers", ()), *template["spec"]["containers"]]:
+            assert one["securityContext"]["readOnlyRootFilesystem"] is True
+            assert {"cpu", "memory"} <= one["resources"]["requests"].keys()
+            assert "memory" in one["resources"]["limits"]
+
+
+def test_only_who_needs_a_token_has_one(rendered: Rendered) -> None:
+    tokens = {name: template["spec"]["automountServiceAccountToken"] for name, template in rendered.pods()}
+    assert tokens.pop("Job fleet-migrate", False) is False
+    assert tokens.pop("Pod fleet-test") is False
+    assert tokens == {"Deployment fleet-controller": True, "Deployment fleet-api": True}
+    assert all(one["automountServiceAccountToken"] is False for one in rendered.of("ServiceAccount"))
+
+
+def a_restricted_pod() -> Json:
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return {
+        "metadata": {},
+        "spec": {
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{"name": "app", "securityContext": context}],
+            "volumes": [{"name": "tmp", "emptyDir": {}}],
+        },
+    }
+
+
+def test_a_restricted_pod_is_fine() -> None:
+    assert complaints_about(a_restricted_pod()) == []
+
+
+@pytest.mark.parametrize(
+    "path, value, complaint",
+    [
+        (("securityContext", "windowsOptions"), {"hostProcess": True}, "the pod is a process of the host"),
+        (("hostNetwork",), True, "the pod has hostNetwork"),
+        (("containers", 0, "securityContext", "privileged"), True, "app is privileged"),
+        (("containers", 0, "ports"), [{"containerPort": 1, "hostPort": 1}], "app takes a port of the host"),
+        (("containers", 0, "livenessProbe"), {"httpGet": {"host": "other"}}, "app has another host asked"),
+        (("securityContext", "appArmorProfile"), {"type": "Unconfined"}, "the pod has no AppArmor profile"),
+        (("securityContext", "seLinuxOptions"), {"type": "spc_t"}, "the pod changes its SELinux context"),
+        (("containers", 0, "securityContext", "procMount"), "Unmasked", "app mounts /proc unmasked"),
+        (("securityContext", "sysctls"), [{"name": "kernel.sem"}], "the pod sets kernel.sem"),
+        (("volumes", 0), {"name": "tmp", "hostPath": {}}, "volume tmp is a hostPath"),
+        (("containers", 0, "securityContext", "allowPrivilegeEscalation"), True, "app may escalate"),
+        (("securityContext", "runAsNonRoot"), False, "app may run as root"),
+        (("containers", 0, "securityContext", "runAsUser"), 0, "app is root"),
+        (("securityContext", "seccompProfile"), {"type": "Unconfined"}, "app has no seccomp profile"),
+        (("containers", 0, "securityContext", "capabilities"), {}, "app keeps capabilities"),
+        (("containers", 0, "securityContext", "capabilities", "add"), ["SYS_ADMIN"], "app adds SYS_ADMIN"),
+    ],
+)
+def test_a_pod_that_is_not_restricted_is_complained_about(
+    path: tuple[str | int, ...], value: object, complaint: str
+) -> None:
+    pod = deepcopy(a_restricted_pod())
+    inner: Any = pod["spec"]
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    assert complaints_about(pod) == [complaint]
+
+
+# --- rights -----------------------------------------------------------------------------------------------------------
+
+
+def rights_of(role: Json) -> Rights:
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def on(group: str, resources: str, verbs: str) -> Rights:
+    return {(group, resource, verb) for resource in resources.split() for verb in verbs.split()}
+
+
+DECIDING: Final = (
+    on(CLUSTER, "memberclusters", "list watch")
+    | on(PLACEMENT, "clusterresourceplacements resourceplacements", "get list watch update")
+    | on(PLACEMENT, "clusterresourcebindings resourcebindings", "get list watch create patch delete")
+    | on(PLACEMENT, "clusterschedulingpolicysnapshots schedulingpolicysnapshots", "get list watch")
+    | on(PLACEMENT, "clusterschedulingpolicysnapshots/status schedulingpolicysnapshots/status", "update")
+    | on("", "events", "create patch")
+)
+PLACING: Final = (
+    on(PLACEMENT, "clusterresourceplacements/status resourceplacements/status", "update")
+    | on(PLACEMENT, "clusterresourceplacements/finalizers resourceplacements/finalizers", "update")
+    | on(
+        PLACEMENT,
+        "clusterschedulingpolicysnapshots schedulingpolicysnapshots",
+        "create update delete deletecollection",
+    )
+    | on(
+        PLACEMENT,
+        "clusterresourcesnapshots resourcesnapshots",
+        "get list watch create patch delete deletecollection",
+    )
+    | on(PLACEMENT, "clusterresourceplacementstatuses", "get list watch create update")
+    | on(PLACEMENT, "clusterstagedupdateruns stagedupdateruns", "list")
+    | on("apiextensions.k8s.io", "customresourcedefinitions", "list watch")
+    | on("", "namespaces", "list watch")
+)
+
+
+def test_the_controller_may_do_what_it_does(helm: Helm) -> None:
+    role = helm.combination("default").one("ClusterRole", "fleet-controller")
+    assert rights_of(role) == DECIDING | PLACING | on("*", "*", "list watch")
+
+
+def test_the_scheduler_alone_may_do_less(helm: Helm) -> None:
+    assert rights_of(helm.combination("scheduler-only").one("ClusterRole", "fleet-controller")) == DECIDING
+
+
+def test_what_may_be_selected_can_be_limited(helm: Helm) -> None:
+    role = helm.combination("restricted-selectable").one("ClusterRole", "fleet-controller")
+    selectable = on("apps", "deployments", "list watch") | on("", "services configmaps", "list watch")
+    assert rights_of(role) == DECIDING | PLACING | selectable
+
+
+def test_only_its_own_lease_may_be_changed(helm: Helm) -> None:
+    role = helm.combination("default").one("Role", "fleet-lease")
+    assert rights_of(role) == on("coordination.k8s.io", "leases", "create get update")
+    for rule in role["rules"]:
+        assert rule["verbs"] == ["create"] or rule["resourceNames"] == ["136224848560.hub.fleet.azure.com"]
+
+
+def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
+    kinds = (
+        "clusterresourceplacements resourceplacements clusterresourcebindings resourcebindings "
+        "clusterschedulingpolicysnapshots schedulingpolicysnapshots"
+    )
+    assert rights_of(helm.combination("default").one("ClusterRole", "fleet-api")) == (
+        on(CLUSTER, "memberclusters", "list watch")
+        | on(PLACEMENT, kinds, "list watch")
+        | on("authentication.k8s.io", "tokenreviews", "create")
+        | on("authorization.k8s.io", "subjectaccessreviews", "create")
+    )
+
+
+def test_nothing_is_granted_without_a_name_but_what_may_be_selected(rendered: Rendered) -> None:
+    for role in [*rendered.of("ClusterRole"), *rendered.of("Role")]:
+        wild = {right for right in rights_of_named(role) if "*" in right}
+        assert wild <= on("*", "*", "list watch")
+        assert not wild or role["metadata"]["name"] == "fleet-controller"
+
+
+def rights_of_named(role: Json) -> Rights:
+    return rights_of({"rules": [rule for rule in role["rules"] if "resources" in rule]})
+
+
+def test_accounts_are_bound_to_their_own_roles_only(rendered: Rendered) -> None:
+    bindings = rendered.of("ClusterRoleBinding") + rendered.of("RoleBinding")
+    bound = {
+        (subject["name"], one["roleRef"]["kind"], one["roleRef"]["name"])
+        for one in bindings
+        for subject in one["subjects"]
+    }
+    assert bound == {
+        ("fleet-controller", "ClusterRole", "fleet-controller"),
+        ("fleet-controller", "Role", "fleet-lease"),
+        ("fleet-api", "ClusterRole", "fleet-api"),
+    }
+    assert all(subject["namespace"] == NAMESPACE for one in bindings for subject in one["subjects"])
+
+
+def test_accounts_and_roles_may_be_somebody_elses(helm: Helm) -> None:
+    rendered = helm.with_values(
+        "rbac.create=false", "controller.serviceAccount.create=false", "controller.serviceAccount.name=mine"
+    )
+    assert rendered.pod("Deployment", "fleet-controller")["serviceAccountName"] == "mine"
+    assert not any(rendered.of(kind) for kind in ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"))
+    assert [one["metadata"]["name"] for one in rendered.of("ServiceAccount")] == ["fleet-api"]
+
+
+# --- people -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role, into", [("viewer", "view"), ("editor", "edit"), ("operator", "admin")])
+def test_roles_of_people_become_part_of_those_they_have(helm: Helm, role: str, into: str) -> None:
+    label = f"rbac.authorization.k8s.io/aggregate-to-{into}"
+    assert helm.combination("default").one("ClusterRole", f"fleet-{role}")["metadata"]["labels"][label] == "true"
+    alone = helm.with_values("rbac.aggregate=false").one("ClusterRole", f"fleet-{role}")
+    assert label not in alone["metadata"]["labels"]
+
+
+def test_viewers_see_every_kind_but_those_that_may_hold_secrets(helm: Helm) -> None:
+    rights = rights_of(helm.combination("default").one("ClusterRole", "fleet-viewer"))
+    kinds = {(one.group, one.plural) for one in CATALOGUE}
+    assert {right[:2] for right in rights} == {one for one in kinds if one[1] not in HOLDING_CONTENT}
+    assert {verb for *_, verb in rights} == {"get", "list", "watch"}
+
+
+def test_people_may_have_rights_to_kinds_that_exist_only(helm: Helm) -> None:
+    kinds = {(one.group, one.plural) for one in CATALOGUE}
+    for role in ("editor", "operator"):
+        found = rights_of_named(helm.combination("default").one("ClusterRole", f"fleet-{role}"))
+        assert {(group, resource.partition("/")[0]) for group, resource, _ in found} <= kinds
+
+
+def test_operators_may_ask_the_api_what_concerns_the_whole_fleet(helm: Helm) -> None:
+    role = helm.combination("default").one("ClusterRole", "fleet-operator")
+    granted = {
+        (path, verb) for rule in role["rules"] for path in rule.get("nonResourceURLs", ()) for verb in rule["verbs"]
+    }
+    described = json.loads((ROOT / "api" / "openapi.json").read_text(encoding="utf-8"))["paths"]
+    assert len(granted) == 5
+    for path, verb in granted:
+        assert verb in described[path.removeprefix("/fleet")]
+
+
+# --- secrets ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_url_of_the_database_is_nowhere_but_in_its_secret(helm: Helm) -> None:
+    rendered = helm.combination("ha-postgresql")
+    reference = {"name": "fleet-history", "key": "url"}
+    for kind, name in (("Deployment", "fleet-controller"), ("Deployment", "fleet-api"), ("Job", "fleet-migrate")):
+        (variable,) = rendered.container(kind, name)["env"]
+        assert variable == {"name": "FLEET_HISTORY__URL", "valueFrom": {"secretKeyRef": reference}}
+    assert "history" not in rendered.settings()
+
+
+def test_the_network_is_open_for_what_is_needed(helm: Helm) -> None:
+    rendered = helm.template(
+        *("--set", "networkPolicy.enabled=true,history.type=postgresql,history.postgresql.existingSecret=db"),
+        *("--set", "tests.enabled=false"),
+    )
+    for name, port in (("fleet-controller", 8080), ("fleet-api", 8090)):
+        spec = rendered.one("NetworkPolicy", name)["spec"]
+        assert spec["policyTypes"] == ["Ingress", "Egress"]
+        assert [one["port"] for rule in spec["ingress"] for one in rule["ports"]] == [port]
+        assert [one["port"] for rule in spec["egress"] for one in rule["ports"]] == [443, 6443, 53, 53, 5432]
+
+
+def test_the_migration_reaches_names_and_the_database(helm: Helm) -> None:
+    """Where the namespace closes everything, and before there is any other object of the release."""
+    chosen = "history.type=postgresql", "history.postgresql.existingSecret=db", "networkPolicy.enabled=true"
+    rendered = helm.with_values(*chosen, "networkPolicy.postgresql.cidrs={10.1.0.0/16}")
+    policy, job = rendered.one("NetworkPolicy", "fleet-migrate"), rendered.one("Job", "fleet-migrate")
+    pod = job["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod.items()
+    names, database = policy["spec"]["egress"]
+    assert [one["port"] for one in names["ports"]] == [53, 53]
+    assert database == {"ports": [{"port": 5432}], "to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}]}
+    hooks = [one["metadata"]["annotations"] for one in (policy, job)]
+    assert hooks[0]["helm.sh/hook"] == hooks[1]["helm.sh/hook"]
+    assert int(hooks[0]["helm.sh/hook-weight"]) < int(hooks[1]["helm.sh/hook-weight"])
+    assert not helm.with_values(*chosen[:2]).of("NetworkPolicy")
+
+
+def test_the_network_can_be_limited_further(helm: Helm) -> None:
+    rendered = helm.template("--values", str(CHART / "ci" / "monitoring.yaml"), "--set", "tests.enabled=false")
+    first = rendered.one("NetworkPolicy", "fleet-controller")["spec"]["egress"][0]
+    assert first == {"ports": [{"port": 6443}], "to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}
+    (inwards,) = rendered.one("NetworkPolicy", "fleet-controller")["spec"]["ingress"]
+    monitoring = {"kubernetes.io/metadata.name": "monitoring"}
+    assert inwards["from"] == [{"namespaceSelector": {"matchLabels": monitoring}}]
+
+
+def test_the_platform_may_choose_the_user(helm: Helm) -> None:
+    chosen = "fixedUser=false", "history.type=postgresql", "history.postgresql.existingSecret=db"
+    rendered = helm.with_values(*chosen)
+    for kind, name in (("Deployment", "fleet-controller"), ("Deployment", "fleet-api"), ("Job", "fleet-migrate")):
+        context = rendered.pod(kind, name)["securityContext"]
+        assert context["runAsNonRoot"] is True
+        assert {"runAsUser", "runAsGroup", "fsGroup"}.isdisjoint(context)

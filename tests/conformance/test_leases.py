@@ -1,0 +1,71 @@
+"""Leader election against the hub: the lease is an ordinary object, and a hub that hangs leads to no second leader."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fleet.clock import SystemClock
+from fleet.errors import LeadershipLost
+from fleet.kube.lease import LEASES, Election, Leadership, Terms
+from fleet.kube.transport import Transport
+from tests.conformance.conftest import Restartable
+from tests.conformance.hub import Hub
+from tests.conformance.playing import play
+
+SHORT = Terms(duration=6, renew_deadline=4, retry=0.5)
+"""For who is to lose it. A machine that is busy loses it now and then, too."""
+OFTEN_RENEWED = Terms(retry=0.5)
+
+
+def an_election(transport: Transport, key: str, name: str, *, terms: Terms = OFTEN_RENEWED) -> Election:
+    return Election(transport, key, identity=name, clock=SystemClock(), jitter=lambda: 0.0, terms=terms)
+
+
+def test_a_lease_is_taken_renewed_and_given_back(hub: Hub) -> None:
+    key = f"{hub.namespace}/leader"
+
+    def lease() -> Any:
+        return hub.http.get(LEASES.item(key)).ok()["spec"]
+
+    async def scene(transport: Transport) -> None:
+        async def until_renewed(_: Leadership) -> None:
+            taken = await asyncio.to_thread(lease)
+            assert taken["holderIdentity"] == "one"
+            while (await asyncio.to_thread(lease))["renewTime"] == taken["renewTime"]:
+                await asyncio.sleep(0.05)
+
+        await an_election(transport, key, "one").lead(until_renewed)
+        assert not lease().get("holderIdentity")
+
+    play(hub.access, scene)
+
+
+def test_who_holds_a_lease_on_a_hub_that_hangs_stops(restartable: Restartable) -> None:
+    async def scene(transport: Transport) -> None:
+        async def for_ever(_: Leadership) -> None:
+            restartable.pause()
+            await asyncio.Event().wait()
+
+        with pytest.raises(LeadershipLost, match="could not be renewed"):
+            await an_election(transport, "default/leader", "one", terms=SHORT).lead(for_ever)
+
+    play(restartable.access, scene)
+
+
+def test_a_candidate_takes_over_from_one_that_vanished(hub: Hub) -> None:
+    key = f"{hub.namespace}/leader"
+    moment = "2026-01-01T00:00:00.000000Z"
+    spec = {"holderIdentity": "vanished", "leaseDurationSeconds": 1, "renewTime": moment, "acquireTime": moment}
+    hub.http.post(LEASES.collection(hub.namespace), {"metadata": {"name": "leader"}, "spec": spec}).ok()
+
+    async def scene(transport: Transport) -> None:
+        async def nothing(_: Leadership) -> str:
+            return "done"
+
+        assert await an_election(transport, key, "two").lead(nothing) == "done"
+
+    play(hub.access, scene)
+    assert hub.http.get(LEASES.item(key)).ok()["spec"]["leaseTransitions"] == 1

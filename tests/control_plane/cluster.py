@@ -1,0 +1,142 @@
+"""A whole cluster that only pretends to run pods: for tests of what people install, and of who may do what.
+
+Beside the control plane there are the controllers that fill in what Kubernetes does for everybody (service accounts,
+deployments, garbage, volumes), a scheduler, and one node whose pods become ready without anything being started. What
+pods say and do is left to the tests: they start the programs themselves if they want them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.control_plane.access import Access
+from tests.control_plane.failures import NeverReady
+from tests.control_plane.http_client import HttpClient
+from tests.control_plane.instance import LOOPBACK, SECONDS_BETWEEN_LOOKS, SECONDS_TO_START, ControlPlane
+from tests.control_plane.process import ServerProcess, Startable
+
+PROGRAMS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "helm")
+"""What a cluster, and what is installed into one, needs beside the usual programs."""
+
+NODE: Final = "pretending"
+_NODE: Final = {"metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}}}
+_STAGES: Final = Path(__file__).with_name("stages.yaml")
+_CONTROLLERS: Final = (
+    "clusterrole-aggregation-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+    "replicaset-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+)
+_AUDITED: Final = "system:serviceaccounts"
+"""The group of all service accounts; everybody else's requests are nobody's business."""
+
+
+class Cluster(Startable):
+    """Owned by whoever started it: `with Cluster(folder, programs=assets(*PROGRAMS)) as cluster: …`."""
+
+    def __init__(self, folder: Path, *, programs: Path) -> None:
+        self._folder = folder
+        self.audit_log = folder / "audit.log"
+        self.control_plane = ControlPlane(folder, programs=programs, flags=self._api_server_flags())
+        self.helpers = [
+            ServerProcess(command, log=folder / f"{Path(command[0]).name}.log")
+            for command in (self._controller_manager(), self._scheduler(), self._kwok())
+        ]
+
+    @property
+    def access(self) -> Access:
+        return self.control_plane.access
+
+    def start(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._audit_policy.write_text(json.dumps(_audit_policy()), encoding="utf-8")
+        self.control_plane.start()
+        for helper in self.helpers:
+            helper.start()
+        HttpClient(self.access).post("/api/v1/nodes", _NODE).ok()
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        for helper in self.helpers:
+            helper.kill()  # they keep nothing
+        self.control_plane.stop()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + SECONDS_TO_START
+        while not self._is_ready():
+            for helper in self.helpers:
+                if not helper.is_running:
+                    raise NeverReady(f"{helper.name} ended:\n{helper.last_words()}")
+            if time.monotonic() > deadline:
+                words = "\n".join(f"{helper.name}:\n{helper.last_words()}" for helper in self.helpers)
+                raise NeverReady(f"the cluster is not ready after {SECONDS_TO_START:.0f} s:\n{words}")
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _is_ready(self) -> bool:
+        client = HttpClient(self.access)
+        node = client.get(f"/api/v1/nodes/{NODE}").ok()
+        ready = {one["type"]: one["status"] for one in node.get("status", {}).get("conditions", ())}.get("Ready")
+        return ready == "True" and client.get("/api/v1/namespaces/default/serviceaccounts/default").status == 200
+
+    @property
+    def _audit_policy(self) -> Path:
+        return self._folder / "audit-policy.json"
+
+    def _api_server_flags(self) -> list[str]:
+        return [
+            f"--audit-policy-file={self._audit_policy}",
+            f"--audit-log-path={self.audit_log}",
+            "--disable-admission-plugins=TaintNodesByCondition",  # nobody would take the taint of a new node away
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",  # as some distributions do
+        ]
+
+    def _controller_manager(self) -> list[str | Path]:
+        return [
+            self.access.programs / "kube-controller-manager",
+            *self._alone(),
+            f"--controllers={','.join(_CONTROLLERS)}",
+            f"--root-ca-file={self.access.ca_file}",
+            f"--service-account-private-key-file={self.control_plane.signing_key}",
+        ]
+
+    def _scheduler(self) -> list[str | Path]:
+        return [self.access.programs / "kube-scheduler", *self._alone()]
+
+    def _alone(self) -> list[str]:
+        """Nobody competes with it, and nobody asks it anything."""
+        return [
+            f"--kubeconfig={self.access.kubeconfig}",
+            f"--bind-address={LOOPBACK}",
+            "--secure-port=0",
+            "--leader-elect=false",
+        ]
+
+    def _kwok(self) -> list[str | Path]:
+        return [
+            self.access.programs / "kwok",
+            f"--kubeconfig={self.access.kubeconfig}",
+            f"--config={_STAGES}",
+            "--manage-all-nodes",
+            "--node-lease-duration-seconds=0",  # nobody looks whether the node is still there
+        ]
+
+
+def _audit_policy() -> Mapping[str, object]:
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "userGroups": [_AUDITED]}, {"level": "None"}],
+    }

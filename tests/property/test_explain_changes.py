@@ -1,0 +1,131 @@
+"""Comparisons, simulations and replays of decisions nobody thought of."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from fleet.explain.compare import ABSENT, FITS, NOT_EVALUATED, compare
+from fleet.explain.edits import AddCluster, AddTaint, Edit, LabelCluster, RemoveCluster, SetReady
+from fleet.explain.effect import in_use
+from fleet.explain.replay import Evidence, Recorded, recorded_world, replay
+from fleet.explain.standing import Standing, Standings
+from fleet.explain.world import World
+from fleet.framework.decision import Decision
+from tests.unit.explain.worlds import random_world
+
+
+@pytest.fixture
+def seeds(*, long: bool) -> range:
+    return range(500 if long else 60)
+
+
+def random_edits(world: World, seed: int) -> list[Edit]:
+    dice = random.Random(seed)
+    names = list(world.question.frame.names.ordered)
+    if not names:
+        return []
+    dice.shuffle(names)
+    first, second, third = (names * 3)[:3]
+    ways: list[list[Edit]] = [
+        [AddTaint(first, "x"), SetReady(second, value=False)],
+        [SetReady(first, value=True), LabelCluster(second, "env", "prod")],
+        [AddCluster("newcomer", first), RemoveCluster(first)],
+        [LabelCluster(third, "env", None), AddTaint(third, "y")],
+    ]
+    return dice.choice(ways)
+
+
+def says(decision: Decision, name: str) -> str:
+    """Who refuses a cluster first, row by row."""
+    row = decision.frame.row_of(name)
+    if row is None:
+        return ABSENT
+    standings = Standings(decision)
+    match standings.of(row):
+        case Standing.NOT_EVALUATED | Standing.REMOVED:
+            return NOT_EVALUATED
+        case Standing.NOT_LISTED | Standing.FILTERED | Standing.RETAINED:
+            assert decision.verdicts is not None
+            return decision.verdicts.rejector(row) or "PickFixed"
+    return FITS
+
+
+def test_W_15_a_comparison_lists_exactly_the_clusters_whose_first_refusal_changed(seeds: range) -> None:
+    changed = 0
+    for seed in seeds:
+        world = random_world(seed)
+        before, after = world.decide(), world.apply(random_edits(world, seed)).decide()
+        found = compare(before, after)
+
+        names = {*before.frame.names.ordered, *after.frame.names.ordered}
+        pairs = {name: (says(before, name), says(after, name)) for name in names}
+        want = {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and NOT_EVALUATED not in pair}
+        listed = {each.cluster: (one.before, one.after) for one in found.transitions for each in one.clusters}
+        assert sum(one.count for one in found.transitions) == len(want), seed
+        assert listed.items() <= want.items(), seed
+        assert len(listed) + sum(one.more for one in found.transitions) == len(want), seed
+        changed += len(want)
+
+    assert changed > len(seeds) // 2
+
+
+def test_W_15_what_was_gained_and_lost_is_the_difference_of_the_targets(seeds: range) -> None:
+    for seed in seeds:
+        world = random_world(seed)
+        before, after = world.decide(), world.apply(random_edits(world, seed)).decide()
+        found = compare(before, after)
+
+        assert set(found.gained) == set(in_use(after)) - set(in_use(before)), seed
+        assert set(found.lost) == set(in_use(before)) - set(in_use(after)), seed
+
+
+def test_W_15_a_decision_compared_with_itself_is_unchanged(seeds: range) -> None:
+    for seed in seeds:
+        decision = random_world(seed).decide()
+        found = compare(decision, decision)
+
+        assert (found.same, found.transitions, found.gained, found.lost, found.scores) == (True, (), (), (), ()), seed
+
+
+def test_W_11_a_record_of_any_decision_gives_its_digest_again(seeds: range) -> None:
+    encode = msgspec.json.encode
+    for seed in seeds:
+        world = random_world(seed)
+        asked = world.question
+        dice = random.Random(seed)
+        clusters = [encode(asked.frame.clusters[row]) for row in asked.frame.names.order.tolist()]
+        dice.shuffle(clusters)
+        past = Recorded(
+            clusters=clusters,
+            request=encode(world.snapshot),
+            placement_uid=asked.request.uid,
+            bindings=[encode(one) for one in asked.bindings],
+            previous=encode(asked.previous),
+            now=asked.now,
+        )
+        decision = world.decide()
+
+        assert replay(past, Evidence(id=str(seed), digest=decision.digest), asked.profile).same, seed
+        assert recorded_world(past, asked.profile).decide().published == decision.published, seed
+
+
+def test_edits_of_the_fleet_mean_the_same_as_another_fleet(seeds: range) -> None:
+    """An edited frame decides like a frame that was built from the edited clusters."""
+    for seed in seeds:
+        world = random_world(seed)
+        edited = world.apply(random_edits(world, seed))
+        frame = edited.question.frame
+        members = [frame.cluster(row) for row in frame.names.order.tolist()]
+        anew = World.made_of(
+            clusters=members,
+            snapshot=edited.snapshot,
+            bindings=edited.question.bindings,
+            profile=edited.question.profile,
+            now=edited.question.now,
+            placement_uid=edited.question.request.uid,
+        )
+
+        assert edited.decide().digest == anew.decide().digest, seed

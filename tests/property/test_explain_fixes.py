@@ -1,0 +1,77 @@
+"""Fixes hold what they promise, on fleets nobody thought of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fleet.explain.edits import Edit, as_documents, parse_edits
+from fleet.explain.effect import Effect
+from fleet.explain.fixes import Fix, fixes, fixes_for_cluster
+from fleet.explain.simulate import simulate
+from fleet.explain.trials import ClusterChosen
+from fleet.explain.world import World
+from tests.unit.explain.worlds import one_unit_less, random_world
+
+FLEETS: Final = range(500)
+
+_OUTCOMES = ("ERROR", "UNSCHEDULABLE", "PARTIAL", "SELECTED")
+_STANDINGS = ("rejected", "fit-not-selected", "selected")
+
+
+def simulated(world: World, edits: Sequence[Edit], *, before: str) -> Effect:
+    """What anybody who simulates the edits is told of them."""
+    found = simulate(world, edits, limit=0)
+    assert found.compare is not None
+    counts, after = found.answer.verdict.counts, found.compare.after
+    return Effect(
+        before=before,
+        after=found.answer.verdict.outcome,
+        fit=counts.fit + counts.selected + counts.already_selected,
+        selected=after.selected,
+        targets=after.targets,
+        more=after.selected - len(after.targets),
+    )
+
+
+def does_as_well(less: Effect, fix: Fix) -> bool:
+    """Whether the outcome is as good; where a fix only lets more clusters qualify, whether as many do."""
+    rank = _OUTCOMES.index
+    if rank(fix.effect.after) > rank(fix.effect.before):
+        return rank(less.after) >= rank(fix.effect.after)
+    return (rank(less.after), less.fit) >= (rank(fix.effect.after), fix.effect.fit)
+
+
+def test_W_06_every_fix_has_exactly_the_stated_effect_and_one_unit_less_has_not() -> None:
+    checked = 0
+    for seed in FLEETS:
+        world = random_world(seed)
+        for fix in fixes(world, world.decide(), mode="deep" if seed % 4 == 0 else "fast").fixes:
+            edits = parse_edits(as_documents(fix.edits))
+            assert simulated(world, edits, before=fix.effect.before) == fix.effect, (seed, fix.text)
+            for less in one_unit_less(fix):
+                assert not does_as_well(simulated(world, less, before=fix.effect.before), fix), (seed, fix.text)
+            checked += 1
+
+    assert checked > len(FLEETS) // 4
+
+
+def chosen(world: World, fix: Fix, cluster: str) -> int:
+    """2 for a cluster in use, 1 for one that fits, else 0."""
+    return ClusterChosen(cluster).measure(world.apply(fix.edits).decide())[0]
+
+
+def test_W_06_every_fix_for_one_cluster_brings_it_where_it_says_and_one_unit_less_does_not() -> None:
+    checked = 0
+    for seed in FLEETS:
+        world = random_world(seed)
+        decision = world.decide()
+        for name in decision.frame.names.ordered[:: max(decision.frame.count // 3, 1)]:
+            for fix in fixes_for_cluster(world, decision, name).fixes:
+                assert chosen(world, fix, name) == _STANDINGS.index(fix.effect.after), (seed, name, fix.text)
+                for edits in one_unit_less(fix):
+                    less = Fix(edits=edits, scope=fix.scope, text=fix.text, effect=fix.effect)
+                    assert chosen(world, less, name) < _STANDINGS.index(fix.effect.after), (seed, name, fix.text)
+                checked += 1
+
+    assert checked > len(FLEETS) // 4

@@ -1,0 +1,95 @@
+"""W-12 on random fleets: what a placement is said to wake on is what wakes it, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import pytest
+
+from api.models import Waker
+from api.wakes import wakes_on
+from fleet.model.tolerations import first_untolerated
+from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
+from fleet.scheduler.changes import Change, changes_between
+from fleet.scheduler.interests import InterestIndex, is_short
+from tests.property.test_scheduler_interests import NOW, RULE, key_of, random_change, satisfied
+from tests.strategies import random_scenario
+
+
+@pytest.fixture(scope="module")
+def snapshots(*, long: bool) -> list[PolicySnapshot]:
+    found = [random_scenario(seed)["policySnapshot"] for seed in range(400 if long else 120)]
+    documents = [satisfied(one) if number % 2 else one for number, one in enumerate(found)]
+    return [msgspec.convert(one, PolicySnapshot) for one in documents]
+
+
+@pytest.fixture(scope="module")
+def changes(*, long: bool) -> list[Change]:
+    found = []
+    for seed in range(3000 if long else 300):
+        views = (None if one is None else msgspec.convert(one, MemberCluster) for one in random_change(seed))
+        found.append(changes_between(*views, eligible=lambda cluster: RULE.of(cluster, NOW)))
+    return found
+
+
+def fired(change: Change, snapshot: PolicySnapshot) -> Iterator[tuple[str, Iterable[str]]]:
+    """The events that a change is made of, with the names they are about."""
+    policy = snapshot.spec.policy or PlacementPolicy()
+    named = {
+        "Delete": [change.cluster] if change.deleted else [],
+        "Add": [change.cluster] if change.joined else [],
+        "UpdateHealth": [change.cluster] if change.became_eligible and not change.joined else [],
+        "UpdateLabels": change.labels,
+        "UpdateProperties": change.properties,
+        "UpdateCapacity": change.usage,
+        "UpdateNamespaces": [snapshot.metadata.namespace] if change.namespaces_unconfirmed else change.namespaces,
+    }
+    yield from ((action, names) for action, names in named.items() if names)
+    if change.taints and first_untolerated(change.taints, policy.tolerations) is not None:
+        yield "UpdateTaints", ()
+
+
+def is_listed(wakers: Sequence[Waker], change: Change, snapshot: PolicySnapshot) -> bool:
+    return any(
+        waker.event == f"MemberCluster/{action}" and (waker.names is None or not set(waker.names).isdisjoint(names))
+        for action, names in fired(change, snapshot)
+        for waker in wakers
+    )
+
+
+def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
+    snapshots: list[PolicySnapshot], changes: list[Change]
+) -> None:
+    index = InterestIndex()
+    for number, snapshot in enumerate(snapshots):
+        index.put(key_of(number), snapshot, short=is_short(snapshot))
+    listed = [wakes_on(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
+
+    mixed = 0
+    for number, change in enumerate(changes):
+        woken = set(index.affected(change)) if change else set()
+        said = {key_of(at) for at, snapshot in enumerate(snapshots) if is_listed(listed[at], change, snapshot)}
+        assert said == woken, number
+        mixed += 0 < len(woken) < len(snapshots)
+    assert mixed  # neither everybody nor nobody
+
+
+def test_W_12_no_event_is_listed_twice_for_one_plugin(snapshots: list[PolicySnapshot]) -> None:
+    for number, snapshot in enumerate(snapshots):
+        found = [(one.event, one.plugin) for one in wakes_on(snapshot, key_of(number))]
+        assert len(found) == len(set(found)), number
+
+
+def test_W_10_a_hidden_cluster_of_a_fixed_policy_is_counted_in_the_wake_list(snapshots: list[PolicySnapshot]) -> None:
+    checked = 0
+    for snapshot in snapshots:
+        policy = snapshot.spec.policy or PlacementPolicy()
+        if policy.placement_type == "PickFixed" and policy.cluster_names and is_short(snapshot):
+            hidden = policy.cluster_names[0]
+            found = wakes_on(snapshot, "web", hides={hidden}.__contains__)
+            texts = [text for one in found for text in (*one.when.split(), *(one.names or ()))]
+            assert hidden not in texts
+            assert any("1 that you may not read" in one.when for one in found)
+            checked += 1
+    assert checked

@@ -1,0 +1,71 @@
+"""Signals while a server in the same process wants them for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fleet.cli.interrupts import Interrupts
+
+
+@pytest.fixture(autouse=True)
+def _handlers_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Server:
+    """Takes the signals as uvicorn does."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def start(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.handle)
+
+    def handle(self, number: int, frame: Any) -> None:
+        self.heard.append(number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_for_the_end_and_does_not_reach_the_server(number: signal.Signals) -> None:
+    async def run() -> None:
+        server = Server()
+        with Interrupts() as interrupts:
+            server.start()
+            interrupts.take_back()
+            signal.raise_signal(number)
+            await interrupts.asked.wait()
+            assert server.heard == []
+            interrupts.end_server()
+            assert server.heard == [signal.SIGTERM]
+
+    asyncio.run(run())
+
+
+def test_handlers_are_as_before_at_the_end() -> None:
+    async def run() -> None:
+        with Interrupts() as interrupts:
+            Server().start()
+            interrupts.take_back()
+
+    before = signal.getsignal(signal.SIGTERM)
+    asyncio.run(run())
+
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_without_a_server_there_is_nobody_to_end() -> None:
+    async def run() -> None:
+        with Interrupts() as interrupts:
+            interrupts.end_server()
+            assert not interrupts.asked.is_set()
+
+    asyncio.run(run())

@@ -1,0 +1,342 @@
+"""`fleet up`: as a process, and what it refuses before it starts."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from fleet.cli.up import Lines, Options, for_the_demo, run_up
+from fleet.cli.up_show import Overheard
+from fleet.clock import SystemClock
+from fleet.demo.headlines import Headline, Headlines
+from fleet.errors import ConfigurationError
+from fleet.settings import load_settings
+from tests.control_plane.instance import free_port
+from tests.control_plane.waiting import soon
+
+PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
+CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
+SIZE = 6
+
+
+@dataclass
+class Running:
+    process: subprocess.Popen[bytes]
+    ready: dict[str, str]
+    output: Path
+
+    def items(self, path: str) -> dict[str, Any]:
+        with urlopen(self.ready["hub"] + path, timeout=90) as answer:
+            return {one["metadata"]["name"]: one for one in json.load(answer)["items"]}
+
+    def delete(self, path: str) -> None:
+        urlopen(Request(self.ready["hub"] + path, method="DELETE"), timeout=90).close()
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=90)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[Running]:
+    """Ready."""
+    ready, output = folder / "ready.json", folder / "output"
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "fleet.cli", "up", "--quiet", f"--ready-file={ready}", *arguments]
+    with output.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        while not ready.exists():
+            assert process.poll() is None, output.read_text()
+            time.sleep(0.02)
+        yield Running(process, json.loads(ready.read_text()), output)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("up"), f"--clusters={SIZE}") as found:
+        yield found
+
+
+# --- ready ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_ready_file_says_where_the_hub_is_and_is_for_its_owner(up: Running) -> None:
+    mode = stat.S_IMODE((up.output.parent / "ready.json").stat().st_mode)
+
+    assert set(up.ready) == {"hub", "kubeconfig", "api", "tokenFile"}
+    assert up.ready["hub"] in Path(up.ready["kubeconfig"]).read_text()
+    assert mode == 0o600
+
+
+def test_the_token_file_opens_the_api(up: Running) -> None:
+    file = Path(up.ready["tokenFile"])
+    request = Request(up.ready["api"] + "/v1/placements/-/storefront/why")
+    request.add_header("Authorization", f"Bearer {file.read_text().strip()}")
+    answers: list[Any] = []
+
+    def is_recorded() -> bool:
+        with urlopen(request, timeout=90) as answer:
+            answers.append(json.load(answer))
+        return answers[-1]["recorded"] is not None
+
+    soon(is_recorded)
+    found = answers[-1]
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert found["placement"]["name"] == "storefront"
+    assert found["verdict"]["counts"]["total"] == SIZE
+    assert found["recorded"]["key"] == "storefront"
+
+
+def test_an_api_of_its_own_answers_beside_it_and_ends_in_order(up: Running, tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    options = ["--address=127.0.0.1:0", f"--kubeconfig={up.ready['kubeconfig']}", f"--ready-file={ready}"]
+    process = subprocess.Popen([sys.executable, "-m", "fleet.cli", "api", *options])
+    try:
+        while not ready.exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        request = Request(json.loads(ready.read_text())["api"] + "/v1/placements/-/storefront/why")
+        request.add_header("Authorization", f"Bearer {Path(up.ready['tokenFile']).read_text().strip()}")
+        with urlopen(request, timeout=90) as answer:
+            found = json.load(answer)
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(timeout=90)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert (found["attempt"]["evaluatedOn"], found["queue"]["space"]) == ("current", "unknown")
+    assert found["verdict"]["counts"]["total"] == SIZE
+    assert code == 0
+
+
+def test_once_it_is_ready_every_placement_has_an_answer(up: Running) -> None:
+    placements = up.items(PLACEMENTS)
+
+    assert set(placements) == {"node-agents", "payments-ledger", "storefront", "batch-reports"}
+    for placement in placements.values():
+        conditions = {one["type"]: one["status"] for one in placement["status"]["conditions"]}
+        assert conditions["ClusterResourcePlacementScheduled"] in ("True", "False")
+
+
+def test_once_it_is_ready_members_have_joined_and_are_used(up: Running) -> None:
+    said = up.output.read_text()
+
+    assert f"A fleet of {SIZE} clusters is up at {up.ready['hub']}" in said
+    assert re.search(rf"^\S+  node-agents: places on ams-1, .*; {SIZE} clusters", said, re.MULTILINE)
+
+
+def test_decisions_are_told_in_plain_lines_and_commands_to_try_follow(up: Running) -> None:
+    said = up.output.read_text()
+
+    assert re.search(r"^\d\d:\d\d:\d\d  payments-ledger: places on dub-1, iad-1; 2 of 2 clusters", said, re.MULTILINE)
+    kubeconfig = re.escape(up.ready["kubeconfig"])
+    assert re.search(
+        rf"^  export KUBECONFIG={kubeconfig}\n  (/.*/)?fleet why storefront\n  kubectl get crp\n", said, re.M
+    )
+    assert "\x1b" not in said
+
+
+# --- ending and starting again ----------------------------------------------------------------------------------------
+
+
+def test_a_signal_before_it_is_ready_ends_it_too(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    command = [sys.executable, "-m", "fleet.cli", "up", "--quiet", "--clusters=2000", f"--data-dir={data}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while not (data / "hub.sqlite").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=90)
+
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+
+
+def test_it_ends_in_order_and_a_second_start_goes_on_where_it_ended(tmp_path: Path) -> None:
+    data = f"--data-dir={tmp_path / 'data'}"
+    with running(tmp_path, data, "--clusters=3") as first:
+        first.delete(f"{PLACEMENTS}/storefront")
+        while "storefront" in first.items(PLACEMENTS):
+            time.sleep(0.02)
+        before = first.items(CLUSTERS)
+        assert first.end(signal.SIGTERM) == 0
+        assert "Traceback" not in first.output.read_text()
+    with running(tmp_path, data) as second:
+        after, placements = second.items(CLUSTERS), second.items(PLACEMENTS)
+
+    assert uids(after) == uids(before)
+    assert set(placements) == {"node-agents", "payments-ledger", "batch-reports"}
+
+
+@pytest.mark.parametrize("shared", ["--data-dir", "--port", "--api-port"])
+def test_a_start_that_is_refused_leaves_the_ready_file_of_the_one_that_runs(tmp_path: Path, shared: str) -> None:
+    value = str(tmp_path / "data") if shared == "--data-dir" else str(free_port())
+    with running(tmp_path, f"{shared}={value}", "--clusters=1") as first:
+        ready = tmp_path / "ready.json"
+        command = [sys.executable, "-m", "fleet.cli", "up", "--quiet", f"--ready-file={ready}", f"{shared}={value}"]
+        second = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+
+        assert second.returncode == 2, second.stderr
+        assert json.loads(ready.read_text()) == first.ready
+        assert "storefront" in first.items(PLACEMENTS)
+
+
+def uids(items: dict[str, Any]) -> set[str]:
+    return {one["metadata"]["uid"] for one in items.values()}
+
+
+# --- the view ---------------------------------------------------------------------------------------------------------
+
+
+def test_on_a_terminal_there_is_a_view_and_the_terminal_is_given_back() -> None:
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40"}
+    command = [sys.executable, "-m", "fleet.cli", "up", "--clusters=3"]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    while b"3 clusters" not in seen:
+        seen += os.read(ours, 65536)
+    process.send_signal(signal.SIGINT)
+    with open(ours, "rb", buffering=0) as terminal:
+        seen += b"".join(iter(lambda: read_or_end(terminal), b""))
+
+    assert process.wait(timeout=90) == 0
+    assert b"\x1b[?1049h" in seen  # the other screen
+    assert seen.index(b"\x1b[?1049h") < seen.rindex(b"\x1b[?1049l")
+    assert b"payments-ledger" in seen
+    assert b"Traceback" not in seen
+
+
+def read_or_end(terminal: Any) -> bytes:
+    """Linux says EIO when the last writer of a terminal is gone."""
+    try:
+        return bytes(terminal.read(65536))
+    except OSError:
+        return b""
+
+
+# --- refused ----------------------------------------------------------------------------------------------------------
+
+
+def refusal(**options: Any) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        run_up(Options(quiet=True, **options))
+    text = str(refused.value)
+    assert "\n" not in text
+    return text
+
+
+def test_a_port_in_use_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert f"cannot listen on 127.0.0.1:{port}: " in refusal(port=port)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert refusal(data_dir=tmp_path / "file" / "data").startswith("--data-dir: cannot write to ")
+    assert refusal(ready_file=tmp_path / "file" / "ready").startswith("--ready-file: cannot write to ")
+
+
+def test_a_data_directory_in_use_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "hub.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "another hub uses this data directory" in refusal(data_dir=tmp_path)
+
+
+def test_the_ready_file_of_a_former_run_is_gone_before_there_is_a_new_one(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    ready.write_text("{}")
+
+    refusal(ready_file=ready, clusters=1, settings=["history.url=sqlite:////dev/null/history"])
+
+    assert not ready.exists()
+
+
+def test_unknown_settings_are_refused() -> None:
+    assert "no setting named" in refusal(settings=["no.such=1"])
+
+
+def test_a_refusal_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "fleet.cli", "up", f"--data-dir={tmp_path / 'file' / 'data'}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: --data-dir: cannot write to {tmp_path / 'file' / 'data'}: Not a directory\n"
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def heartbeat_timeout(*assignments: str, interval: float = 5.0) -> float:
+    settings = for_the_demo(load_settings(None, {}, assignments), interval=interval)
+    return settings.eligibility.heartbeat_timeout.seconds
+
+
+def test_a_silent_cluster_drops_out_soon_enough_to_be_seen() -> None:
+    assert heartbeat_timeout() == 30
+
+
+def test_large_fleets_whose_members_are_heard_less_often_get_more_time() -> None:
+    assert heartbeat_timeout(interval=100) == 400
+
+
+def test_whoever_sets_the_timeout_has_the_last_word() -> None:
+    assert heartbeat_timeout("eligibility.heartbeatTimeout=5m") == 300
+
+
+def test_the_hub_is_not_spared_unless_that_is_set() -> None:
+    assert for_the_demo(load_settings(None, {}, [])).api.qps == 2000
+    assert for_the_demo(load_settings(None, {}, ["api.qps=9", "api.burst=9"])).api.qps == 9
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_reader_who_has_gone_away_ends_the_lines_and_nothing_else() -> None:
+    lines = Lines(Gone())
+
+    lines.headline(Headline(datetime(2026, 1, 1, tzinfo=UTC), "web", "news"))
+    lines.write("more")
+
+
+def test_log_lines_become_headlines_while_the_view_is_shown() -> None:
+    headlines = Headlines(SystemClock())
+
+    Overheard(headlines).write("a warning\n\nanother one\n")
+
+    assert [(one.about, one.text) for one in headlines.latest(10)] == [("log", "a warning"), ("log", "another one")]

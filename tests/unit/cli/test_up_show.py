@@ -1,0 +1,40 @@
+"""What `fleet up` says: commands that work in any other terminal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleet.cli.up_show import commands
+from fleet.hub.server import Endpoint
+
+ENDPOINT = Endpoint(
+    url="http://127.0.0.1:1234", kubeconfig=Path("my data/kubeconfig"), token_file=Path("/x/t"), ca_file=None
+)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment that holds the program, and is not on the PATH."""
+    path = tmp_path / "bin" / "fleet"
+    path.parent.mkdir()
+    path.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(path.with_name("python")))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def test_the_kubeconfig_is_found_from_any_folder(program: Path) -> None:
+    assert commands(ENDPOINT)[0] == f"export KUBECONFIG='{program.parent.parent}/my data/kubeconfig'"
+
+
+def test_the_program_is_found_without_its_environment(program: Path) -> None:
+    assert commands(ENDPOINT)[1] == f"{program} why storefront"
+
+
+def test_a_program_on_the_path_is_called_by_its_name(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert commands(ENDPOINT)[1] == "fleet why storefront"

@@ -1,0 +1,163 @@
+"""What the API server serves, asked as rarely as possible and never guessed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fleet.controllers.placement.discovery import SECONDS_BETWEEN_LOOKS, Discovery, KindName, Kinds, KindsUnreadable
+from fleet.errors import Unavailable, UnreadableAnswer
+from fleet.kube.api import Request
+from fleet.kube.resource import Resource
+from tests.faults.virtual import virtual
+from tests.unit.controllers.content_hub import DEPLOYMENTS, PODS, USUAL, WIDGETS, ContentHub
+
+WIDGET = KindName("example.com", "v1", "Widget")
+OLD_WIDGETS = Resource("example.com", "v1alpha1", "widgets", "Widget", namespaced=True)
+OLD_GEARS = Resource("example.com", "v1alpha1", "gears", "Gear", namespaced=True)
+
+
+def discovery_of(hub: ContentHub) -> Discovery:
+    return Discovery(hub, hub.clock)
+
+
+def everything(group: str, version: str) -> bool:
+    return True
+
+
+@virtual
+async def test_kinds_are_found_with_their_path_and_scope() -> None:
+    hub = ContentHub()
+    kinds = await discovery_of(hub).knowing([])
+    assert kinds.resources() == frozenset(USUAL)
+    assert kinds.find(KindName("apps", "v1", "Deployment")) == DEPLOYMENTS
+    assert kinds.find(KindName("apps", "v2", "Deployment")) is None
+
+
+@virtual
+async def test_a_kind_that_cannot_be_watched_is_known_and_not_found() -> None:
+    hub = ContentHub(verbs={"pods": ("get", "list")})
+    kinds = await discovery_of(hub).knowing([])
+    pod = KindName("", "v1", PODS.kind)
+    assert kinds.knows(pod)
+    assert kinds.find(pod) is None
+
+
+@virtual
+async def test_each_kind_is_preferred_at_one_version() -> None:
+    kinds = [*USUAL, OLD_WIDGETS, OLD_GEARS, WIDGETS]
+    hub = ContentHub(kinds=kinds, preferred={"example.com": "v1"})
+    found = await discovery_of(hub).knowing([])
+    mine = {one for one in found.preferred() if one.group == "example.com"}
+    assert mine == {WIDGETS, OLD_GEARS}
+    assert found.find(KindName("example.com", "v1alpha1", "Widget")) == OLD_WIDGETS
+
+
+@virtual
+async def test_what_is_known_is_not_asked_again() -> None:
+    hub = ContentHub()
+    discovery = discovery_of(hub)
+    await discovery.knowing([])
+    hub.requests.clear()
+    await asyncio.sleep(1000)
+    await discovery.knowing([KindName("apps", "v1", "Deployment")])
+    assert hub.requests == []
+
+
+@virtual
+async def test_a_missing_kind_is_looked_for_again_but_not_all_the_time() -> None:
+    hub = ContentHub()
+    discovery = discovery_of(hub)
+    assert not (await discovery.knowing([WIDGET])).knows(WIDGET)
+    hub.kinds.append(WIDGETS)
+    await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 2)
+    assert not (await discovery.knowing([WIDGET])).knows(WIDGET)
+    await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 2)
+    assert (await discovery.knowing([WIDGET])).find(WIDGET) == WIDGETS
+
+
+@virtual
+async def test_those_who_ask_at_once_share_one_look() -> None:
+    hub = ContentHub()
+    discovery = discovery_of(hub)
+    await asyncio.gather(*(discovery.knowing([]) for _ in range(20)))
+    assert [request.path for request in hub.requests].count("/apis") == 1
+
+
+@virtual
+async def test_when_the_first_of_them_fails_the_next_one_looks() -> None:
+    hub = ContentHub(down={"/apis"})
+    discovery = discovery_of(hub)
+    answers = await asyncio.gather(*(discovery.knowing([]) for _ in range(3)), return_exceptions=True)
+    assert [type(one) for one in answers] == [Unavailable] * 3
+    hub.down.clear()
+    assert (await discovery.knowing([])).resources()
+
+
+@virtual
+async def test_an_api_that_is_down_keeps_what_was_known_of_it() -> None:
+    hub = ContentHub()
+    discovery = discovery_of(hub)
+    before = (await discovery.knowing([])).resources()
+    hub.down.add("/apis/apps/v1")
+    await discovery.refresh()
+    assert discovery.kinds.resources() == before
+
+
+@virtual
+async def test_nobody_says_that_a_kind_does_not_exist_while_its_api_is_down() -> None:
+    hub = ContentHub(kinds=[*USUAL, WIDGETS], down={"/apis/example.com/v1"})
+    discovery = discovery_of(hub)
+    with pytest.raises(KindsUnreadable, match=r"which kinds example\.com/v1 has"):
+        await discovery.knowing([WIDGET])
+    hub.down.clear()
+    await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+    assert (await discovery.knowing([WIDGET])).find(WIDGET) == WIDGETS
+
+
+@virtual
+async def test_whoever_needs_every_kind_gets_no_half_of_them() -> None:
+    hub = ContentHub(kinds=[*USUAL, WIDGETS], down={"/apis/example.com/v1"})
+    discovery = discovery_of(hub)
+    assert (await discovery.knowing([])).find(WIDGET) is None
+    with pytest.raises(KindsUnreadable):
+        await discovery.knowing([], completely=everything)
+    await discovery.knowing([], completely=lambda group, version: group != "example.com")
+
+
+@virtual
+async def test_a_group_that_goes_while_it_is_read_is_gone() -> None:
+    class Vanishing(ContentHub):
+        async def call(self, request: Request) -> bytes:
+            answer = await super().call(request)
+            if request.path == "/apis":
+                self.kinds.remove(WIDGETS)
+            return answer
+
+    hub = Vanishing(kinds=[*USUAL, WIDGETS])
+    kinds = await discovery_of(hub).knowing([WIDGET])
+    assert not kinds.knows(WIDGET)
+    assert kinds.unreadable == frozenset()
+
+
+@virtual
+async def test_changes_of_the_kinds_are_told() -> None:
+    hub, told = ContentHub(), list[tuple[Kinds, Kinds]]()
+    discovery = Discovery(hub, hub.clock, on_change=lambda before, after: told.append((before, after)))
+    await discovery.refresh()
+    await discovery.refresh()
+    hub.kinds.append(WIDGETS)
+    await discovery.refresh()
+    assert len(told) == 2
+    assert told[1][1].resources() - told[1][0].resources() == {WIDGETS}
+
+
+@virtual
+async def test_an_answer_that_is_no_discovery_is_refused() -> None:
+    class Proxy(ContentHub):
+        async def call(self, request: Request) -> bytes:
+            return b"<html>"
+
+    with pytest.raises(UnreadableAnswer, match="/api is no discovery document"):
+        await Discovery(Proxy(), ContentHub().clock).knowing([])

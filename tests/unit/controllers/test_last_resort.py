@@ -1,0 +1,37 @@
+"""A process that hangs where nobody can cut it off."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HANGING = """
+import asyncio, threading
+from fleet.controllers.last_resort import end_within
+
+async def main():
+    end_within({seconds})
+    {hangs}
+
+asyncio.run(main())
+"""
+
+
+def ended(hangs: str, *, seconds: float = 0.2) -> subprocess.CompletedProcess[str]:
+    script = HANGING.format(hangs=hangs, seconds=seconds)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=90, check=False)
+
+
+def test_a_loop_that_does_not_turn_is_ended() -> None:
+    process = ended("threading.Event().wait()")
+    assert process.returncode == 1
+    assert "ended as it is" in process.stdout
+
+
+def test_a_thread_that_the_loop_waits_for_is_ended() -> None:
+    process = ended("asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)")
+    assert process.returncode == 1
+
+
+def test_a_process_that_ends_in_time_ends_on_its_own() -> None:
+    assert ended("pass", seconds=3600).returncode == 0

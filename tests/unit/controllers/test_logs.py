@@ -1,0 +1,155 @@
+"""Log lines: JSON or for people, with the names that operators look for, libraries included."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from fleet.controllers.logs import configure
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """What is configured for the whole process is put back."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def out() -> io.StringIO:
+    return io.StringIO()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def lines(out: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_a_line_is_an_object_with_the_important_names_first(out: io.StringIO) -> None:
+    configure("info", "json", stream=out)
+    structlog.get_logger("fleet.scheduler.loop").info(
+        "decided", writes={"create": 2}, decision="ab12", cluster="c1", placement="web"
+    )
+    (line,) = lines(out)
+    assert list(line) == ["timestamp", "level", "logger", "event", "placement", "cluster", "decision", "writes"]
+    assert line["timestamp"].endswith("Z")
+    del line["timestamp"]
+    assert line == {
+        "level": "info",
+        "logger": "fleet.scheduler.loop",
+        "event": "decided",
+        "placement": "web",
+        "cluster": "c1",
+        "decision": "ab12",
+        "writes": {"create": 2},
+    }
+
+
+def test_a_logger_made_before_obeys_what_is_configured_later(out: io.StringIO) -> None:
+    log = structlog.get_logger("early")
+    configure("info", "json", stream=out)
+    log.info("hello")
+    assert [line["logger"] for line in lines(out)] == ["early"]
+
+
+@pytest.mark.parametrize(
+    "level, want",
+    [
+        ("debug", ["debug", "info", "warning", "error"]),
+        ("info", ["info", "warning", "error"]),
+        ("warning", ["warning", "error"]),
+        ("error", ["error"]),
+    ],
+)
+def test_lines_below_the_level_are_left_out(level: str, want: list[str], out: io.StringIO) -> None:
+    configure(level, "json", stream=out)
+    log = structlog.get_logger("x")
+    for one in ("debug", "info", "warning", "error"):
+        getattr(log, one)("said")
+        logging.getLogger("library").log(logging.getLevelNamesMapping()[one.upper()], "said")
+    assert [line["level"] for line in lines(out)] == [one for one in want for _ in range(2)]
+
+
+def test_a_line_below_the_level_formats_nothing(out: io.StringIO) -> None:
+    class Expensive:
+        def __str__(self) -> str:
+            raise AssertionError("nobody needs this text")
+
+        __repr__ = __str__
+
+    configure("info", "json", stream=out)
+    structlog.get_logger("x").debug("said", value=Expensive())
+    assert not out.getvalue()
+
+
+def test_libraries_take_the_same_way(out: io.StringIO) -> None:
+    configure("info", "json", stream=out)
+    logging.getLogger("uvicorn.error").warning("port %d is taken", 80)
+    (line,) = lines(out)
+    assert (line["logger"], line["level"], line["event"]) == ("uvicorn.error", "warning", "port 80 is taken")
+
+
+@pytest.mark.parametrize("name", ["aiohttp.access", "kubernetes.client", "asyncio"])
+def test_libraries_that_tell_every_request_are_asked_for_warnings_only(name: str, out: io.StringIO) -> None:
+    configure("debug", "json", stream=out)
+    logging.getLogger(name).info("GET /")
+    logging.getLogger(name).warning("slow")
+    assert [line["event"] for line in lines(out)] == ["slow"]
+
+
+def test_a_trace_is_in_the_line_that_tells_of_the_error(out: io.StringIO) -> None:
+    configure("info", "json", stream=out)
+    error = ValueError("no good")
+    structlog.get_logger("x").error("the attempt failed", placement="web", exc_info=error)
+    (line,) = lines(out)
+    assert "ValueError: no good" in line["exception"]
+
+
+def test_values_that_json_does_not_know_become_texts(out: io.StringIO) -> None:
+    configure("info", "json", stream=out)
+    structlog.get_logger("x").info("said", value=logging, names={"a"})
+    (line,) = lines(out)
+    assert line["value"].startswith("<module 'logging'")
+    assert line["names"] == ["a"]
+
+
+def test_people_on_a_terminal_get_lines_for_people() -> None:
+    out = Terminal()
+    configure("info", "auto", stream=out)
+    structlog.get_logger("x").info("decided", placement="web")
+    assert "decided" in out.getvalue()
+    assert not out.getvalue().startswith("{")
+
+
+def test_elsewhere_the_same_choice_is_json(out: io.StringIO) -> None:
+    configure("info", "auto", stream=out)
+    structlog.get_logger("x").info("decided")
+    assert [line["event"] for line in lines(out)] == ["decided"]
+
+
+def test_lines_for_people_have_no_colours_in_a_file(out: io.StringIO) -> None:
+    configure("info", "console", stream=out)
+    structlog.get_logger("x").info("decided", placement="web")
+    assert "placement=web" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+
+
+def test_configuring_again_replaces_what_was_there(out: io.StringIO) -> None:
+    configure("info", "json", stream=io.StringIO())
+    configure("info", "json", stream=out)
+    logging.getLogger("library").warning("said")
+    assert len(lines(out)) == 1

@@ -1,0 +1,66 @@
+"""Figures that are counted when somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleet.controllers.tallies import bindings_by_state, heartbeat_ages
+from fleet.model.timestamps import SECOND
+from tests.builders import NOW, a_binding, a_cluster
+from tests.faults.hub_api import a_hub
+from tests.faults.virtual import VirtualClock, virtual
+from tests.unit.controllers.test_controller import a_controller, a_placement, running
+from tests.unit.scheduler.watching import World, observed
+
+
+class AtNow(VirtualClock):
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(NOW / SECOND, UTC)
+
+
+def test_bindings_are_counted_by_state_in_both_scopes() -> None:
+    world = World().saw(
+        a_binding("c1", name="web-c1").build(),
+        a_binding("c2", name="web-c2").bound().build(),
+        a_binding("c3", name="api-c3").in_namespace("team").bound().build(),
+    )
+    assert bindings_by_state(world.caches) == {"Scheduled": 1, "Bound": 2}
+
+
+def test_a_cluster_has_the_age_of_its_last_heartbeat() -> None:
+    world = World().saw(a_cluster("c7").heard(90), a_cluster("c8").never_heard())
+    assert heartbeat_ages(world.caches, AtNow()) == {"c7": pytest.approx(90)}
+
+
+@virtual
+async def test_snapshots_are_counted_and_weighed_by_kind() -> None:
+    hub = a_hub()
+    await a_placement(hub, "web")
+    await a_placement(hub, "api")
+    controller = a_controller(hub, elects=False)
+    async with running(controller):
+        await asyncio.sleep(60)
+        values = controller.registry.get_sample_value
+        for kind in ("ClusterSchedulingPolicySnapshot", "ClusterResourceSnapshot"):
+            stored = await hub.list(f"/apis/placement.kubernetes-fleet.io/v1beta1/{kind.lower()}s")
+            assert values("fleet_snapshots", {"kind": kind}) == len(stored) == 2
+            assert values("fleet_snapshot_bytes", {"kind": kind}) == pytest.approx(sum(map(size_of, stored)), rel=0.05)
+        assert values("fleet_snapshots", {"kind": "ResourceSnapshot"}) == 0
+
+
+def size_of(document: dict[str, Any]) -> int:
+    return len(msgspec.json.encode(document))
+
+
+@virtual
+async def test_the_controller_tells_them() -> None:
+    controller = a_controller(a_hub())
+    controller.caches.kinds[0].bindings.store.saw(observed(a_binding("c1").build()))
+    controller.caches.clusters.saw(a_cluster("c7").build())
+    assert controller.registry.get_sample_value("fleet_bindings", {"state": "Scheduled"}) == 1
+    assert controller.registry.get_sample_value("fleet_cluster_heartbeat_age_seconds", {"cluster": "c7"}) is not None

@@ -1,0 +1,93 @@
+"""What is on the terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fleet.demo.headlines import Headline
+from fleet.demo.situation import ClusterRow, PlacementRow, State
+from fleet.demo.view import LivePicture, Picture, age_text
+
+CLUSTERS = [ClusterRow(f"c{number:03}", "eu-west", 3.0, State.CONNECTED, "") for number in range(200)]
+STOREFRONT = PlacementRow("storefront", "PickN", "6", ("iad-1", "dub-1"), "not enough clusters", False)
+NEWS = [
+    Headline(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC), "storefront", f"number {second}") for second in range(60)
+]
+
+
+def shown(*, width: int = 140, height: int = 40, **given: Any) -> list[str]:
+    console = Console(width=width, height=height, force_terminal=True, color_system=None, legacy_windows=False)
+    picture = Picture(title="fleet up", **given)
+    with console.capture() as captured:
+        console.print(LivePicture(lambda: picture), height=height)
+    return captured.get().splitlines()
+
+
+def text(**given: Any) -> str:
+    return "\n".join(shown(**given))
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_picture_fills_the_terminal_and_no_more(width: int) -> None:
+    lines = shown(width=width, clusters=CLUSTERS, placements=[STOREFRONT] * 50, headlines=NEWS, commands=["a", "b"])
+
+    assert len(lines) == 40
+    assert {len(line.rstrip()) <= width for line in lines} == {True}
+
+
+def test_clusters_that_do_not_fit_are_counted() -> None:
+    said = text(clusters=CLUSTERS)
+
+    assert "200 clusters" in said
+    rows = said.count("eu-west")
+    assert rows > 5
+    assert f"and {200 - rows} more" in said
+
+
+def test_clusters_that_fit_are_all_there() -> None:
+    said = text(clusters=CLUSTERS[:4])
+
+    assert said.count("eu-west") == 4
+    assert "more" not in said
+
+
+def test_a_cluster_shows_its_age_state_and_taints() -> None:
+    said = text(clusters=[ClusterRow("iad-1", "us-east", 185.0, State.SILENT, "gpu")])
+
+    assert "iad-1 us-east 3m ago not connected (gpu)" in " ".join(said.split())
+
+
+def test_a_placement_shows_what_it_wants_and_what_it_has() -> None:
+    said = text(placements=[STOREFRONT])
+
+    for part in ("storefront", "PickN", "6", "not enough clusters", "2: iad-1, dub-1"):
+        assert part in said
+
+
+def test_the_latest_decisions_are_shown() -> None:
+    said = text(headlines=NEWS)
+
+    assert "12:00:59  storefront: number 59" in said
+    assert "number 0\n" not in said
+
+
+def test_commands_to_try_are_shown() -> None:
+    assert "export KUBECONFIG=/x" in text(commands=["export KUBECONFIG=/x"])
+
+
+@pytest.mark.parametrize(
+    "seconds, want",
+    [(None, "never"), (0, "0s ago"), (59, "59s ago"), (60, "1m ago"), (3599, "59m ago"), (3660, "1h01m ago")],
+)
+def test_ages_are_short(seconds: float | None, want: str) -> None:
+    assert age_text(seconds) == want
+
+
+def test_texts_of_others_are_not_taken_for_markup() -> None:
+    row = ClusterRow("[red]x[/red]", "eu", 0.0, State.CONNECTED, "")
+
+    assert "[red]x[/red]" in text(clusters=[row])

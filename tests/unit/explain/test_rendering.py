@@ -1,0 +1,300 @@
+"""Answers as text: whole screens, so that a change of their looks is a change of a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleet.explain.answer import Circumstances, answer
+from fleet.explain.answer_parts import ClusterRow
+from fleet.explain.compare import compare
+from fleet.explain.edits import SetCount, Tolerate
+from fleet.explain.fixes import fixes, fixes_for_cluster
+from fleet.explain.impact import Impact
+from fleet.explain.movements import ClusterTally, Moved, OutcomeTally, Tally
+from fleet.explain.rendering import render, render_cluster, render_comparison, render_impact, render_simulated
+from fleet.explain.sentences import listed, sentence
+from fleet.explain.simulate import simulate
+from fleet.explain.standing import Standing
+from fleet.explain.world import World
+from plugins.default_profile import compile_default, default_profile
+from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
+from tests.unit.explain.worlds import a_world
+
+
+def rendered(world: World, **options: Any) -> str:
+    decision = world.decide()
+    known = Circumstances(since="2026-03-02T09:14:03.200Z", number=4)
+    found = answer(world.question, decision, fixes=fixes(world, decision), circumstances=known, **options)
+    return render(found)
+
+
+def short() -> World:
+    fleet = [
+        a_cluster("ams-1").labelled(tier="gold"),
+        a_cluster("ams-2"),
+        a_cluster("mad-1").tainted("dedicated", "batch"),
+        a_cluster("mad-2").tainted("dedicated", "batch"),
+        a_cluster("osl-1").heard(412),
+    ]
+    return a_world(fleet, a_policy().pick_n(3).prefer(10, label("tier", "Exists")), a_binding("ams-2"))
+
+
+def test_an_unserved_placement() -> None:
+    assert rendered(short()) == (
+        "web   Partial since 09:14:03   attempt 4   profile DefaultScheduler\n"
+        "1/5 clusters selected, need 3: 1 already selected; 2 untolerated taint {dedicated: batch}, 1 agent\n"
+        "silent\n"
+        "\n"
+        "SELECTED  RANK  TOPOLOGY  AFFINITY  BOUND\n"
+        "ams-1        1         0        10      0\n"
+        "ams-2                  0         0      0  kept\n"
+        "\n"
+        "FIT  RANK  TOPOLOGY  AFFINITY  BOUND\n"
+        "(none)\n"
+        "\n"
+        "REJECTED BY         COUNT  CLOSEST  LACKS                                    OTHERS\n"
+        "TaintToleration         2  mad-1    dedicated=batch:NoSchedule               mad-2\n"
+        "ClusterEligibility      1  osl-1    agent silent since 2026-03-10T08:53:08Z\n"
+        "\n"
+        "FIXES (verified)\n"
+        "  placement  count 3 → 2                                     SELECTED on ams-1 ams-2\n"
+        "  placement  tolerate dedicated=batch:NoSchedule             SELECTED on ams-1 ams-2 mad-2\n"
+        "  cluster    mad-1: remove taint dedicated=batch:NoSchedule  SELECTED on ams-1 mad-1 ams-2\n"
+        "  cluster    mad-2: remove taint dedicated=batch:NoSchedule  SELECTED on ams-1 mad-2 ams-2\n"
+        "  cluster    osl-1: joined, healthy and heard                SELECTED on ams-1 osl-1 ams-2\n"
+    )
+
+
+def test_the_queue_has_the_last_word() -> None:
+    world = short()
+    found = answer(world.question, world.decide())
+
+    assert render(found, next_step="wakes on taints").endswith("\n\nNEXT       wakes on taints\n")
+
+
+def test_W_08_without_clusters_the_tables_are_there() -> None:
+    text = rendered(a_world([], a_policy().pick_n(1)))
+
+    assert text.count("(none)") == 4
+    assert all(head in text for head in ("SELECTED  RANK", "FIT  RANK", "REJECTED BY  COUNT", "FIXES (verified)"))
+
+
+def test_weighted_scores_have_a_column_for_each_plugin() -> None:
+    profile = compile_default(default_profile(ranking="weighted"))
+    world = a_world([a_cluster("a").labelled(x="1"), a_cluster("b")], a_policy().pick_n(1), profile=profile)
+
+    assert "RANK  TOTAL  SamePlacementAntiAffinity" in rendered(world)
+
+
+def test_one_cluster_with_everything_that_is_wrong_with_it() -> None:
+    world = a_world([a_cluster("a").tainted("gpu").heard(3600)], a_policy().require(label("tier", "In", "gold")))
+    decision = world.decide()
+    found = answer(
+        world.question, decision, cluster="a", everything=True, fixes=fixes_for_cluster(world, decision, "a")
+    )
+
+    text = render_cluster(found)
+
+    assert "a is rejected by ClusterAffinity, ClusterEligibility and TaintToleration\n" in text
+    assert "ClusterAffinity            reject   cluster does not match" in text
+    assert "term 1: tier In [gold] (not set)" in text
+    assert "NamespaceAffinity          skipped" in text
+
+
+def test_one_cluster_that_fits_tells_how_far_it_is_behind() -> None:
+    world = a_world(
+        [a_cluster("a"), a_cluster("b").labelled(x="1")], a_policy().pick_n(1).prefer(3, label("x", "Exists"))
+    )
+    found = answer(world.question, world.decide(), cluster="a")
+
+    assert "rank 2   topology 0, affinity 0, bound 0\n3 points of affinity short of the last pick b" in render_cluster(
+        found
+    )
+
+
+def test_a_fix_that_only_lets_a_cluster_qualify_says_who_is_chosen_all_the_same() -> None:
+    fleet = [a_cluster("a").labelled(x="1"), a_cluster("b").tainted("gpu")]
+    world = a_world(fleet, a_policy().pick_n(1).prefer(3, label("x", "Exists")))
+    decision = world.decide()
+    found = answer(
+        world.question, decision, cluster="b", everything=True, fixes=fixes_for_cluster(world, decision, "b")
+    )
+
+    assert "  cluster    b: remove taint gpu:NoSchedule               fits, but the choice is a\n" in render_cluster(
+        found
+    )
+
+
+def test_a_cluster_that_nothing_brings_in_says_so_and_one_in_use_needs_nothing() -> None:
+    world = a_world([a_cluster("a"), a_cluster("b").leaving()], a_policy().pick_n(1))
+    decision = world.decide()
+
+    def text(cluster: str) -> str:
+        tried = fixes_for_cluster(world, decision, cluster)
+        return render_cluster(answer(world.question, decision, cluster=cluster, everything=True, fixes=tried))
+
+    assert text("b").endswith("FIXES (verified)\n  (none)\n")
+    assert "a is chosen\n" in text("a")
+    assert "FIXES" not in text("a")
+
+
+def test_where_nobody_is_ranked_there_are_names_only() -> None:
+    text = rendered(a_world(clusters("a", "b"), a_policy()))
+
+    assert "SELECTED\na\nb\n" in text
+
+
+def test_one_cluster_tells_what_comes_next() -> None:
+    world = short()
+
+    text = render_cluster(answer(world.question, world.decide(), cluster="mad-1"), next_step="wakes on taints")
+
+    assert text.endswith("\n\nNEXT       wakes on taints\n")
+
+
+@pytest.mark.parametrize(
+    "policy, cluster, want",
+    [
+        (a_policy().pick_n(1), a_cluster("a"), "a is chosen"),
+        (a_policy().pick_n(1), a_cluster("a").tainted("gpu"), "a is rejected by TaintToleration"),
+        (a_policy().pick_fixed("b"), a_cluster("a"), "a is not named by the policy"),
+        (
+            a_policy().pick_fixed("b"),
+            a_cluster("a").heard(3600),
+            "a is not named by the policy, and rejected by ClusterEligibility",
+        ),
+    ],
+)
+def test_where_a_cluster_stands_is_told_in_a_sentence(
+    policy: PolicyBuilder, cluster: ClusterBuilder, want: str
+) -> None:
+    world = a_world([cluster], policy)
+
+    (row,) = answer(world.question, world.decide(), cluster="a", everything=True).attempt.clusters
+
+    assert sentence(row) == want
+
+
+@pytest.mark.parametrize("count, want", [(0, ""), (1, "a"), (2, "a and b"), (3, "a, b and c")])
+def test_words_are_listed_as_people_do(count: int, want: str) -> None:
+    assert listed(["a", "b", "c"][:count]) == want
+
+
+def test_every_standing_has_words_of_its_own() -> None:
+    texts = {sentence(ClusterRow(name="a", outcome="rejected", standing=one)) for one in Standing}
+
+    assert len(texts) == len(Standing)
+    assert "a" not in texts
+
+
+def test_rows_beyond_the_page_are_counted() -> None:
+    world = a_world(clusters(*(f"c{number}" for number in range(9))), a_policy())
+
+    assert "… and 7 more" in render(answer(world.question, world.decide(), limit=2))
+
+
+def test_hidden_clusters_are_told_as_a_number() -> None:
+    text = rendered(short(), redact=lambda name: name.startswith("mad"))
+
+    assert "mad" not in text
+    assert "clusters you may not read, counted and not named: 2" in text
+    assert "2 hidden" in text
+
+
+def test_blocking_domains_missing_names_and_warnings_are_told() -> None:
+    fleet = [a_cluster(name).labelled(zone="x") for name in ("a", "b")] + [a_cluster("c").labelled(zone="y").leaving()]
+    spread = rendered(a_world([*fleet, a_cluster("d")], a_policy().pick_n(9).spread("zone")))
+    fixed = rendered(a_world(clusters("a"), a_policy().pick_fixed("a", "typo")))
+
+    assert "BLOCKED BY\n  zone=y has 0 and no cluster left; max skew 1" in spread
+    assert "MissingTopologyKey zone: d" in spread
+    assert "no such cluster: typo" in fixed
+
+
+def test_a_comparison() -> None:
+    world = short()
+
+    text = render_comparison(compare(world.decide(), world.apply([Tolerate("dedicated", value="batch")]).decide()))
+
+    assert text == (
+        "COMPARED   PARTIAL on 2 → SELECTED on 3\n"
+        "gained     mad-2\n"
+        "TaintToleration → fits   2\n"
+        "  mad-1: dedicated=batch:NoSchedule → fits\n"
+        "  mad-2: dedicated=batch:NoSchedule → fits\n"
+        "generation: 1 → 2\n"
+        "snapshot: web-0 → web-1\n"
+        "tolerations: none → dedicated=batch\n"
+    )
+
+
+def test_a_simulation_is_an_answer_and_a_comparison() -> None:
+    text = render_simulated(simulate(short(), [SetCount(2)]))
+
+    assert text.startswith("SIMULATED  nothing was changed\n\nweb   Scheduled")
+    assert "COMPARED   PARTIAL on 2 → SELECTED on 2" in text
+
+
+def test_an_impact_stands_below_the_answer_with_what_moves_and_the_sums() -> None:
+    moves = [Moved("shop/cart", "filter", ("a", "b"), (), "SELECTED", "UNSCHEDULABLE"), *[MOVED] * 20]
+    tally = Tally((ClusterTally("a", 0, 21),), (OutcomeTally("SELECTED", 30, 29),))
+    found = Impact(30, 9, tuple(moves), tally, truncated=True)
+
+    text = render_simulated(simulate(short(), [SetCount(2)]), found)
+
+    assert text.partition("\nIMPACT     ")[2] == (
+        "30 placements decided: 9 the same, 21 would move; time was up before all were decided\n"
+        "\n"
+        "WOULD MOVE  BEFORE  AFTER  CAUSE\n"
+        "shop/cart   a b     none   filter\n" + "web         a       c      ranking\n" * 19 + "… and 1 more\n"
+        "\n"
+        "CLUSTER  GAINED  LOST\n"
+        "a             0    21\n"
+        "\n"
+        "OUTCOME   BEFORE  AFTER\n"
+        "SELECTED      30     29\n"
+    )
+
+
+def test_an_impact_on_nobody_takes_one_line() -> None:
+    assert render_impact(Impact(3, 3, (), Tally())) == "IMPACT     3 placements decided: 3 the same, 0 would move\n"
+
+
+def test_W_10_an_impact_counts_what_may_not_be_read() -> None:
+    moved = msgspec.structs.replace(MOVED, redacted=2)
+
+    text = render_impact(Impact(9, 5, (moved,), Tally(redacted=2), redacted=3))
+
+    assert "9 placements decided: 5 the same, 4 would move, 3 of them you may not read\n" in text
+    assert "ranking; 2 more clusters that you may not read\n" in text
+    assert text.endswith("\nand 2 clusters you may not read\n")
+
+
+MOVED = Moved("web", "ranking", ("a",), ("c",), "SELECTED", "SELECTED")
+
+
+def test_equal_decisions_take_one_line() -> None:
+    decision = short().decide()
+
+    assert (
+        render_comparison(compare(decision, decision)) == "COMPARED   PARTIAL on 2 → PARTIAL on 2, the same decision\n"
+    )
+
+
+def test_chosen_clusters_that_nobody_may_see_are_told_as_a_number() -> None:
+    text = rendered(short(), redact=lambda name: name.startswith("ams"))
+
+    assert "\n\nSELECTED\n… 2 not shown here\n\n" in text
+
+
+def test_fixes_that_were_tried_on_a_newer_fleet_say_so() -> None:
+    world = short()
+    decision = world.decide()
+    known = Circumstances(evaluated_on="recorded", fixes_evaluated_on="current")
+
+    text = render(answer(world.question, decision, fixes=fixes(world, decision), circumstances=known))
+
+    assert "\nFIXES (verified on the fleet as it is now)\n" in text

@@ -1,0 +1,134 @@
+"""A scheduling queue on a clock that tests turn by hand, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fleet.scheduler.hints import EVERYTHING, Event, EventKind
+from fleet.scheduler.queue import Hold, Item, QueuePolicy, SchedulingQueue, Traits
+from fleet.scheduler.queue_timing import SECOND, nanoseconds
+
+EXTENDED = QueuePolicy(at_once=False, timed_retry=True)
+
+CLUSTER_ADDED = EventKind("MemberCluster", "Add")
+CLUSTER_TAINTS = EventKind("MemberCluster", "UpdateTaints")
+HEARTBEAT = EventKind("MemberCluster", "Heartbeat")
+
+
+def cluster_added(**more: Any) -> Event:
+    return Event(CLUSTER_ADDED, **more)
+
+
+def wildcard(label: str, *, only: str | None = None) -> Event:
+    """Wakes everything, or the key it names, without asking anybody."""
+    return Event(EVERYTHING, only=only, label=label)
+
+
+class Turned:
+    """A queue with the time it is told."""
+
+    def __init__(
+        self, *, policy: QueuePolicy = EXTENDED, priorities: dict[str, int] | None = None, at: float = 0, **more: Any
+    ) -> None:
+        self.policy = policy
+        self.priorities = priorities if priorities is not None else {}
+        self.queue = SchedulingQueue(describe=self._traits, **more)
+        self.now = nanoseconds(at)
+
+    def _traits(self, key: str) -> Traits:
+        return Traits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
+
+    @property
+    def seconds(self) -> float:
+        return self.now / SECOND
+
+    def at(self, seconds: float) -> Turned:
+        self.now = nanoseconds(seconds)
+        return self
+
+    def later(self, seconds: float) -> Turned:
+        self.now += nanoseconds(seconds)
+        return self
+
+    def add(self, *keys: str, trigger: str = "created") -> Turned:
+        for key in keys:
+            self.queue.add(key, self.now, trigger=trigger)
+        return self
+
+    def wake(self, *keys: str, trigger: str = "cluster", slow: bool = False) -> Turned:
+        self.queue.wake(keys, self.now, trigger=trigger, slow=slow)
+        return self
+
+    def happened(self, event: Event) -> Turned:
+        self.queue.happened(event, self.now)
+        return self
+
+    def activate(self, *keys: str) -> Turned:
+        self.queue.activate(keys, self.now)
+        return self
+
+    def delete(self, key: str) -> Turned:
+        self.queue.delete(key, self.now)
+        return self
+
+    def pop(self) -> Item:
+        item = self.queue.pop(self.now)
+        assert item is not None, "nothing to take"
+        return item
+
+    def popped(self) -> str | None:
+        item = self.queue.pop(self.now)
+        return item.key if item else None
+
+    def pop_all(self) -> list[str]:
+        found = []
+        while (key := self.popped()) is not None:
+            found.append(key)
+        return found
+
+    def reject(self, key: str, *rejectors: str, pending: tuple[str, ...] = ()) -> Turned:
+        self.queue.rejected(key, self.now, rejectors=rejectors, pending=pending)
+        return self
+
+    def fail(self, key: str, *, at_least_seconds: float = 0) -> float:
+        return self.queue.failed(key, self.now, at_least_seconds=at_least_seconds)
+
+    def succeed(self, key: str) -> Turned:
+        self.queue.succeeded(key, self.now)
+        return self
+
+    def tick(self) -> list[Item]:
+        return self.queue.tick(self.now)
+
+    def next_due(self) -> float | None:
+        due = self.queue.next_due(self.now)
+        return None if due is None else due / SECOND
+
+    def counts(self) -> dict[str, int]:
+        """Without the places where nobody is."""
+        return {place: count for place, count in self.queue.counts()._asdict().items() if count}
+
+    def rejected(self, *keys: str, by: str = "Taints") -> Turned:
+        """The keys, tried once and in the pool."""
+        self.add(*keys)
+        for _ in keys:
+            self.reject(self.pop().key, by)
+        return self
+
+
+def pooled(*keys: str, by: str = "Taints", **more: Any) -> Turned:
+    return Turned(**more).rejected(*keys, by=by)
+
+
+class Gatekeeper:
+    """Holds the keys it is told to hold, and counts how often it is asked."""
+
+    def __init__(self, *held: str, message: Callable[[], str] = lambda: "waits for approval") -> None:
+        self.held = set(held)
+        self.asked = 0
+        self.message = message
+
+    def __call__(self, item: Item, now: int) -> Hold | None:
+        self.asked += 1
+        return Hold("Approval", self.message()) if item.key in self.held else None

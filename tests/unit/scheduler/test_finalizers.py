@@ -1,0 +1,195 @@
+"""Our finalizer on placements comes and goes, and nothing else about them changes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from fleet.errors import StaleInputs, Unavailable
+from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
+from fleet.model.views import Observed, Placement
+from fleet.scheduler.caches import Kinds
+from fleet.scheduler.finalizers import add_finalizer, remove_finalizer
+from tests.faults.virtual import virtual
+from tests.unit.scheduler.crud import (
+    DELETED_AT,
+    GROUP,
+    PATIENCE,
+    UNAVAILABLE,
+    After,
+    Before,
+    CrudServer,
+    Json,
+    a_site,
+)
+from tests.unit.scheduler.desk import failing
+
+PATH = f"{GROUP}/clusterresourceplacements/web"
+ODD = {"spec": {"unknown": [{"deep": None}]}, "status": {"theirs": 1}, "more": True}
+
+
+def a_placement(*finalizers: str, **metadata: object) -> Json:
+    return {**copy.deepcopy(ODD), "metadata": {"generation": 4, "finalizers": list(finalizers), **metadata}}
+
+
+async def read(kinds: Kinds) -> Observed[Placement]:
+    return await kinds.placements.objects.get("web")
+
+
+def finalizers(server: CrudServer) -> list[str]:
+    found: list[str] = server.objects[PATH]["metadata"]["finalizers"]
+    return found
+
+
+# --- adding -----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_the_finalizer_is_added_by_a_put_of_the_object_as_read() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        before = server.put(PATH, a_placement(PLACEMENT_CLEANUP))
+        held = await add_finalizer(site.kinds, await read(site.kinds), patience=PATIENCE)
+        assert held is not None
+        assert held.view.metadata.finalizers == (PLACEMENT_CLEANUP, SCHEDULER_CLEANUP)
+        assert site.kinds.placements.store.get("web") == held
+        assert server.writes() == [("PUT", "clusterresourceplacements/web")]
+        (body,) = server.bodies()
+        typed = {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement"}
+        metadata = {**before["metadata"], "finalizers": [PLACEMENT_CLEANUP, SCHEDULER_CLEANUP]}
+        assert body == {**before, **typed, "metadata": metadata}
+
+
+@virtual
+async def test_the_finalizer_of_a_namespaced_placement() -> None:
+    server = CrudServer()
+    async with a_site(server, namespaced=True) as site:
+        path = f"{GROUP}/namespaces/shop/resourceplacements/web"
+        server.put(path, a_placement(namespace="shop"))
+        await add_finalizer(site.kinds, await site.kinds.placements.objects.get("shop/web"), patience=PATIENCE)
+        assert server.writes() == [("PUT", "namespaces/shop/resourceplacements/web")]
+
+
+@virtual
+async def test_a_placement_that_has_it_is_not_written() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement(SCHEDULER_CLEANUP))
+        placement = await read(site.kinds)
+        assert await add_finalizer(site.kinds, placement, patience=PATIENCE) == placement
+        assert server.writes() == []
+
+
+@virtual
+async def test_after_a_conflict_it_is_added_to_the_live_object() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement())
+        placement = await read(site.kinds)
+        server.before = [lambda: server.edit(PATH, {"metadata": {"finalizers": ["theirs"]}, "spec": {"n": 2}})] * 2
+        assert await add_finalizer(site.kinds, placement, patience=PATIENCE) is not None
+        assert finalizers(server) == ["theirs", SCHEDULER_CLEANUP]
+        assert server.objects[PATH]["spec"] == {**ODD["spec"], "n": 2}  # type: ignore[dict-item]
+
+
+@virtual
+async def test_it_is_not_added_to_a_placement_that_is_being_deleted_meanwhile() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement(PLACEMENT_CLEANUP))
+        placement = await read(site.kinds)
+        server.before = [lambda: server.edit(PATH, {"metadata": {"deletionTimestamp": DELETED_AT}})]
+        assert await add_finalizer(site.kinds, placement, patience=PATIENCE) is None
+        assert finalizers(server) == [PLACEMENT_CLEANUP]
+
+
+@virtual
+async def test_a_placement_that_is_gone_meanwhile_is_none() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement())
+        placement = await read(site.kinds)
+        server.objects.clear()
+        assert await add_finalizer(site.kinds, placement, patience=PATIENCE) is None
+
+
+@virtual
+async def test_a_placement_that_was_made_again_is_decided_about_anew() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement())
+        placement = await read(site.kinds)
+        del server.objects[PATH]
+        server.put(PATH, a_placement())
+        with pytest.raises(StaleInputs, match="placement web was deleted and made again"):
+            await add_finalizer(site.kinds, placement, patience=PATIENCE)
+
+
+@virtual
+async def test_an_addition_whose_answer_was_lost_is_not_made_twice() -> None:
+    server = failing(After(UNAVAILABLE))
+    async with a_site(server) as site:
+        server.put(PATH, a_placement())
+        assert await add_finalizer(site.kinds, await read(site.kinds), patience=PATIENCE) is not None
+        assert finalizers(server) == [SCHEDULER_CLEANUP]
+        assert len(server.writes()) == 1
+
+
+# --- removing ---------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_only_our_finalizer_is_removed() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        before = server.put(PATH, a_placement(PLACEMENT_CLEANUP, SCHEDULER_CLEANUP, "x", deletionTimestamp=DELETED_AT))
+        await remove_finalizer(site.kinds, await read(site.kinds), patience=PATIENCE)
+        (body,) = server.bodies()
+        assert body["metadata"] == {**before["metadata"], "finalizers": [PLACEMENT_CLEANUP, "x"]}
+        assert server.writes() == [("PUT", "clusterresourceplacements/web")]
+        assert server.requests[-1].call_class == "evict"
+
+
+@virtual
+async def test_after_a_conflict_it_is_removed_from_the_live_object() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement(SCHEDULER_CLEANUP, "x", deletionTimestamp=DELETED_AT))
+        placement = await read(site.kinds)
+        server.before = [lambda: server.edit(PATH, {"metadata": {"finalizers": ["y", SCHEDULER_CLEANUP]}})]
+        await remove_finalizer(site.kinds, placement, patience=PATIENCE)
+        assert finalizers(server) == ["y"]
+
+
+@virtual
+async def test_a_placement_that_is_gone_has_no_finalizer_to_remove() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement(SCHEDULER_CLEANUP))
+        placement = await read(site.kinds)
+        server.objects.clear()
+        await remove_finalizer(site.kinds, placement, patience=PATIENCE)
+        assert server.objects == {}
+
+
+@virtual
+async def test_a_successor_of_the_same_name_keeps_its_finalizer() -> None:
+    server = CrudServer()
+    async with a_site(server) as site:
+        server.put(PATH, a_placement(SCHEDULER_CLEANUP))
+        placement = await read(site.kinds)
+        del server.objects[PATH]
+        server.put(PATH, a_placement(SCHEDULER_CLEANUP))
+        await remove_finalizer(site.kinds, placement, patience=PATIENCE)
+        assert finalizers(server) == [SCHEDULER_CLEANUP]
+
+
+@virtual
+async def test_a_removal_is_attempted_four_times() -> None:
+    server = failing(*[Before(UNAVAILABLE)] * 4)
+    async with a_site(server) as site:
+        server.put(PATH, a_placement(SCHEDULER_CLEANUP))
+        with pytest.raises(Unavailable):
+            await remove_finalizer(site.kinds, await read(site.kinds), patience=PATIENCE)
+        assert len(server.writes()) == 4

@@ -1,0 +1,328 @@
+"""D25: which placements react to a change of a member cluster."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from fleet.model.keys import PLACEMENT_GENERATION, SCHEDULED_CONDITION
+from fleet.model.tolerations import first_untolerated
+from fleet.model.views import (
+    ClusterSelectorTerm,
+    Condition,
+    LabelSelector,
+    PolicySnapshot,
+    PolicySnapshotSpec,
+    PolicySnapshotStatus,
+    Taint,
+    Toleration,
+)
+from fleet.scheduler import interests
+from fleet.scheduler.changes import Change
+from fleet.scheduler.interests import InterestIndex, is_short
+from tests.builders import PolicyBuilder, a_policy, label, measure, sorted_by
+
+CPU = "resources.kubernetes-fleet.io/available-cpu"
+
+ELIGIBLE = Change(cluster="c7", became_eligible=True)
+DELETED = Change(cluster="c7", deleted=True)
+TAINT_GONE = Change(cluster="c7", taints=(Taint("gpu", "a", "NoSchedule"),))
+RELABELLED = Change(cluster="c7", labels=frozenset(("region",)))
+MEASURED = Change(cluster="c7", properties=frozenset(("count",)))
+USED = Change(cluster="c7", usage=frozenset((CPU,)))
+NAMESPACE = Change(cluster="c7", namespaces=frozenset(("team",)))
+UNCONFIRMED = Change(cluster="c7", namespaces_unconfirmed=True)
+
+READS_IT_ALL = (
+    a_policy().require(label("region", "Exists")).require(measure("count", "Ge", "3")).prefer(5, sorted_by(CPU))
+)
+
+
+def an_index(**placements: tuple[PolicyBuilder, bool]) -> InterestIndex:
+    """Of placements with their policies, and whether they are short."""
+    index = InterestIndex()
+    for name, (policy, short) in placements.items():
+        snapshot = policy.snapshot()
+        namespace = snapshot.metadata.namespace
+        index.put(f"{namespace}/{name}" if namespace else name, snapshot, short=short)
+    return index
+
+
+def reacts(policy: PolicyBuilder, change: Change, *, short: bool) -> bool:
+    return bool(an_index(web=(policy, short)).affected(change))
+
+
+# --- the table of who reacts to what ----------------------------------------------------------------------------------
+
+ALL = "PickAll"
+N_SATISFIED, N_SHORT = "PickN satisfied", "PickN short"
+FIXED_SATISFIED, FIXED_SHORT = "PickFixed satisfied", "PickFixed short"
+
+KINDS = {
+    ALL: (READS_IT_ALL.in_namespace("team"), False),
+    N_SATISFIED: (READS_IT_ALL.pick_n(3).in_namespace("team"), False),
+    N_SHORT: (READS_IT_ALL.pick_n(3).in_namespace("team"), True),
+    FIXED_SATISFIED: (a_policy().pick_fixed("c1", "c7").in_namespace("team"), False),
+    FIXED_SHORT: (a_policy().pick_fixed("c1", "c7").in_namespace("team"), True),
+}
+
+READ = {ALL, N_SHORT}
+TABLE = {
+    "cluster becomes eligible": (ELIGIBLE, {ALL, N_SHORT, FIXED_SHORT}),
+    "label the placement reads": (RELABELLED, READ),
+    "property the placement reads": (MEASURED, READ),
+    "usage the placement reads": (USED, READ),
+    "namespace the placement reads": (NAMESPACE, READ),
+    "namespaces are not confirmed any more": (UNCONFIRMED, READ),
+    "untolerated taint removed": (TAINT_GONE, READ),
+    "MC deleted": (DELETED, set(KINDS)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("row", TABLE)
+def test_D25_row(row: str, kind: str) -> None:
+    change, want = TABLE[row]
+    policy, short = KINDS[kind]
+    assert reacts(policy, change, short=short) is (kind in want)
+
+
+def test_D25_a_short_pick_fixed_does_not_react_to_a_cluster_it_does_not_list() -> None:
+    assert not reacts(a_policy().pick_fixed("c1"), ELIGIBLE, short=True)
+
+
+@pytest.mark.parametrize("policy", [None, a_policy().policy], ids=["absent", "empty"])
+@pytest.mark.parametrize("change", [ELIGIBLE, TAINT_GONE], ids=["eligible", "taint"])
+def test_D25_no_policy_is_pick_all(policy: object, change: Change) -> None:
+    index = InterestIndex()
+    snapshot = msgspec.structs.replace(a_policy().snapshot(), spec=PolicySnapshotSpec(policy))  # type: ignore[arg-type]
+    index.put("web", snapshot, short=False)
+    assert list(index.affected(change)) == ["web"]
+
+
+# --- what a policy reads ----------------------------------------------------------------------------------------------
+
+REGION = LabelSelector(match_labels={"region": "eu"})
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        a_policy().require(ClusterSelectorTerm(REGION)),
+        a_policy().require(label("tier", "Exists"), label("region", "NotIn", "us")),
+        a_policy().pick_n(1).prefer(10, ClusterSelectorTerm(REGION)),
+        a_policy().pick_n(1).spread("region"),
+        a_policy().pick_n(1).spread_softly("region"),
+    ],
+    ids=["matchLabels", "matchExpressions", "preferred", "hard constraint", "soft constraint"],
+)
+def test_D25_label_keys_are_read_by(policy: PolicyBuilder) -> None:
+    assert reacts(policy, RELABELLED, short=True)
+    assert not reacts(policy, Change(cluster="c7", labels=frozenset(("rack",))), short=True)
+
+
+@pytest.mark.parametrize(
+    "policy, reads",
+    [
+        (a_policy().pick_n(1).require(measure("count", "Gt", "1")), True),
+        (a_policy().pick_n(1).prefer(10, sorted_by("count")), True),
+        (a_policy().pick_n(1).require(sorted_by("count")), False),
+        (a_policy().pick_n(1).prefer(10, measure("count", "Gt", "1")), False),
+    ],
+    ids=["required selector", "preferred sorter", "required sorter", "preferred selector"],
+)
+def test_D25_properties_are_read_by(policy: PolicyBuilder, *, reads: bool) -> None:
+    assert reacts(policy, MEASURED, short=True) is reads
+
+
+@pytest.mark.parametrize("policy", [a_policy(), a_policy().in_namespace("other")], ids=["CRP", "RP elsewhere"])
+def test_D25_a_namespace_is_read_only_from_within(policy: PolicyBuilder) -> None:
+    assert not reacts(policy, NAMESPACE, short=True)
+
+
+def test_D25_a_lost_confirmation_is_for_namespaced_placements_only() -> None:
+    assert not reacts(a_policy(), UNCONFIRMED, short=True)
+
+
+@pytest.mark.parametrize(
+    "policy, reads",
+    [
+        (a_policy(), True),
+        (a_policy().tolerate("gpu", "b"), True),
+        (a_policy().tolerate("gpu", "a"), False),
+        (a_policy().tolerate("gpu", operator="Exists"), False),
+        (a_policy().tolerate("", operator="Exists"), False),
+    ],
+    ids=["none", "another value", "the value", "the key", "everything"],
+)
+def test_D25_only_taints_that_are_not_tolerated_keep_anybody_away(policy: PolicyBuilder, *, reads: bool) -> None:
+    assert reacts(policy, TAINT_GONE, short=False) is reads
+
+
+def test_D25_one_of_several_removed_taints_is_enough() -> None:
+    change = Change(cluster="c7", taints=(Taint("gpu", "a", "NoSchedule"), Taint("old", "", "NoSchedule")))
+    assert reacts(a_policy().tolerate("gpu", operator="Exists"), change, short=False)
+
+
+def test_a_malformed_policy_is_listed_under_what_can_be_read_of_it() -> None:
+    nonsense = a_policy().require(label("region", "Near", "x")).require(measure("count", "About", "much"))
+    assert reacts(nonsense, RELABELLED, short=True)
+    assert reacts(nonsense, MEASURED, short=True)
+
+
+def test_a_policy_of_an_unknown_type_waits_for_nothing_but_a_vanished_cluster() -> None:
+    strange = PolicyBuilder(msgspec.structs.replace(READS_IT_ALL.policy, placement_type="PickSome"))
+    assert not any(reacts(strange, change, short=True) for change in (ELIGIBLE, RELABELLED, TAINT_GONE))
+    assert reacts(strange, DELETED, short=True)
+
+
+# --- the index --------------------------------------------------------------------------------------------------------
+
+
+def test_D25_only_those_who_read_it_are_found() -> None:
+    index = an_index(
+        reads=(a_policy().require(label("region", "Exists")), False),
+        reads_not=(a_policy().require(label("tier", "Exists")), False),
+        short=(a_policy().pick_n(3).spread("region"), True),
+        satisfied=(a_policy().pick_n(3).spread("region"), False),
+    )
+    assert set(index.affected(RELABELLED)) == {"reads", "short"}
+
+
+def test_each_key_comes_once_even_if_touched_twice() -> None:
+    index = an_index(web=(READS_IT_ALL, False))
+    change = Change(cluster="c7", became_eligible=True, labels=frozenset(("region",)), properties=frozenset(("count",)))
+    assert list(index.affected(change)) == ["web"]
+
+
+def test_satisfied_and_short_again() -> None:
+    policy = a_policy().pick_n(3).spread("region").snapshot()
+    index = InterestIndex()
+    found = []
+    for short in (True, False, True):
+        index.put("web", policy, short=short)
+        found.append([list(index.affected(change)) for change in (RELABELLED, TAINT_GONE)])
+    assert found == [[["web"], ["web"]], [[], []], [["web"], ["web"]]]
+
+
+def test_another_policy_replaces_the_old_interest() -> None:
+    index = an_index(web=(a_policy().require(label("region", "Exists")), False))
+    index.put(
+        "web", a_policy().require(label("rack", "Exists")).tolerate("gpu", operator="Exists").snapshot(), short=False
+    )
+    assert not index.affected(RELABELLED)
+    assert not index.affected(TAINT_GONE)
+    assert list(index.affected(Change(cluster="c7", labels=frozenset(("rack",))))) == ["web"]
+
+
+def test_without_a_latest_snapshot_only_a_vanished_cluster_counts() -> None:
+    index = an_index(web=(READS_IT_ALL, False))
+    index.put("web", None, short=True)
+    assert not index.affected(ELIGIBLE)
+    assert list(index.affected(DELETED)) == ["web"]
+
+
+def test_the_same_snapshot_counts_again_after_there_was_none() -> None:
+    index = an_index(web=(READS_IT_ALL, False))
+    index.put("web", None, short=True)
+    index.put("web", READS_IT_ALL.snapshot(), short=False)
+    assert list(index.affected(ELIGIBLE)) == ["web"]
+
+
+def test_a_forgotten_placement_is_found_by_nothing() -> None:
+    index = an_index(web=(READS_IT_ALL, True))
+    index.forget("web")
+    assert not any(list(index.affected(change)) for change, _ in TABLE.values())
+    assert index.all_keys() == []
+
+
+def test_forgetting_somebody_unknown_is_fine() -> None:
+    InterestIndex().forget("nobody")
+
+
+def test_while_it_is_decided_a_satisfied_placement_counts_as_short() -> None:
+    """It may have just lost a binding: its status will say so only after the decision."""
+    index = an_index(web=(a_policy().pick_n(3), False), fixed=(a_policy().pick_fixed("c7"), False))
+    for key in ("web", "fixed"):
+        index.deciding(key)
+    assert set(index.affected(ELIGIBLE)) == {"web", "fixed"}
+    for key in ("web", "fixed"):
+        index.decided(key)
+    assert not index.affected(ELIGIBLE)
+
+
+def test_a_placement_that_turned_out_short_stays_listed_after_the_decision() -> None:
+    policy = a_policy().pick_n(3).snapshot()
+    index = InterestIndex()
+    index.put("web", policy, short=False)
+    index.deciding("web")
+    index.put("web", policy, short=True)
+    index.decided("web")
+    assert list(index.affected(ELIGIBLE)) == ["web"]
+
+
+def test_deciding_about_a_placement_that_is_not_there_is_fine() -> None:
+    index = InterestIndex()
+    index.deciding("gone")
+    index.decided("gone")
+    assert index.all_keys() == []
+
+
+def test_P09_a_removed_taint_is_judged_once_for_all_who_tolerate_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[object] = []
+
+    def judge(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
+        judged.append(tolerations)
+        return first_untolerated(taints, tolerations)
+
+    monkeypatch.setattr(interests, "first_untolerated", judge)
+    index = InterestIndex()
+    picky, easy = a_policy().pick_n(3).snapshot(), a_policy().pick_n(3).tolerate("gpu", operator="Exists").snapshot()
+    for number in range(500):
+        index.put(f"picky-{number}", picky, short=True)
+        index.put(f"easy-{number}", easy, short=True)
+    assert len(index.affected(TAINT_GONE)) == 500
+    assert len(judged) == 2
+
+
+# --- short ------------------------------------------------------------------------------------------------------------
+
+FULFILLED = Condition(SCHEDULED_CONDITION, "True", observed_generation=1)
+
+
+def judged(*conditions: Condition, observed: int = 1) -> PolicySnapshot:
+    """Snapshot of generation 1, made for generation 1 of its placement."""
+    return msgspec.structs.replace(
+        a_policy().pick_n(3).snapshot(),
+        status=PolicySnapshotStatus(observed_crp_generation=observed, conditions=conditions),
+    )
+
+
+def test_D25_satisfied_is_scheduled_for_this_generation_of_snapshot_and_placement() -> None:
+    assert not is_short(judged(Condition("Other", "False"), FULFILLED))
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        judged(),
+        judged(msgspec.structs.replace(FULFILLED, status="False")),
+        judged(msgspec.structs.replace(FULFILLED, status="Unknown")),
+        judged(msgspec.structs.replace(FULFILLED, observed_generation=0)),
+        judged(FULFILLED, observed=0),
+        judged(FULFILLED, observed=2),
+    ],
+    ids=["no condition", "False", "Unknown", "older snapshot", "older placement", "newer placement"],
+)
+def test_D25_short_is_everything_else(snapshot: PolicySnapshot) -> None:
+    assert is_short(snapshot)
+
+
+@pytest.mark.parametrize(
+    "written", [None, "", "one", "-1", "9" * 5000], ids=["none", "empty", "a word", "negative", "huge"]
+)
+def test_D25_short_if_the_generation_cannot_be_read(written: str | None) -> None:
+    satisfied = judged(FULFILLED)
+    annotations = {} if written is None else {PLACEMENT_GENERATION: written}
+    metadata = msgspec.structs.replace(satisfied.metadata, annotations=annotations)
+    assert is_short(msgspec.structs.replace(satisfied, metadata=metadata))

@@ -1,0 +1,204 @@
+"""What becomes of a placement after its attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from fleet.errors import DeadlineExceeded, NotLeading, QueueClosed
+from fleet.model.views import Observed
+from fleet.scheduler.loop import Loop
+from fleet.scheduler.metrics import SchedulerMetrics, new_registry
+from fleet.scheduler.queue import SchedulingQueue
+from fleet.scheduler.queue_shell import AsyncQueue
+from fleet.scheduler.records import AttemptRecord, Ending
+from tests.builders import a_binding
+from tests.faults.virtual import VirtualClock, virtual
+
+DELAY = 60.0
+
+
+@dataclass
+class Scripted:
+    """Attempts that end as the test says, in order; then successfully."""
+
+    endings: list[Ending | Exception]
+    ran: list[tuple[str, float]] = field(default_factory=list)
+    meanwhile: list[str] = field(default_factory=list)
+    """Bindings that appear during the next attempt."""
+    appeared: set[str] = field(default_factory=set)
+    asked: Any = None
+    writes: list[Any] = field(default_factory=list)
+
+    @contextmanager
+    def deciding(self, _: str) -> Iterator[set[str]]:
+        self.appeared = set()
+        yield self.appeared
+
+    async def run(self, key: str, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
+        self.ran.append((key, asyncio.get_running_loop().time()))
+        while self.meanwhile:
+            self.appeared.add(self.meanwhile.pop())
+        ending = self.endings.pop(0) if self.endings else Ending.DECIDED
+        if isinstance(ending, Exception):
+            raise ending
+        error = DeadlineExceeded("scripted") if ending.is_failure else None
+        return AttemptRecord(
+            key=key, number=number, triggers=triggers, ending=ending, error=error, asked=self.asked, writes=self.writes
+        )
+
+
+@dataclass
+class Recorded:
+    records: list[AttemptRecord] = field(default_factory=list)
+    fails: bool = False
+
+    def record(self, attempt: AttemptRecord) -> None:
+        self.records.append(attempt)
+        if self.fails:
+            raise OSError("disk full")
+
+
+def a_loop(*endings: Ending | Exception, recorder: Recorded | None = None) -> tuple[Loop, Any, AsyncQueue]:
+    clock = VirtualClock()
+    attempts: Any = Scripted(list(endings))
+    queue = AsyncQueue(SchedulingQueue(), clock=clock)
+    loop = Loop(
+        queue=queue,
+        attempts=attempts,
+        deciding=attempts.deciding,
+        recorder=recorder or Recorded(),
+        metrics=SchedulerMetrics(new_registry(), clock=clock),
+        clock=clock,
+        max_delay=DELAY,
+    )
+    return loop, attempts, queue
+
+
+async def ran_for(seconds: float, loop: Loop, *, workers: int = 2) -> None:
+    working = asyncio.create_task(loop.run(workers))
+    await asyncio.sleep(seconds)
+    loop.queue.close()
+    await working
+
+
+@virtual
+async def test_an_attempt_that_succeeds_is_not_repeated() -> None:
+    loop, attempts, queue = a_loop(Ending.DECIDED)
+    queue.add("web", trigger="test")
+    await ran_for(1000, loop)
+    assert [key for key, _ in attempts.ran] == ["web"]
+
+
+@virtual
+async def test_a_binding_that_appears_during_an_attempt_and_is_not_its_own_makes_another() -> None:
+    """A create of an earlier attempt, carried out late: it was neither read nor written, and may be one too many."""
+    loop, attempts, queue = a_loop(Ending.DECIDED)
+    attempts.meanwhile.append("web-c7-late")
+    queue.add("web", trigger="test")
+    await ran_for(1000, loop)
+    assert len(attempts.ran) == 2
+
+
+@virtual
+@pytest.mark.parametrize("known_as", ["read", "written"])
+async def test_bindings_that_an_attempt_knows_of_make_no_other(known_as: str) -> None:
+    loop, attempts, queue = a_loop(Ending.DECIDED)
+    binding = a_binding("c7").build()
+    attempts.meanwhile.append(binding.metadata.name)
+    if known_as == "read":
+        attempts.asked = SimpleNamespace(bindings=(binding,))
+    else:
+        attempts.writes.append(SimpleNamespace(written=Observed(binding, b"{}")))
+    queue.add("web", trigger="test")
+    await ran_for(1000, loop)
+    assert len(attempts.ran) == 1
+
+
+@virtual
+async def test_a_transient_failure_is_repeated_within_milliseconds() -> None:
+    loop, attempts, queue = a_loop(Ending.TRANSIENT, Ending.INTERNAL)
+    queue.add("web", trigger="test")
+    await ran_for(1, loop)
+    assert len(attempts.ran) == 3
+
+
+@virtual
+async def test_a_policy_that_cannot_be_evaluated_is_looked_at_again_after_the_longest_delay() -> None:
+    loop, attempts, queue = a_loop(Ending.BAD_INPUT)
+    queue.add("web", trigger="test")
+    await ran_for(DELAY + 5, loop)
+    first, second = (moment for _, moment in attempts.ran)
+    assert second - first >= DELAY
+
+
+@virtual
+async def test_an_edit_ends_the_wait_of_a_policy_that_could_not_be_evaluated() -> None:
+    loop, attempts, queue = a_loop(Ending.BAD_INPUT)
+    queue.add("web", trigger="test")
+    asyncio.get_running_loop().call_later(1, lambda: queue.add("web", trigger="edit"))
+    await ran_for(2, loop)
+    assert [moment for _, moment in attempts.ran] == pytest.approx([0, 1], abs=0.01)
+
+
+@virtual
+async def test_a_placement_that_lacks_clusters_waits_for_an_event() -> None:
+    loop, attempts, queue = a_loop(Ending.SHORT)
+    queue.add("web", trigger="test")
+    await ran_for(10_000, loop)
+    assert len(attempts.ran) == 1
+
+
+@virtual
+async def test_a_placement_that_is_gone_leaves_nothing_behind_and_may_come_back() -> None:
+    loop, attempts, queue = a_loop(Ending.GONE)
+    queue.add("web", trigger="test")
+    asyncio.get_running_loop().call_later(1, lambda: queue.add("web", trigger="made again"))
+    await ran_for(2, loop)
+    assert [key for key, _ in attempts.ran] == ["web", "web"]
+    assert sum(queue.counts()) == 0
+
+
+@virtual
+async def test_losing_the_right_to_write_ends_the_workers() -> None:
+    loop, _, queue = a_loop(NotLeading("scripted"))
+    queue.add("web", trigger="test")
+    with pytest.raises(ExceptionGroup) as caught:
+        await ran_for(1, loop)
+    assert caught.group_contains(NotLeading)
+
+
+@virtual
+async def test_writes_that_are_refused_at_the_end_end_the_worker_in_order() -> None:
+    loop, _, queue = a_loop(QueueClosed("scripted"))
+    queue.add("web", trigger="test")
+    await ran_for(1, loop, workers=1)
+
+
+@virtual
+async def test_a_record_that_cannot_be_kept_harms_no_placement() -> None:
+    recorder = Recorded(fails=True)
+    loop, attempts, queue = a_loop(recorder=recorder)
+    queue.add("web", trigger="test")
+    queue.add("db", trigger="test")
+    with capture_logs() as said:
+        await ran_for(1, loop)
+    assert sorted(key for key, _ in attempts.ran) == ["db", "web"]
+    assert [one["log_level"] for one in said if "could not be reported" in one["event"]] == ["error", "error"]
+
+
+@virtual
+async def test_records_say_what_woke_the_placement() -> None:
+    recorder = Recorded()
+    loop, _, queue = a_loop(recorder=recorder)
+    queue.add("web", trigger="one")
+    queue.add("web", trigger="two")
+    await ran_for(1, loop)
+    assert [one.triggers for one in recorder.records] == [("one", "two")]

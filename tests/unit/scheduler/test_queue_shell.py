@@ -1,0 +1,223 @@
+"""The scheduling queue for workers: they wait, are woken, and stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fleet.errors import QueueClosed
+from fleet.scheduler.hints import Event, Hints, Registration
+from fleet.scheduler.queue import Item, QueuePolicy, QueueSettings, SchedulingQueue, Traits
+from fleet.scheduler.queue_shell import AsyncQueue
+from tests.faults.virtual import VirtualClock, run_virtually, virtual
+from tests.unit.scheduler.queue_fakes import CLUSTER_ADDED, EXTENDED, Gatekeeper
+
+
+def a_queue(*, policy: QueuePolicy = EXTENDED, on_held: Any = None, **more: Any) -> AsyncQueue:
+    pure = SchedulingQueue(describe=lambda key: Traits(uid=key, policy=policy), **more)
+    return AsyncQueue(pure, clock=VirtualClock(), on_held=on_held)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def rejected(queue: AsyncQueue, key: str) -> None:
+    queue.add(key, trigger="created")
+    queue.rejected((await queue.get()).key, rejectors=["Taints"])
+
+
+async def taken(queue: AsyncQueue) -> tuple[str, float]:
+    """Who comes next, and when, to the millisecond."""
+    return (await queue.get()).key, round(now(), 3)
+
+
+@virtual
+async def test_a_worker_that_waits_is_woken() -> None:
+    queue = a_queue()
+    worker = asyncio.create_task(queue.get(), name="worker")
+    await asyncio.sleep(1)
+    queue.add("a", trigger="created")
+    assert (await worker).key == "a"
+
+
+@virtual
+async def test_one_call_wakes_as_many_workers_as_there_are_items() -> None:
+    queue = a_queue()
+    workers = [asyncio.create_task(queue.get(), name=f"worker {number}") for number in range(3)]
+    await asyncio.sleep(1)
+    queue.wake(["a", "b"], trigger="cluster")
+    await asyncio.sleep(1)
+    assert [worker.result().key for worker in workers if worker.done()] == ["a", "b"]
+    queue.add("c", trigger="created")
+    await asyncio.gather(*workers)
+
+
+@virtual
+async def test_a_cancelled_worker_takes_no_item_with_it() -> None:
+    queue = a_queue()
+    first = asyncio.create_task(queue.get(), name="first")
+    second = asyncio.create_task(queue.get(), name="second")
+    await asyncio.sleep(1)
+    queue.add("a", trigger="created")
+    first.cancel()
+    assert (await second).key == "a"
+
+
+@virtual
+async def test_a_failed_item_comes_back_in_time() -> None:
+    queue = a_queue()
+    queue.add("a", trigger="created")
+    await queue.get()
+    assert queue.failed("a", at_least_seconds=20) == 20
+    assert await taken(queue) == ("a", 20)
+
+
+@virtual
+async def test_the_earlier_of_two_waits_is_not_missed() -> None:
+    queue = a_queue()
+    for key, wait in [("late", 30.0), ("early", 3.0)]:
+        queue.add(key, trigger="created")
+        await queue.get()
+        queue.failed(key, at_least_seconds=wait)
+    assert await taken(queue) == ("early", 3)
+    assert await taken(queue) == ("late", 30)
+
+
+@virtual
+async def test_Q_16_an_item_that_enters_back_off_wakes_an_idle_worker() -> None:
+    queue = a_queue()
+    await rejected(queue, "a")
+    worker = asyncio.create_task(taken(queue), name="worker")
+    await asyncio.sleep(0.5)
+    queue.wake(["a"], trigger="cluster")
+    assert await worker == ("a", 0.5)
+
+
+@virtual
+async def test_Q_18_without_early_popping_a_worker_waits_for_the_flush() -> None:
+    queue = a_queue(settings=QueueSettings(early_pop=False))
+    await asyncio.sleep(0.3)
+    await rejected(queue, "a")
+    queue.wake(["a"], trigger="cluster")
+    assert len(queue) == 0
+    assert await taken(queue) == ("a", 2)
+
+
+@virtual
+async def test_Q_04_an_item_that_nobody_wakes_comes_after_five_minutes_and_a_half() -> None:
+    queue = a_queue()
+    await rejected(queue, "a")
+    assert await taken(queue) == ("a", 330)
+
+
+@virtual
+async def test_an_event_wakes_whom_it_helps() -> None:
+    queue = a_queue(hints=Hints({"Taints": [Registration(CLUSTER_ADDED)]}))
+    await rejected(queue, "a")
+    queue.happened(Event(CLUSTER_ADDED))
+    assert (await queue.get()).triggers == ("MemberCluster/Add",)
+
+
+@virtual
+async def test_Q_15_the_owner_of_a_held_placement_hears_of_it_after_five_seconds() -> None:
+    heard: list[tuple[str, float]] = []
+
+    def on_held(item: Item) -> None:
+        heard.append((item.key, round(now(), 3)))
+
+    queue = a_queue(pre_enqueue=Gatekeeper("a"), on_held=on_held)
+    queue.add("a", trigger="created")
+    await asyncio.sleep(60)
+    assert heard == [("a", 5.0)]
+
+
+@virtual
+async def test_a_batch_is_moved_in_time_or_on_a_signal() -> None:
+    queue = a_queue(policy=QueuePolicy(), settings=QueueSettings(batch_period=300))
+    queue.wake(["a"], trigger="cluster", slow=True)
+    assert await taken(queue) == ("a", 300)
+    queue.wake(["b"], trigger="cluster", slow=True)
+    queue.move_batch()
+    assert (await queue.get()).key == "b"
+
+
+@virtual
+async def test_a_deleted_placement_is_not_handed_out() -> None:
+    queue = a_queue()
+    queue.add("a", trigger="created")
+    queue.add("b", trigger="created")
+    queue.delete("a")
+    assert (await queue.get()).key == "b"
+    assert "a" not in queue
+
+
+@virtual
+async def test_Q_46_force_activating_ends_the_wait_of_a_worker() -> None:
+    queue = a_queue(policy=QueuePolicy())
+    await rejected(queue, "a")
+    worker = asyncio.create_task(taken(queue), name="worker")
+    await asyncio.sleep(1)
+    queue.activate(["a"])
+    assert await worker == ("a", 1)
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_closing_lets_waiting_workers_return_and_hands_out_nothing_more() -> None:
+    queue = a_queue()
+    worker = asyncio.create_task(queue.get(), name="worker")
+    await asyncio.sleep(1)
+    queue.close()
+    with pytest.raises(QueueClosed):
+        await worker
+    queue.add("a", trigger="created")
+    queue.wake(["b"], trigger="cluster")
+    with pytest.raises(QueueClosed):
+        await queue.get()
+    assert len(queue) == 0
+
+
+@virtual
+async def test_closing_stops_the_mover() -> None:
+    queue = a_queue(policy=QueuePolicy(), settings=QueueSettings(batch_period=300))
+    queue.wake(["a"], trigger="cluster", slow=True)
+    queue.close()
+    await asyncio.sleep(1000)
+    assert queue.counts().slow == 1
+
+
+@virtual
+async def test_items_in_work_are_finished_after_closing() -> None:
+    queue = a_queue()
+    for key in "abc":
+        queue.add(key, trigger="created")
+        await queue.get()
+    queue.close()
+    waiting = asyncio.create_task(queue.idle(), name="shutdown")
+    queue.succeeded("a")
+    queue.rejected("b", rejectors=["Taints"])
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    queue.failed("c")
+    await waiting
+    assert now() == 1
+
+
+@virtual
+async def test_a_queue_that_nobody_took_from_is_idle() -> None:
+    await a_queue().idle()
+
+
+def test_a_quiet_queue_sets_no_timer() -> None:
+    async def wait_for_nothing() -> None:
+        queue = a_queue(policy=QueuePolicy())
+        await rejected(queue, "a")
+        await queue.get()
+
+    with pytest.raises(AssertionError, match="nothing will ever happen"):
+        run_virtually(wait_for_nothing())

@@ -1,0 +1,171 @@
+"""A scheduler's triggers over stores that are fed by hand, and a queue that only writes down whom they wake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from fleet.clock import SystemClock
+from fleet.kube.store import Store
+from fleet.kube.watched import Access
+from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, SCHEDULED_CONDITION
+from fleet.model.timestamps import MINUTE
+from fleet.model.views import (
+    Binding,
+    Condition,
+    Metadata,
+    Observed,
+    Placement,
+    PolicySnapshot,
+    PolicySnapshotStatus,
+    View,
+)
+from fleet.scheduler.caches import Caches, Kinds
+from fleet.scheduler.judging import Judging
+from fleet.scheduler.triggers import Triggers
+from fleet.snapshot.eligibility import Eligibility
+from tests.builders import NOW, ClusterBuilder, PolicyBuilder, a_policy, ago
+
+V = TypeVar("V", bound=View)
+
+RULE = Eligibility(heartbeat_timeout=5 * MINUTE, unhealthy_timeout=5 * MINUTE)
+
+
+class NoApi:
+    """Nothing is read or written: stores are fed by hand."""
+
+    call: Any = None
+    stream: Any = None
+
+
+class StoppedClock(SystemClock):
+    """Shows the time that it is set to."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(NOW / 1_000_000_000, UTC) + self.ahead
+
+
+@dataclass
+class Queue:
+    added: list[tuple[str, str]] = field(default_factory=list)
+    woken: list[tuple[list[str], str]] = field(default_factory=list)
+    slow: list[bool] = field(default_factory=list)
+    held: set[str] = field(default_factory=set)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.held
+
+    def add(self, key: str, *, trigger: str) -> None:
+        self.added.append((key, trigger))
+
+    def wake(self, keys: Iterable[str], *, trigger: str, slow: bool = False) -> None:
+        self.woken.append((sorted(keys), trigger))
+        self.slow.append(slow)
+
+    @property
+    def keys(self) -> list[str]:
+        """Of everybody that anything has woken."""
+        return [*(key for key, _ in self.added), *(key for keys, _ in self.woken for key in keys)]
+
+
+class World:
+    def __init__(self, *, batched: bool = False, namespaced: bool = True) -> None:
+        self.clock = StoppedClock()
+        access = Access(reads=NoApi(), writes=NoApi(), clock=self.clock, jitter=lambda: 0.0)
+        self.caches = Caches(access, namespaced_placements=namespaced)
+        self.queue = Queue()
+        self.released: list[str] = []
+        self.told: list[tuple[str, int]] = []
+        self.triggers = Triggers(
+            self.caches,
+            self.queue,
+            judging=Judging(RULE, self.clock),
+            release=self._release,
+            clock=self.clock,
+            on_trigger=lambda source, woken, _: self.told.append((source, woken)),
+            batched=batched,
+        )
+        self._version = 0
+
+    def _release(self, kinds: Kinds, binding: Observed[Binding]) -> None:
+        self.released.append(f"{kinds.flavour.binding.kind} {binding.view.metadata.name}")
+
+    def start(self) -> World:
+        """Forgets whom that has woken."""
+        self.triggers.start_up()
+        self.queue.added.clear()
+        self.released.clear()
+        return self
+
+    def saw(self, *seen: ClusterBuilder | Placement | PolicySnapshot | Binding) -> World:
+        for one in seen:
+            if isinstance(one, ClusterBuilder):
+                self.caches.clusters.saw(self._newer(one.build()))
+            else:
+                self._store_of(one).saw(observed(self._newer(one)))
+        return self
+
+    def gone(self, store: Store[Any], key: str) -> None:
+        self._version += 1
+        store.saw_deleted(key, uid="", version=str(self._version))
+
+    def _store_of(self, view: Placement | PolicySnapshot | Binding) -> Store[Any]:
+        kinds = self.caches.kinds[1 if view.metadata.namespace else 0]
+        match view:
+            case Placement():
+                return kinds.placements.store
+            case PolicySnapshot():
+                return kinds.policy_snapshots.store
+            case Binding():
+                return kinds.bindings.store
+
+    def _newer(self, view: V) -> V:
+        self._version += 1
+        return with_metadata(view, resource_version=str(self._version))
+
+
+def observed(view: V) -> Observed[V]:
+    return Observed(view, msgspec.json.encode(view))
+
+
+def with_metadata(view: V, **changes: Any) -> V:
+    return msgspec.structs.replace(view, metadata=msgspec.structs.replace(view.metadata, **changes))  # type: ignore[attr-defined]
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def a_placement(*finalizers: str, name: str = "web", namespace: str = "") -> Placement:
+    return Placement(metadata=Metadata(name=name, namespace=namespace, finalizers=finalizers))
+
+
+def a_snapshot(policy: PolicyBuilder | None = None, *, of: str = "web", index: int = 0) -> PolicySnapshot:
+    """The latest of its placement; nothing has been decided yet."""
+    view = (policy or a_policy()).snapshot()
+    labels = {PARENT_PLACEMENT: of, IS_LATEST_SNAPSHOT: "true"}
+    return with_metadata(view, name=f"{of}-{index}", labels=labels)
+
+
+def labelled_latest(snapshot: PolicySnapshot, text: str | None) -> PolicySnapshot:
+    labels = {key: value for key, value in (snapshot.metadata.labels or {}).items() if key != IS_LATEST_SNAPSHOT}
+    return with_metadata(snapshot, labels=labels if text is None else {**labels, IS_LATEST_SNAPSHOT: text})
+
+
+def annotated(snapshot: PolicySnapshot, annotation: str, text: str) -> PolicySnapshot:
+    return with_metadata(snapshot, annotations={**(snapshot.metadata.annotations or {}), annotation: text})
+
+
+def satisfied(snapshot: PolicySnapshot) -> PolicySnapshot:
+    condition = Condition(SCHEDULED_CONDITION, "True", observed_generation=1)
+    return msgspec.structs.replace(snapshot, status=PolicySnapshotStatus(1, (condition,)))
+
+
+def leaving(view: V) -> V:
+    return with_metadata(view, deletion_timestamp=ago(1))
