@@ -33,7 +33,7 @@ from fleet.demo.ensemble import Ensemble
 from fleet.demo.headlines import Headline, Headlines
 from fleet.demo.situation import is_decided
 from fleet.demo.workloads import placement_keys
-from fleet.errors import ConfigurationError, first_of
+from fleet.errors import ApiError, ConfigurationError, first_of
 from fleet.eventloop import loop_factory
 from fleet.hub.server import Endpoint, HubSettings, serve
 from fleet.kube.api import Method, Request
@@ -49,6 +49,8 @@ _SHORTEST_TIMEOUT: Final = 30
 _MISSED: Final = 4
 _GRACE: Final = 3.0
 """Seconds that the controller gets to finish what it does."""
+_GOODBYE: Final = 30.0
+"""Seconds in which a server that has stopped to listen has surely ended."""
 _QPS: Final = 2000.0
 """More than the hub can serve beside everything else in this process."""
 _MANY_MEMBERS: Final = Budget(rate=5000, burst=5000)
@@ -83,11 +85,24 @@ async def _up(options: Options, effective: Effective) -> None:
     clock = SystemClock()
     with Interrupts() as interrupts:
         async with _hub(options, interrupts) as endpoint, _connected(endpoint, effective, clock) as (own, members):
-            await own.call(Request(Method.GET, "/readyz"))
+            if not await _serves(own, interrupts):
+                return
             _forget_former(options)
-            interrupts.take_back()
             up = Up(options, effective, endpoint, clock=clock)
             await _until(interrupts.asked, up, own, members)
+
+
+async def _serves(hub: Transport, interrupts: Interrupts) -> bool:
+    """Not if a signal came while the server of the hub had the signals: it ends as soon as it has begun."""
+    try:
+        await hub.call(Request(Method.GET, "/readyz"))
+    except ApiError:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(interrupts.asked.wait(), _GOODBYE)
+        if not interrupts.asked.is_set():
+            raise
+        return False
+    return True
 
 
 async def _until(asked: asyncio.Event, up: Up, own: Transport, members: Transport) -> None:
@@ -242,6 +257,7 @@ async def _hub(options: Options, interrupts: Interrupts) -> AsyncIterator[Endpoi
     if not listening.done():
         serving.result()
         raise ConfigurationError("the hub ended before it served")
+    interrupts.take_back()  # it has begun, or it would not have said where it listens
     serving.add_done_callback(lambda _: interrupts.asked.set())  # without a hub there is nothing left to do
     try:
         yield listening.result()

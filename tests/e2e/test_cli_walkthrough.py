@@ -14,21 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.calm import CALM
 from tests.control_plane.waiting import soon
 
 WITHOUT = ("FLEET_API", "FLEET_TOKEN_FILE", "KUBECONFIG")
 PLACEMENTS = ("storefront", "payments-ledger")
-CALM = """
-from functools import partial
-from fleet.demo import members
-
-members.Habits = partial(members.Habits, calm=3600.0)
-
-from fleet.cli.main import run
-
-run()
-"""
-"""`fleet` with members that stay as they are: none may leave between two commands whose answers are compared."""
 
 
 class Machine:

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+import uvicorn
 
 from fleet.cli.up import Lines, Options, for_the_demo, run_up
 from fleet.cli.up_show import Overheard
@@ -30,6 +31,7 @@ from fleet.clock import SystemClock
 from fleet.demo.headlines import Headline, Headlines
 from fleet.errors import ConfigurationError
 from fleet.settings import load_settings
+from tests.calm import CALM
 from tests.control_plane.instance import free_port
 from tests.control_plane.waiting import soon
 
@@ -61,7 +63,7 @@ def running(folder: Path, *arguments: str) -> Iterator[Running]:
     """Ready."""
     ready, output = folder / "ready.json", folder / "output"
     ready.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "fleet.cli", "up", "--quiet", f"--ready-file={ready}", *arguments]
+    command = [sys.executable, "-c", CALM, "up", "--quiet", f"--ready-file={ready}", *arguments]
     with output.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:
@@ -176,6 +178,18 @@ def test_a_signal_before_it_is_ready_ends_it_too(tmp_path: Path) -> None:
 
     assert process.returncode == 0, said
     assert "Traceback" not in said
+
+
+def test_a_signal_that_the_server_hears_while_it_begins_ends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = uvicorn.Config.load
+
+    def interrupted(config: uvicorn.Config) -> None:
+        load(config)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(uvicorn.Config, "load", interrupted)
+
+    assert run_up(Options(quiet=True)) == 0
 
 
 def test_it_ends_in_order_and_a_second_start_goes_on_where_it_ended(tmp_path: Path) -> None:
