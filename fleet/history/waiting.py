@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from fleet.history.bare import Bare
@@ -118,11 +118,11 @@ class Waiting:
             self._in_work = self._in_work_held = 0
             self._changed.notify_all()
 
-    def pause(self, seconds: float) -> None:
-        """Until the end begins, which it may have done before."""
+    def pause(self, seconds: Callable[[], float]) -> None:
+        """Until the end begins, which it may have done before. Asked how long, the caller knows which of the two."""
         with self._changed:
             was_closed = self._closed
-            self._changed.wait_for(lambda: self._closed and not was_closed, seconds)
+            self._changed.wait_for(lambda: self._closed and not was_closed, seconds())
 
     # --- both ---------------------------------------------------------------------------------------------------------
 

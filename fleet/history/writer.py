@@ -140,7 +140,7 @@ class Writer:
                 self._unavailable(error)
             if self._is_late():
                 return False
-            self._waiting.pause(self._until_next_try())
+            self._waiting.pause(self._until_next_try)
 
     def _until_next_try(self) -> float:
         """At the end in short intervals, and as long as there is time."""

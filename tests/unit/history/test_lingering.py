@@ -103,3 +103,17 @@ def test_not_where_everything_was_waited_for_already() -> None:
     waiting._changed = condition = Scripted(lambda: None)
     waiting.linger(quiet=MOMENT, longest=LONGEST, burst=BURST)
     assert condition.moments == 0
+
+
+def test_an_end_that_begins_when_a_pause_is_about_to_begin_cuts_it_short() -> None:
+    waiting = Waiting(memory=100 * MIB, most=100)
+    slept: list[float] = []
+    waiting._changed = Scripted(lambda: slept.append(MOMENT))
+
+    def measured() -> float:
+        waiting.close()
+        return MOMENT
+
+    waiting.pause(measured)
+
+    assert slept == []
