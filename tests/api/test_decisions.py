@@ -8,13 +8,16 @@ from functools import partial
 
 from api.access import Access, Caller, HubAccess, Wish
 from api.app import create_app
+from api.limits import Pace
 from fleet.clock import SystemClock
 from fleet.errors import Unreachable
 from fleet.settings import load_settings
-from tests.api.stage import ADMIN, OPERATOR, OVERSEER, QUICK, READER, Json, Stage, alone, live_beside, staged
+from tests.api.stage import ADMIN, OPERATOR, OVERSEER, READER, Json, Stage, alone, live_beside, staged
 from tests.e2e.hub import soon
 
 EVENTS = "text/event-stream"
+UNHURRIED = Pace(look_every=0.02)
+"""Nobody is sent away while he follows."""
 
 
 def lines(text: str) -> list[Json]:
@@ -143,7 +146,7 @@ class _Hiccup:
 @staged
 async def test_who_follows_loses_nothing_while_the_hub_does_not_say_what_may_be_shown(stage: Stage) -> None:
     access = _Hiccup(HubAccess(stage.hub, clock=SystemClock()))
-    app = create_app(live_beside(stage), stage.history, access, load_settings(None, {}, []), pace=QUICK)
+    app = create_app(live_beside(stage), stage.history, access, load_settings(None, {}, []), pace=UNHURRIED)
     asking = Stage(stage.hub, stage.world, app, stage.history, stage.controller)
 
     whole = lines((await stage.get("/v1/decisions?since=0")).text)

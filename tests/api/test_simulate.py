@@ -26,6 +26,7 @@ from tests.api.stage import (
     alone,
     staged,
 )
+from tests.databases import SOON
 
 TOLERATED = {"op": "tolerate", "key": "dedicated", "operator": "Exists"}
 
@@ -304,7 +305,7 @@ def test_a_replay_that_gets_no_further_turn_in_time_tells_what_it_has(
 
     def slowly(*asked: Any) -> None:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(SOON)
         replay_one(*asked)
 
     async def ask(stage: Stage) -> Json:
@@ -315,7 +316,7 @@ def test_a_replay_that_gets_no_further_turn_in_time_tells_what_it_has(
                 await ended.wait()
 
         asking = asyncio.create_task(stage.post("/v1/replay", {}))
-        assert await asyncio.to_thread(begun.wait, 20)
+        assert await asyncio.to_thread(begun.wait, SOON)
         occupying = asyncio.create_task(occupy())
         await asyncio.sleep(0)  # now it waits for its turn
         go_on.set()

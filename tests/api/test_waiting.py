@@ -236,7 +236,10 @@ def test_F3_007_W_04_a_plugin_that_breaks_is_an_error_of_the_scheduler_and_refus
 
             async def is_told() -> Json | None:
                 await stage.recorded()
-                found = await stage.json("/v1/placements/-/broken/why")
+                answer = await stage.get("/v1/placements/-/broken/why")
+                if answer.status_code == 404:  # the watch has not brought it yet
+                    return None
+                found: Json = answer.json()
                 return found if (found["queue"] or {}).get("space") == "error" and found["recorded"] else None
 
             told: Json = await soon(is_told)

@@ -26,7 +26,7 @@ from tests.bench.measuring import Run
 CONNECTIONS: Final = 32
 PIPELINED: Final = 8  # requests under way on each connection
 WATCHERS: Final = 10
-SECONDS_TO_START: Final = 60.0
+SECONDS_TO_START: Final = 90.0
 _COLLECTION: Final = "/api/v1/namespaces/default/configmaps"
 _EVENT: Final = b'{"type":"ADDED"'
 

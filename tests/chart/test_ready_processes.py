@@ -14,12 +14,14 @@ import pytest
 from tests.chart.pods import Container, Machine
 from tests.chart.release import Release, install_definitions, make_restricted, provide_volume
 from tests.control_plane.cluster import Cluster
+from tests.control_plane.http_client import HttpClient
 from tests.control_plane.waiting import soon
 
 CONTROLLER: Final = "http://fleet-controller.fleet-system.svc"
 API: Final = "fleet-api.fleet-system.svc:443"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
 LEASE: Final = "136224848560.hub.fleet.azure.com"
+CLUSTERS: Final = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
 READY: Final = "everybody is ready, and one of the controllers works\n"
 
 pytestmark = pytest.mark.timeout(600)
@@ -110,8 +112,11 @@ def test_a_role_that_is_not_ready_says_itself_what_is_missing(trial: Trial) -> N
     """With the rights of nobody, the controller reads nothing."""
     role = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fleet-controller"
     binding = trial.release.hub.get(role).ok()
+    token = trial.controller.machine.token_of("fleet-controller")
+    account = HttpClient(trial.release.access.known_as("fleet-controller", token), user="fleet-controller")
     trial.release.hub.delete(role).ok()
     try:
+        soon(lambda: account.get(CLUSTERS).status == 403)  # the hub hears of roles a moment later
         trial.controller.process.start()
         soon(lambda: listens(trial.controller.url("health")))
         done = trial.run(within=5)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from fleet.scheduler.flavours import flavour_of
 from tests.chart.pods import Container, Machine
 from tests.chart.release import Release, install_definitions, provide_volume
 from tests.chart.rights import Asked, Right, granted, requests_of, unused, user_of
+from tests.control_plane import waiting
 from tests.control_plane.access import Access
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.http_client import HttpClient
@@ -200,8 +202,14 @@ async def is_gone(world: World, key: str) -> bool:
     return await world.find(flavour_of(key).placement, key) is None and not await world.bindings(key)
 
 
+def may_read(client: HttpClient, collection: str) -> bool:
+    return client.get(collection).status == 200
+
+
 def asked_by_people(access: Access, api: Container) -> dict[tuple[str, str], int]:
-    """How the API answers them, by who asks and for what. Alice may view a namespace, Bob administers the cluster."""
+    """How the API answers them, by who asks and for what. Alice may view a namespace, Bob administers the cluster.
+
+    The API server hears of their roles a moment later, by a watch of its own."""
     rbac, group = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
     for user, role, path in (
         ("alice", "view", f"{rbac}/namespaces/shop/rolebindings"),
@@ -211,6 +219,7 @@ def asked_by_people(access: Access, api: Container) -> dict[tuple[str, str], int
         subject = {"apiGroup": group, "kind": "User", "name": user}
         binding = {"metadata": {"name": user}, "roleRef": referred, "subjects": [subject]}
         HttpClient(access).post(path, binding).ok()
+        waiting.soon(partial(may_read, HttpClient(access, user=user), "/api/v1/namespaces/shop/configmaps"))
     return {(user, path): HttpClient(api.api(), user=user).get(path).status for user, path in PEOPLE}
 
 

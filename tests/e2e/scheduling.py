@@ -18,7 +18,7 @@ from fleet.controllers.controller import CONTROLLERS, SCHEDULER, Controller
 from fleet.errors import AlreadyExists, Unavailable
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.objects import JSON_PATCH
-from fleet.kube.resource import STATUS, key_of
+from fleet.kube.resource import STATUS, Resource, key_of
 from fleet.kube.watched import Watched
 from fleet.model.keys import (
     BOUND,
@@ -132,16 +132,28 @@ class Stage(World):
 
     # --- doing --------------------------------------------------------------------------------------------------------
 
-    async def report(self, name: str, **status: Any) -> None:
-        """Until the controller has heard of it, so that what is placed next is decided with it."""
-        await super().report(name, **status)
-        await soon(lambda: self._heard_of(name))
+    async def patch(self, resource: Resource, key: str, patch: Json, *, subresource: str = "") -> Json:
+        """Of a member cluster, until the controller has heard of it: two watches have no common order, and what is
+        placed next has to be decided with it."""
+        written = await super().patch(resource, key, patch, subresource=subresource)
+        if resource == MEMBER_CLUSTERS:
+            await self._heard_of(self.controller.caches.clusters_watched, key)
+        return written
 
-    async def _heard_of(self, cluster: str) -> bool:
-        watched = self.controller.caches.clusters_watched
-        held, there = watched.store.get(cluster), await self.find(MEMBER_CLUSTERS, cluster)
-        version = held and watched.store.codec.metadata_of(held).resource_version
-        return there is None or version == there["metadata"]["resourceVersion"]
+    async def delete(self, resource: Resource, key: str) -> None:
+        """Like `patch`."""
+        await super().delete(resource, key)
+        if resource == MEMBER_CLUSTERS:
+            await self._heard_of(self.controller.caches.clusters_watched, key)
+
+    async def _heard_of(self, watched: Watched[Any], key: str) -> None:
+        async def look() -> bool:
+            held, there = watched.store.get(key), await self.find(watched.resource, key)
+            if held is None or there is None:
+                return held is there
+            return bool(watched.store.codec.metadata_of(held).resource_version == there["metadata"]["resourceVersion"])
+
+        await soon(look)
 
     async def bring(self, *members: Json) -> None:
         """Member clusters as documents; one with a deletionTimestamp starts to leave."""
@@ -154,7 +166,6 @@ class Stage(World):
         spec = {"identity": {"kind": "User", "name": "agent"}, **member.get("spec", {})}
         await self.create(MEMBER_CLUSTERS, {"metadata": named, "spec": spec})
         await self.patch(MEMBER_CLUSTERS, named["name"], {"status": member["status"]}, subresource=STATUS)
-        await soon(lambda: self._heard_of(named["name"]))
         if leaving:
             await self.delete(MEMBER_CLUSTERS, named["name"])
 
@@ -181,10 +192,11 @@ class Stage(World):
             return
 
     async def bind(self, key: str, *clusters: str) -> None:
-        """What the rollout does with scheduled bindings."""
+        """What the rollout does with scheduled bindings, until the controller has heard of it."""
         for one in await self.bindings(key):
             if one["spec"]["targetCluster"] in clusters:
                 await self.patch(flavour_of(key).binding, key_in(one), {"spec": {"state": BOUND}})
+                await self._heard_of(self.controller.caches.of(key).bindings, key_in(one))
 
     async def nudge(self, key: str) -> None:
         """A new generation of the placement that asks for nothing new."""
@@ -321,6 +333,17 @@ class Stage(World):
         about = [one for one in found if one["involvedObject"].get("uid") == uid]
         reasons = ("SchedulingChanged", "SchedulingIncomplete", "SchedulingInputInvalid", "ClusterPropertyUnreadable")
         return [(one["type"], one["reason"], one["message"]) for one in about if one["reason"] in reasons]
+
+    async def all_told(self) -> None:
+        """The events of all attempts so far are on the hub."""
+        clock = asyncio.get_running_loop()
+
+        async def look() -> bool:
+            begun_at = clock.time()
+            await self.controller.events.flush()
+            return clock.time() - begun_at < 1  # it gives up after a few seconds, and does not say so
+
+        await soon(look)
 
     def count(self, metric: str, **labels: str) -> float:
         """Of a counter or a histogram of the controller."""

@@ -146,9 +146,9 @@ async def recorded_run(url: str) -> AsyncIterator[tuple[Changing, History]]:
 async def record_enough(url: str) -> None:
     async with recorded_run(url) as (changing, history):
         while history.counts().written < ENOUGH + SPARE:
+            offered = history.counts().offered
             for _ in range(AT_ONCE):
                 await changing.change()
-            offered = history.counts().offered
             await soon(lambda before=offered: _went_on(history, before))
 
 
@@ -157,7 +157,7 @@ async def _went_on(history: History, before: int) -> bool:
     return history.counts().offered > before
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_thousand_recorded_decisions_are_reproduced_without_a_network(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'history.sqlite'}"
     migrate(url)

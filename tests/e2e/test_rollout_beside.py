@@ -31,14 +31,16 @@ async def bound(fleet: Places, key: str) -> dict[str, str]:
 
 
 async def soon_runs(fleet: Places, key: str, snapshot: str, *clusters: str) -> None:
-    """Everything is bound, what is not wanted is gone, and the status says so."""
+    """Everything is bound, what is not wanted is gone, and the status says so, of this snapshot."""
+    index = snapshot.removeprefix("web-").removesuffix("-snapshot")
 
     async def look() -> bool:
         bindings = {one["spec"]["targetCluster"]: one["spec"] for one in await fleet.bindings(key)}
         runs = {(one["state"], one["resourceSnapshotName"]) for one in bindings.values()}
-        says, listed = await fleet.says(key), await fleet.listed(key)
+        listed, says = await fleet.listed(key), await fleet.says(key)
         return (
             set(bindings) == set(clusters) == {one.get("clusterName") for one in listed}
+            and {one.get("observedResourceIndex") for one in listed} == {index}
             and runs == {(BOUND, snapshot)}
             and says.get("Available") == COMPLETE
             and says["Scheduled"] == SCHEDULED_OK["Scheduled"]

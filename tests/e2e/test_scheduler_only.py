@@ -141,13 +141,15 @@ def uninstall_all(client: HttpClient) -> None:
 
 
 async def served(hub: Hub, plurals: tuple[str, ...]) -> None:
-    client = HttpClient(hub.access)
+    """To the agent as well: an API server needs a moment to learn of a role."""
+    client, agent = HttpClient(hub.access), HttpClient(hub.access, user=AGENT)
 
     async def look() -> bool:
         crds: list[Json] = client.get(PATH).ok()["items"]
         ours = [crd for crd in crds if crd["spec"]["names"]["plural"] in plurals]
         paths = [f"/apis/{crd['spec']['group']}/v1beta1/{crd['spec']['names']['plural']}" for crd in ours]
-        return all(map(is_established, ours)) and all(client.get(path).status == 200 for path in paths)
+        both = (client.get, agent.get)
+        return all(map(is_established, ours)) and all(get(path).status == 200 for get in both for path in paths)
 
     await soon(look)
 

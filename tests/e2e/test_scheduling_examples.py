@@ -331,7 +331,7 @@ async def test_an_unreadable_property_excludes_one_cluster_and_is_told_once(hub:
 
         await fleet.nudge("web")
         await fleet.decided("web")
-        await fleet.controller.events.flush()
+        await fleet.all_told()
         warnings = [one for one in await fleet.told("web") if one[0] == "Warning"]
         assert [reason for _, reason, _ in warnings] == ["ClusterPropertyUnreadable"]
         assert all(word in warnings[0][2] for word in ("c2", RATING))

@@ -84,7 +84,7 @@ async def test_what_cannot_be_evaluated_is_published_and_told_and_nothing_else_i
             assert await fleet.bindings(key) == []
             assert SCHEDULER_CLEANUP not in (await fleet.placement(key))["metadata"].get("finalizers", ())
 
-        await fleet.controller.events.flush()
+        await fleet.all_told()
         for key in UNUSABLE:
             message = verdict(await fleet.decided(key))[2]
             assert await fleet.told(key) == [("Warning", "SchedulingInputInvalid", message)]
@@ -101,7 +101,7 @@ async def test_without_a_generation_nothing_can_be_published(hub: Hub) -> None:
             await fleet.place(key)
             await fleet.snapshot(key, None, annotations={PLACEMENT_GENERATION: text})
         await soon(lambda: attempted(fleet, *generations))
-        await fleet.controller.events.flush()
+        await fleet.all_told()
         for key in generations:
             assert await fleet.read_by(key) == {}
             assert await fleet.bindings(key) == []
@@ -184,7 +184,7 @@ async def test_several_latest_snapshots_are_an_error_and_none_is_not(hub: Hub) -
         await fleet.mark("web", 1, latest="true")
         # It comes back by itself, each time later.
         await soon(lambda: at_least(fleet, "workqueue_retries_total", 3))
-        await fleet.controller.events.flush()
+        await fleet.all_told()
         assert versions(await fleet.bindings("web")) == before
         warnings = [one for one in await fleet.told("web") if one[0] == "Warning"]
         assert [reason for _, reason, _ in warnings] == ["SchedulingInputInvalid"]

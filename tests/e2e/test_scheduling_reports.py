@@ -56,7 +56,7 @@ class Listener:
         self._known: set[tuple[str, str, str]] = set()
 
     async def now(self) -> set[tuple[str, str, str]]:
-        await self._fleet.controller.events.flush()
+        await self._fleet.all_told()
         told = set(await self._fleet.told(self._key))
         new = told - self._known
         self._known = told
@@ -84,7 +84,7 @@ async def test_an_unreadable_property_is_told_again_only_when_it_changes(hub: Hu
 
 async def warnings(fleet: Stage, placement: str) -> int:
     await fleet.settled()
-    await fleet.controller.events.flush()
+    await fleet.all_told()
     found = await fleet.all(EVENTS, namespace="default")
     uid = (await fleet.placement(placement))["metadata"]["uid"]
     about = [one for one in found if one["involvedObject"].get("uid") == uid]

@@ -90,13 +90,13 @@ async def reach(world: World, wanted: Outcome, *, killing: asyncio.Task[None] | 
 async def die_often(process: Process, rng: Random, deaths: int) -> None:
     """While it starts, or some time after it has begun to work."""
     for _ in range(deaths):
-        process.server.start()
+        process.start()
         if rng.random() < 0.7:
             await process.works(within=PATIENCE)
         await asyncio.sleep(rng.uniform(0.0, 1.5))
         assert process.server.is_running, process.server.last_words()
         process.server.kill()
-    process.server.start()
+    process.start()
 
 
 async def killed_and_right(hub: Hub, folder: Path, outcomes: list[Outcome], *, seed: int, deaths: int) -> None:
@@ -132,13 +132,12 @@ async def holder(world: World) -> str:
     return "" if found is None else str(found["spec"].get("holderIdentity") or "")
 
 
-async def become_leader(world: World, process: Process, *, other_than: str = "") -> str:
+async def become_leader(world: World, process: Process, *, other_than: str) -> None:
     deadline = asyncio.get_running_loop().time() + PATIENCE
-    while (found := await holder(world)) in ("", other_than):
+    while await holder(world) in ("", other_than):
         process.keep_running()
         assert asyncio.get_running_loop().time() < deadline, "nobody takes the lease"
         await asyncio.sleep(0.02)
-    return found
 
 
 async def keep_busy(world: World) -> None:
@@ -150,6 +149,21 @@ async def keep_busy(world: World) -> None:
             if number >= 20:
                 await world.delete(CLUSTER_SCOPED.placement, f"p{number - 20}")
         await asyncio.sleep(0.05)
+
+
+async def at_work(world: World, processes: tuple[Process, ...], proxies: tuple[Proxy, ...]) -> tuple[int, str]:
+    """Which of them leads and writes, and the name it has on the lease. Both run: who leads may change at any time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE
+    while loop.time() < deadline:
+        for process in processes:
+            process.keep_running()
+        name, now = await holder(world), loop.time()
+        await asyncio.sleep(0.2)
+        writing = [number for number, proxy in enumerate(proxies) if proxy.writes(since=now)]
+        if name and len(writing) == 1 and await holder(world) == name:
+            return writing[0], name
+    raise AssertionError("nobody leads and writes")
 
 
 async def eventually_writing(process: Process, proxy: Proxy) -> None:
@@ -172,11 +186,8 @@ async def handed_over(hub: Hub, folder: Path, *, rounds: int) -> None:
         )
         busy = asyncio.create_task(keep_busy(world))
         try:
-            processes[0].server.start()
-            await become_leader(world, processes[0])
-            for number in range(rounds):
-                leading, next_one = number % 2, 1 - number % 2
-                await depose(world, processes, proxies, leading=leading, next_one=next_one)
+            for _ in range(rounds):
+                await depose(world, processes, proxies)
             assert not busy.done() or busy.exception() is None
         finally:
             busy.cancel()
@@ -189,19 +200,15 @@ async def pause_in_waiting(process: Process, proxy: Proxy) -> None:
     """Stopped while it waits for answers, with as many writes under way as it ever has. Not between the fence and the
     socket: what has passed the fence leaves, however long the machine takes over it, and nothing can call it back."""
     proxy.hold()
-    await proxy.waits(0.3)
+    await proxy.waits(while_=lambda: process.server.is_running)
     process.server.pause()
     proxy.let_pass()
 
 
-async def depose(
-    world: World, processes: tuple[Process, ...], proxies: tuple[Proxy, ...], *, leading: int, next_one: int
-) -> None:
+async def depose(world: World, processes: tuple[Process, ...], proxies: tuple[Proxy, ...]) -> None:
     loop = asyncio.get_running_loop()
-    await eventually_writing(processes[leading], proxies[leading])
-    former = await holder(world)
-    processes[next_one].server.start()
-    await eventually_writing(processes[leading], proxies[leading])
+    leading, former = await at_work(world, processes, proxies)
+    next_one = 1 - leading
     await pause_in_waiting(processes[leading], proxies[leading])
     await become_leader(world, processes[next_one], other_than=former)
     taken_over_at = loop.time()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import psycopg
 import pytest
 import sqlalchemy as sql
 
 from fleet.history import History, Part, migrate
 from fleet.history.engine import Database
+from tests.control_plane.waiting import soon
 from tests.databases import database, postgres, url
 
 __all__ = ["database", "postgres", "url"]
@@ -19,18 +21,20 @@ __all__ = ["database", "postgres", "url"]
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROUNDS: Final = (1, 4, 9)
 """After how many reports of progress the process is killed, in the rounds of one history."""
+MOST: Final = 300
+"""Attempts of a round. Whoever kills may be late, and all rounds together have to fit on a page of the history."""
 
 PROGRAM: Final = """
-import itertools, sys
+import signal, sys
 from fleet.history.history import Limits
 from tests.databases import recording
 from tests.unit.history.sources import Fleet, an_attempt
 
-url, run, *keeps_house = sys.argv[1:]
+url, run, most, *keeps_house = sys.argv[1:]
 few = Limits(per_placement=3, columns_per_placement=2, max_attempts=12)
 with recording(url, limits=few if keeps_house else None) as history:
     fleet = Fleet(a="a")
-    for number in itertools.count():
+    for number in range(int(most)):
         name = f"{run}-{number}"
         fleet.change(**{"a": name, f"c{number % 10}": name if number % 3 else None})
         offered = an_attempt(f"p{number % 7}").on(fleet, bindings=[name.encode()]).judged().choosing("a")
@@ -40,20 +44,30 @@ with recording(url, limits=few if keeps_house else None) as history:
             print(number, flush=True)
             if keeps_house:
                 history.keep_house()
+    signal.pause()
 """
-"""Records for ever; with a third argument it keeps little and removes the rest."""
+"""Records and waits for its death; with another argument it keeps little and removes the rest."""
 
 
 def record_and_die(url: str, name: str, *, after: int, keeps_house: bool = False) -> int:
     """Returns the number of the last attempt that is certain to be written."""
-    command = [sys.executable, "-c", PROGRAM, url, name, *(["keep house"] if keeps_house else [])]
+    command = [sys.executable, "-c", PROGRAM, url, name, str(MOST), *(["keep house"] if keeps_house else [])]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         last = 0
         for _ in range(after):
             last = int(process.stdout.readline())
         process.kill()
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            soon(lambda: is_alone(connection))
     return last
+
+
+def is_alone(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has noticed that nobody else is there: until then it carries out what it was sent."""
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    return connection.execute(others).fetchone() == (0,)
 
 
 @pytest.mark.timeout(300)

@@ -21,6 +21,7 @@ import pip
 import pytest
 
 from fleet import __version__
+from tests.control_plane.http_client import SECONDS_TO_ANSWER
 from tests.e2e.hub import Hub, soon
 from tests.e2e.world import World
 from tests.image.conftest import SECONDS_TO_BUILD, Image, built
@@ -304,7 +305,7 @@ async def _walk(machine: Machine, controller: Running, api: Running) -> None:
     bearer = {"Authorization": f"Bearer {machine.access.tokens['admin']}"}
     async with (
         Hub("real", machine.access).connected() as transport,
-        httpx.AsyncClient(verify=trusting, headers=bearer) as asking,
+        httpx.AsyncClient(verify=trusting, headers=bearer, timeout=SECONDS_TO_ANSWER) as asking,
     ):
         for running, url in ((controller, health), (api, questions)):
             await soon(lambda running=running, url=url: _is_ready(running, f"{url}/readyz"))

@@ -24,7 +24,7 @@ REAL: Final = "real"
 EMBEDDED: Final = "embedded"
 TARGETS: Final = (REAL, EMBEDDED)
 
-_SECONDS_TO_START: Final = 60.0
+_SECONDS_TO_START: Final = 90.0
 _REQUESTS: Final = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fleet.scheduler.flavours import CLUSTER_SCOPED, MEMBER_CLUSTERS
-from tests.bench.controller.documents import member_cluster, names, placement, selector, snapshot
+from tests.bench.controller.documents import LIMIT, member_cluster, names, placement, selector, snapshot
 from tests.bench.controller.traffic import Traffic, for_each, read_seen
 from tests.bench.controller.workers import Worker
 
 SECONDS_TO_PLACE: Final = 600.0
 _SETTLING: Final = 0.3
+_SECONDS_TO_TELL: Final = 60.0
+"""That a scheduler gets to send its events, of which it drops some where there are too many."""
 SNAPSHOT: Final = CLUSTER_SCOPED.policy_snapshot
 
 
@@ -89,7 +91,9 @@ async def burst(traffic: Traffic, worker: Worker, placements: Sequence[str], *, 
     before, effort = await traffic.counted(), worker.effort
     async with watching(traffic, run, len(placements)) as times:
         await create_snapshots(traffic, placements, run, form)
-    requests = await _settled(before, traffic) - Counter({f"POST {SNAPSHOT.plural}": len(placements)})
+    requests = await _settled(before, traffic, placements, form=form) - Counter(
+        {f"POST {SNAPSHOT.plural}": len(placements)}
+    )
     spent = worker.effort
     return Placed(len(placements), times, requests, spent.cpu_seconds - effort.cpu_seconds, spent.peak_bytes)
 
@@ -97,10 +101,12 @@ async def burst(traffic: Traffic, worker: Worker, placements: Sequence[str], *, 
 async def one_by_one(traffic: Traffic, *, run: str, form: str, count: int) -> list[float]:
     """Seconds from the snapshot to Scheduled where nobody else is in the way."""
     waits: list[float] = []
-    for number, name in enumerate(await create_placements(traffic, run, form, count), start=1):
+    before, placements = await traffic.counted(), await create_placements(traffic, run, form, count)
+    for number, name in enumerate(placements, start=1):
         async with watching(traffic, run, number) as times:
             await create_snapshots(traffic, [name], run, form)
         waits.append(times.scheduled[f"{name}-0"] - times.created[f"{name}-0"])
+    await _settled(before, traffic, placements, form=form)
     return waits
 
 
@@ -126,12 +132,13 @@ async def watching(traffic: Traffic, run: str, count: int) -> AsyncIterator[Time
         yield times
 
 
-async def _settled(before: Counter[str], traffic: Traffic) -> Counter[str]:
-    """What schedulers asked since then, once nobody asks any more: events follow a little later."""
+async def _settled(before: Counter[str], traffic: Traffic, placements: Sequence[str], *, form: str) -> Counter[str]:
+    """What schedulers asked since then, once nobody asks any more: an event for each placement follows later."""
+    told, deadline = 0 if form == LIMIT else len(placements), time.perf_counter() + _SECONDS_TO_TELL
     last: Counter[str] | None = None
     while True:
         found = asked_of_fleet(await traffic.counted() - before)
-        if found == last:
+        if found == last and (found["POST events"] >= told or time.perf_counter() > deadline):
             return found
         last = found
         await asyncio.sleep(_SETTLING)

@@ -28,21 +28,27 @@ class Process:
     settings: tuple[str, ...] = ()
     name: str = "controller"
     server: ServerProcess = field(init=False)
+    _begun: int = field(default=0, init=False)
+    """How often it had begun to work before it was started last."""
 
     def __post_init__(self) -> None:
         chosen = [f"--set={one}" for one in (*SETTINGS, *self.settings)]
         command = [sys.executable, "-m", "fleet.cli", "controller", f"--kubeconfig={self.kubeconfig}", *chosen]
         self.server = ServerProcess(command, log=self.folder / f"{self.name}.log")
 
+    def start(self) -> None:
+        self._begun = self._beginnings()
+        self.server.start()
+
     def keep_running(self) -> None:
         """As a cluster does with a container: on a slow machine a short lease is lost now and then."""
         if not self.server.is_running:
-            self.server.start()
+            self.start()
 
     async def works(self, *, within: float) -> None:
-        """Until it says in its log that it has begun, once more than before."""
-        deadline, before = asyncio.get_running_loop().time() + within, self._beginnings()
-        while self._beginnings() == before:
+        """Until it says in its log that it has begun, once more than before its start."""
+        deadline = asyncio.get_running_loop().time() + within
+        while self._beginnings() == self._begun:
             assert asyncio.get_running_loop().time() < deadline, self.server.last_words()
             await asyncio.sleep(0.02)
 

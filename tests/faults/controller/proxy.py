@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,16 +62,21 @@ class Proxy:
         while not self.writes():
             await asyncio.sleep(0.02)
 
-    async def waits(self, seconds: float) -> None:
-        """Until the controller has written nothing for so long: everything it does waits for an answer."""
-        count = -1
-        while count != len(self.writes()):
-            count = len(self.writes())
-            await asyncio.sleep(seconds)
+    async def waits(self, *, while_: Callable[[], bool]) -> None:
+        """Until the controller has renewed its lease twice and written nothing else meanwhile: everything it does waits
+        for an answer, and what has passed the fence has left."""
+        count, renewals = len(self.writes()), self._renewals()
+        while while_() and self._renewals() < renewals + 2:
+            await asyncio.sleep(0.02)
+            if count != len(self.writes()):
+                count, renewals = len(self.writes()), self._renewals()
 
     def writes(self, *, since: float = 0.0) -> list[Asked]:
         """Without those about the lease: asking for that is nobody's privilege."""
         return [one for one in self.asked if one.is_write and not one.is_about_leading and one.at >= since]
+
+    def _renewals(self) -> int:
+        return sum(one.is_write and one.is_about_leading for one in self.asked)
 
     def kubeconfig(self, folder: Path) -> Path:
         path = folder / f"through-{self.port}.kubeconfig"

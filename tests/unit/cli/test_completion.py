@@ -10,6 +10,7 @@ import pytest
 
 from fleet.cli import completion
 from fleet.cli.main import run_as_plugin
+from tests.databases import SOON
 from tests.unit.cli.scripted_api import ScriptedApi, in_json, refused
 
 Complete = Callable[..., list[str]]
@@ -23,6 +24,7 @@ def complete(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         for name in ("COMP_WORDS", "COMP_CWORD", "_FLEET_COMPLETE"):
             monkeypatch.setenv(name, "")
         monkeypatch.setattr(sys, "argv", ["kubectl_complete-fleet", *words])
+        monkeypatch.setattr("fleet.cli.suggestions._PATIENCE", SOON)
         completion.run()
         *lines, directive = capsys.readouterr().out.split()
         assert directive == ":4"
