@@ -2,7 +2,8 @@
 
 That is what may stand under `settings`, so that a mistake in a setting is told when the chart is rendered and not when
 the controller starts: names, limits and meanings are those of the code (`fleet.settings`). And from values.yaml, which
-values there are, and what they are for, because editors show that. The rest of the schema is written by hand.
+values there are, and what they are for, because editors show that; and from files/alerts.yaml, what the alerts are
+called. The rest of the schema is written by hand.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def completed(chart: Path) -> str:
     values = (chart / "values.yaml").read_text(encoding="utf-8")
     schema = requiring(with_descriptions(schema, described(values)), yaml.safe_load(values))
     schema["definitions"][DEFINITION] = settings_schema()
+    schema = with_alerts(schema, yaml.safe_load((chart / "files" / "alerts.yaml").read_text(encoding="utf-8")))
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -72,6 +74,14 @@ def _schema_of(known: Known) -> Schema:
     limits = {keyword: said[keyword] for keyword in _KEYWORDS if keyword in said}
     form = _FORMS.get(type(known.default))
     return meaning | limits | ({"pattern": form} if form else {})
+
+
+def with_alerts(schema: Schema, alerts: Iterable[Mapping[str, Any]]) -> Schema:
+    """Only those that there are can be left out."""
+    found = deepcopy(schema)
+    rule = found["properties"]["monitoring"]["properties"]["prometheusRule"]
+    rule["properties"]["disabled"]["items"] = {"type": "string", "enum": [one["alert"] for one in alerts]}
+    return found
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------

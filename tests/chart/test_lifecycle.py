@@ -95,13 +95,14 @@ def test_an_installation_needs_no_values(release: Release) -> None:
 
 
 def test_changed_settings_reach_both_roles_and_leave_the_rest_alone(release: Release) -> None:
-    release.install()
+    names = "--set=api.tls.dnsNames={fleet.example.com,10.1.2.3}"
+    release.install(names)
     release.hub.post(PLACEMENTS, a_placement()).ok()
     before = {part: pods_of(release, part) for part in ("controller", "api")}
     certificate = kept(release, "secrets", "fleet-api-tls")["data"]
     placement, claim = identity(f"{PLACEMENTS}/web", release), kept(release, "persistentvolumeclaims", "fleet-history")
 
-    release.upgrade(CHANGED)
+    release.upgrade(CHANGED, names)
 
     assert settings_of(release)["queue"] == {"maxDelay": "17s"}
     assert all(pods_of(release, part).isdisjoint(names) for part, names in before.items())

@@ -51,6 +51,25 @@ def test_what_cannot_work_is_refused_with_the_way_out(release: Release, values: 
     assert records.ok()["items"] == []
 
 
+def test_another_selector_is_refused_before_anything_changes(release: Release) -> None:
+    """And what it says can be done loses nothing."""
+    renamed = ("--set=nameOverride=placer", "--set=fullnameOverride=fleet")
+    release.install()
+    service = f"/api/v1/namespaces/{release.namespace}/services/fleet-api"
+    before = release.hub.get(service).ok()["spec"]
+
+    said = release.fails("upgrade", release.name, str(release.chart), *renamed)
+
+    for part in ("controller", "api"):
+        assert f"placer, and Deployment fleet-{part} selects its pods by fleet, which cannot be changed: set" in said
+    assert release.hub.get(service).ok()["spec"] == before
+    release.upgrade("--set=nameOverride=fleet", "--set=fullnameOverride=fleet")
+
+    release.uninstall()
+    release.install(*renamed)
+    assert release.hub.get(service).ok()["spec"]["selector"]["app.kubernetes.io/name"] == "placer"
+
+
 @pytest.fixture
 def database(release: Release) -> None:
     """The Secret with its URL, which no pod asks here."""

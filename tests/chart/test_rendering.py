@@ -19,6 +19,7 @@ import fleet
 from fleet.cli.main import app
 from fleet.settings import load_settings
 from tests.chart.helm import CHART, COMBINATIONS, NAMESPACE, Helm, Json, Rendered
+from tests.control_plane.sharing import ROOT
 
 PROGRAM = typer.main.get_command(app)
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
@@ -426,15 +427,31 @@ def test_one_replica_has_nothing_that_would_block_a_drain(helm: Helm) -> None:
 # --- reaching the API -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [f"fleet-api.{NAMESPACE}.svc", "localhost", "fleet.example.com"])
+@pytest.mark.parametrize(
+    "name", [f"fleet-api.{NAMESPACE}.svc", "localhost", "fleet.example.com", "10.1.2.3", "fd00::7"]
+)
 def test_a_generated_certificate_is_good_for_the_api(helm: Helm, tmp_path: Path, name: str) -> None:
-    data = helm.with_values("api.tls.dnsNames={fleet.example.com}").one("Secret", "fleet-api-tls")["data"]
+    chosen = "api.tls.dnsNames={fleet.example.com,10.1.2.3,fd00::7}"
+    data = helm.with_values(chosen).one("Secret", "fleet-api-tls")["data"]
     for file in ("tls.crt", "tls.key"):
         (tmp_path / file).write_bytes(b64decode(data[file]))
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     client = ssl.create_default_context(cadata=b64decode(data["ca.crt"]).decode())
     shake_hands(client, server, name)  # raises if the name, the times or the signature are wrong
+
+
+def test_a_generated_certificate_is_kept_for_its_names_and_its_addresses(helm: Helm) -> None:
+    """One whose addresses were names is made anew."""
+
+    def said(*values: str) -> Json:
+        found: Json = helm.with_values(*values).one("Secret", "fleet-api-tls")["metadata"]["annotations"]
+        return found
+
+    assert said().keys() == {"fleet/names"}
+    with_addresses = said("api.tls.dnsNames={10.1.2.3,fd00::7,fleet.example.com,10.1.2.3}")
+    assert with_addresses.pop("fleet/addresses") == '["10.1.2.3","fd00::7"]'
+    assert with_addresses == said("api.tls.dnsNames={fleet.example.com}") != said()
 
 
 def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> None:
@@ -482,12 +499,51 @@ def test_the_namespace_of_the_lease_is_made_where_it_is_another(helm: Helm) -> N
     assert not helm.template("--set", "leaderElection.createNamespace=false", namespace="elsewhere").of("Namespace")
 
 
-def test_the_notes_tell_what_to_do_next(helm: Helm) -> None:
-    done = helm.run("install", "fleet", str(CHART), "--namespace", NAMESPACE, "--dry-run=client", "--hide-secret")
+def notes_of(helm: Helm, *options: str) -> str:
+    chosen = ("install", "fleet", str(CHART), "--namespace", NAMESPACE, "--dry-run=client", "--hide-secret", *options)
+    done = helm.run(*chosen)
     assert done.returncode == 0, done.stderr
-    notes = done.stdout.partition("NOTES:")[2]
+    return done.stdout.partition("NOTES:")[2]
+
+
+def test_the_notes_tell_what_to_do_next(helm: Helm) -> None:
+    notes = notes_of(helm)
     assert "kubectl --namespace fleet-system rollout status deployment/fleet-controller" in notes
     assert "export FLEET_API=https://localhost:8090 FLEET_TOKEN_FILE=token\n" in notes
+    assert "Ask the API:\n\n  kubectl --namespace fleet-system port-forward service/fleet-api 8090:443 &\n" in notes
     assert "fleet why PLACEMENT\n" in notes
     assert "fleet why-not CLUSTER PLACEMENT\n" in notes
     assert "Secrets included" in notes
+    for file in re.findall(r"kubectl apply -f (\S+)\n", notes):
+        assert (ROOT / file).is_file()
+
+
+def test_the_notes_trust_the_generated_certificate_for_the_one_command(helm: Helm) -> None:
+    notes = notes_of(helm)
+    assert "  SSL_CERT_FILE=ca.crt fleet why PLACEMENT\n" in notes
+    assert "  SSL_CERT_FILE=ca.crt fleet why-not CLUSTER PLACEMENT\n" in notes
+    assert "export SSL_CERT_FILE" not in notes
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "api.ingress.enabled=true,api.ingress.hosts={*.example.com,fleet.example.com}",
+        "api.httpRoute.enabled=true,api.httpRoute.hostnames={fleet.example.com},api.httpRoute.parentRefs[0].name=public",
+    ],
+    ids=["Ingress", "HTTPRoute"],
+)
+def test_the_notes_name_the_host_that_a_certificate_of_ones_own_is_for(helm: Helm, way: str) -> None:
+    chosen = ("--values", str(CHART / "ci" / "tls-secret.yaml"))
+    notes = notes_of(helm, *chosen, "--set", way)
+    assert "export FLEET_API=https://fleet.example.com FLEET_TOKEN_FILE=token\n  fleet why PLACEMENT\n" in notes
+    assert "Ask the API:\n\n  kubectl create token SOMEBODY > token\n" in notes
+    assert "export FLEET_API=https://localhost:8090 " in notes_of(helm, *chosen)
+    assert "port-forward" in notes_of(helm, *chosen)
+
+
+def test_a_migration_ends_before_helm_stops_waiting_for_it(helm: Helm) -> None:
+    waits = re.search(r"--timeout duration .*\(default (\d+)m0s\)", helm.run("install", "--help").stdout)
+    assert waits
+    seconds = helm.combination("ha-postgresql").one("Job", "fleet-migrate")["spec"]["activeDeadlineSeconds"]
+    assert seconds < int(waits[1]) * 60

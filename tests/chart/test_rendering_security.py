@@ -279,7 +279,8 @@ def test_the_network_is_open_for_what_is_needed(helm: Helm) -> None:
         spec = rendered.one("NetworkPolicy", name)["spec"]
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         assert [one["port"] for rule in spec["ingress"] for one in rule["ports"]] == [port]
-        assert [one["port"] for rule in spec["egress"] for one in rule["ports"]] == [443, 6443, 53, 53, 5432]
+        outwards = [one["port"] for rule in spec["egress"] for one in rule["ports"]]
+        assert outwards == [443, 6443, 53, 53, 5353, 5353, 5432]
 
 
 def test_the_migration_reaches_names_and_the_database(helm: Helm) -> None:
@@ -290,7 +291,8 @@ def test_the_migration_reaches_names_and_the_database(helm: Helm) -> None:
     pod = job["spec"]["template"]["metadata"]["labels"]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod.items()
     names, database = policy["spec"]["egress"]
-    assert [one["port"] for one in names["ports"]] == [53, 53]
+    asked = [(one["port"], one.get("protocol", "TCP")) for one in names["ports"]]
+    assert asked == [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")]
     assert database == {"ports": [{"port": 5432}], "to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}]}
     hooks = [one["metadata"]["annotations"] for one in (policy, job)]
     assert hooks[0]["helm.sh/hook"] == hooks[1]["helm.sh/hook"]

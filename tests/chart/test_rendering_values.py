@@ -19,6 +19,7 @@ from tests.control_plane.sharing import ROOT
 VALUES: Final = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 CHECKS: Final = (CHART / "templates" / "_checks.tpl").read_text(encoding="utf-8")
+PARTS: Final = ("controller", "api")
 ANYTHING: Final = {"global", "affinity", "apiTlsConfig"}
 """Handed on to objects of others, whose shape is their business."""
 
@@ -165,6 +166,10 @@ def test_a_combination_says_what_it_is(name: str) -> None:
         ("networkPolicy.apiServer.cidrs={everywhere}", "at '/networkPolicy/apiServer/cidrs/0': 'everywhere' does not"),
         ("api.extraVolumes[0].emptyDir.medium=Memory", "at '/api/extraVolumes/0': missing property 'name'"),
         ("api.extraVolumeMounts[0].name=a", "at '/api/extraVolumeMounts/0': missing property 'mountPath'"),
+        (
+            "monitoring.prometheusRule.disabled={FleetApiSlow,FleetApiFast}",
+            "at '/monitoring/prometheusRule/disabled/1': value must be one of 'FleetControllerDown', ",
+        ),
         ("tests.seconds=0", "at '/tests/seconds': minimum: got 0, want 1"),
         ("controller.resources.limits.memory=much", "at '/controller/resources/limits/memory': 'much' does not match"),
     ],
@@ -179,8 +184,12 @@ def test_a_name_with_nothing_behind_it_is_refused(helm: Helm, name: str) -> None
     assert f"at '{parent.replace('.', '/')}': missing property '{last}'" in helm.refusal(f"{name}=null")
 
 
-def test_labels_of_the_chart_cannot_be_replaced(helm: Helm) -> None:
-    assert "invalid propertyName 'app.kubernetes.io/name'" in helm.refusal(r"commonLabels.app\.kubernetes\.io/name=x")
+@pytest.mark.parametrize("place", ["commonLabels", "controller.podLabels", "monitoring.dashboard.labels"])
+@pytest.mark.parametrize("label", ["app.kubernetes.io/name", "helm.sh/chart"])
+def test_labels_of_the_chart_cannot_be_replaced(helm: Helm, place: str, label: str) -> None:
+    path = f"/{place.replace('.', '/')}/{label.replace('/', '~1')}"
+    escaped = label.replace(".", r"\.")
+    assert f"at '{path}': false schema" in helm.refusal(f"{place}.{escaped}=x")
 
 
 # --- refusals of what does not go together ----------------------------------------------------------------------------
@@ -203,6 +212,10 @@ def test_a_file_is_for_one_of_each(helm: Helm, part: str) -> None:
         (("history.type=none", "history.sqlite.existingClaim=mine"), "existingClaim is mine, which would not be used"),
         (("api.tls.mode=secret",), "set api.tls.existingSecret to the name of a Secret of type kubernetes.io/tls"),
         (("api.tls.existingSecret=mine",), "which api.tls.mode generated would ignore: set api.tls.mode to secret"),
+        (
+            ("api.tls.mode=secret", "api.tls.existingSecret=fleet-api-tls"),
+            "is fleet-api-tls, which is the name of the Secret that api.tls.mode generated makes, and Helm deletes",
+        ),
         (("api.ingress.enabled=true",), "api.ingress.enabled is true: name the API in api.ingress.hosts"),
         (("api.httpRoute.enabled=true",), "name its Gateway in api.httpRoute.parentRefs"),
         (("settings.history.url=sqlite:///x",), "settings.history.url is not for you to set here: it comes from"),
@@ -210,6 +223,37 @@ def test_a_file_is_for_one_of_each(helm: Helm, part: str) -> None:
         (("settings.metrics.address=off",), "settings.metrics.address is not for you to set here: Services"),
         *(((f"settings.{name}=x",), f"settings.{name} is not for you to set here") for name in LEASE[1:]),
         (("settings.leaderElection.leaderElect=false",), "without the lease, two controllers would work"),
+        (
+            ("settings.leaderElection.retryPeriod=45s",),
+            "settings.leaderElection.retryPeriod should be shorter than renewDeadline, and that shorter than "
+            "leaseDuration, but they are 45s, 45s and 60s: change those that you set",
+        ),
+        (("settings.leaderElection.leaseDuration=45s",), "but they are 5s, 45s and 45s: change"),
+        (("settings.leaderElection.renewDeadline=1m0.5s",), "but they are 5s, 1m0.5s and 60s: change"),
+        (("settings.leaderElection.leaseDuration=60.5s",), "leaseDuration 60.5s should be whole seconds: round it"),
+        (
+            ("settings.selection.allowedKinds={a/v1/B}", "settings.selection.skippedKinds=a/v1/C"),
+            "settings.selection.allowedKinds and settings.selection.skippedKinds exclude each other: set one of them",
+        ),
+        *(
+            (
+                (f"{part}.serviceAccount.create=false",),
+                f"{part}.serviceAccount.create is false, and rbac.create would give the rights to default, the account "
+                f"of every pod that names none: name the account in {part}.serviceAccount.name",
+            )
+            for part in ("controller", "api")
+        ),
+        *(
+            (
+                (f"{part}.serviceAccount.name=fleet-{other}", f"{part}.serviceAccount.create=false"),
+                f"the same service account, fleet-{other}, and rbac.create would give the API the rights of the",
+            )
+            for part, other in (("controller", "api"), ("api", "controller"))
+        ),
+        *(
+            ((rf"{part}.podAnnotations.checksum/settings=x",), f"{part}.podAnnotations has checksum/settings, which is")
+            for part in ("controller", "api")
+        ),
         (
             ("fullnameOverride=2nd",),
             "begin with 2nd, and a Service's must not begin with a digit: set fullnameOverride",
@@ -271,6 +315,23 @@ def test_every_volume_of_the_chart_has_a_name_that_is_kept(helm: Helm) -> None:
 def test_nobody_has_to_run(helm: Helm) -> None:
     rendered = helm.with_values("controller.replicas=0", "api.replicas=0")
     assert rendered.one("Deployment", "fleet-controller")["spec"]["replicas"] == 0
+
+
+def test_settings_of_the_lease_may_differ_by_less_than_a_second(helm: Helm) -> None:
+    chosen = {"retryPeriod": "0.2s", "renewDeadline": "900ms", "leaseDuration": "1000ms"}
+    settings = helm.with_values(*(f"settings.leaderElection.{name}={text}" for name, text in chosen.items())).settings()
+    assert chosen.items() <= yaml.safe_load(settings)["leaderElection"].items()
+
+
+def test_without_roles_of_the_chart_accounts_need_no_names_and_may_be_one(helm: Helm) -> None:
+    rendered = helm.with_values("rbac.create=false", *(f"{part}.serviceAccount.create=false" for part in PARTS))
+    assert {rendered.pod("Deployment", f"fleet-{part}")["serviceAccountName"] for part in PARTS} == {"default"}
+
+
+def test_an_api_that_does_not_run_needs_no_account(helm: Helm) -> None:
+    chosen = "api.enabled=false", "api.serviceAccount.create=false", "api.serviceAccount.name=fleet-controller"
+    assert helm.with_values(*chosen).one("ClusterRoleBinding", "fleet-controller")
+    assert helm.with_values(*chosen[:2]).one("ClusterRoleBinding", "fleet-controller")
 
 
 def test_off_needs_no_quotes(helm: Helm) -> None:

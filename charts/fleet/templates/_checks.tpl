@@ -22,6 +22,10 @@ history.sqlite.existingClaim is {{ .Values.history.sqlite.existingClaim }}, whic
 {{- if and (eq (include "fleet.tls" .) "secret") (not .Values.api.tls.existingSecret) }}
 api.tls.mode is secret: set api.tls.existingSecret to the name of a Secret of type kubernetes.io/tls
 {{- end }}
+{{- $generated := include "fleet.part" (dict "root" . "part" "api-tls") }}
+{{- if and (eq (include "fleet.tls" .) "secret") (eq .Values.api.tls.existingSecret $generated) }}
+api.tls.existingSecret is {{ $generated }}, which is the name of the Secret that api.tls.mode generated makes, and Helm deletes that one: give your Secret another name
+{{- end }}
 {{- if and (ne (include "fleet.tls" .) "secret") .Values.api.tls.existingSecret }}
 api.tls.existingSecret is {{ .Values.api.tls.existingSecret }}, which api.tls.mode {{ include "fleet.tls" . }} would ignore: set api.tls.mode to secret
 {{- end }}
@@ -37,7 +41,14 @@ api.httpRoute.enabled is true: name its Gateway in api.httpRoute.parentRefs
 settings.{{ $name }} is not for you to set here: {{ $way }}
 {{- end }}
 {{- end }}
+{{- include "fleet.contradictions" . }}
+{{- if .Values.rbac.create }}
+{{- include "fleet.misplacedRights" . }}
+{{- end }}
 {{- range $part := list "controller" "api" }}
+{{- if hasKey (index $.Values $part).podAnnotations "checksum/settings" }}
+{{ $part }}.podAnnotations has checksum/settings, which is an annotation of the chart: choose another name
+{{- end }}
 {{- range (index $.Values $part).extraEnv }}
 {{- if has .name (include "fleet.derivedVariables" $ | fromYamlArray) }}
 {{ $part }}.extraEnv has {{ .name }}, which is not for you to set: it comes from other values, as settings of that kind do
@@ -53,6 +64,39 @@ settings.{{ $name }} is not for you to set here: {{ $way }}
 {{- end }}
 {{- if include "fleet.isConnected" . }}
 {{- include "fleet.missing" . }}
+{{- end }}
+{{- end -}}
+
+{{/* Settings with which neither role would start, in the words of the program. */}}
+{{- define "fleet.contradictions" -}}
+{{- $lease := default dict .Values.settings.leaderElection -}}
+{{- $retry := default "5s" $lease.retryPeriod -}}
+{{- $renew := default "45s" $lease.renewDeadline -}}
+{{- $lasts := default "60s" $lease.leaseDuration -}}
+{{- $isRenewed := lt (include "fleet.moment" $retry) (include "fleet.moment" $renew) -}}
+{{- if not (and $isRenewed (lt (include "fleet.moment" $renew) (include "fleet.moment" $lasts))) }}
+settings.leaderElection.retryPeriod should be shorter than renewDeadline, and that shorter than leaseDuration, but they are {{ $retry }}, {{ $renew }} and {{ $lasts }}: change those that you set
+{{- end }}
+{{- if not (hasSuffix ".000000000" (include "fleet.moment" $lasts)) }}
+settings.leaderElection.leaseDuration {{ $lasts }} should be whole seconds: round it
+{{- end }}
+{{- $selection := default dict .Values.settings.selection -}}
+{{- if and $selection.allowedKinds $selection.skippedKinds }}
+settings.selection.allowedKinds and settings.selection.skippedKinds exclude each other: set one of them
+{{- end }}
+{{- end -}}
+
+{{/* Accounts that would get more than is theirs. */}}
+{{- define "fleet.misplacedRights" -}}
+{{- range $part := .Values.api.enabled | ternary (list "controller" "api") (list "controller") }}
+{{- $account := (index $.Values $part).serviceAccount }}
+{{- if not (or $account.create $account.name) }}
+{{ $part }}.serviceAccount.create is false, and rbac.create would give the rights to default, the account of every pod that names none: name the account in {{ $part }}.serviceAccount.name
+{{- end }}
+{{- end }}
+{{- $account := include "fleet.serviceAccount" (dict "root" . "part" "controller") }}
+{{- if and .Values.api.enabled (eq $account (include "fleet.serviceAccount" (dict "root" . "part" "api"))) }}
+controller and api have the same service account, {{ $account }}, and rbac.create would give the API the rights of the controller: choose two in controller.serviceAccount.name and api.serviceAccount.name
 {{- end }}
 {{- end -}}
 
@@ -72,6 +116,7 @@ settings.{{ $name }} is not for you to set here: {{ $way }}
 {{- if not (or $isMade (lookup "v1" "Namespace" "" $lease.namespace)) }}
 leaderElection.namespace is {{ $lease.namespace }}, which does not exist: make it, or set leaderElection.createNamespace to true
 {{- end }}
+{{- include "fleet.unselected" . }}
 {{- with include "fleet.endangered" . }}
 resource definitions that this release had would be deleted, with every placement: nothing keeps them since somebody else took them over, or took the annotation away. First run: kubectl annotate crd {{ . }} helm.sh/resource-policy=keep
 {{- end }}
@@ -87,6 +132,18 @@ history.postgresql.existingSecret is {{ $database.existingSecret }}, which has n
 {{- with and (include "fleet.hasAuthority" .) $database.authoritySecret }}
 {{- if not (hasKey (dig "data" dict (lookup "v1" "Secret" $.Release.Namespace .)) $database.authorityKey) }}
 history.postgresql.authoritySecret is {{ . }}, and namespace {{ $.Release.Namespace }} has no such Secret with the key {{ $database.authorityKey }}: make it, with the certificate of the authority
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Helm would notice halfway that the API server lets nobody change a selector. */}}
+{{- define "fleet.unselected" -}}
+{{- range $part := .Values.api.enabled | ternary (list "controller" "api") (list "controller") }}
+{{- $me := dict "root" $ "part" $part }}
+{{- $there := lookup "apps/v1" "Deployment" $.Release.Namespace (include "fleet.part" $me) }}
+{{- $name := dig "spec" "selector" "matchLabels" "app.kubernetes.io/name" "" $there }}
+{{- if and (include "fleet.owns" (dict "root" $ "object" $there)) (ne $name (include "fleet.name" $)) }}
+nameOverride makes the name of the chart {{ include "fleet.name" $ }}, and Deployment {{ include "fleet.part" $me }} selects its pods by {{ $name }}, which cannot be changed: set nameOverride to {{ $name }}, or uninstall the release and install it with the other name
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -12,6 +12,12 @@
 {{- sub (unixEpoch $end) (unixEpoch $day) -}}
 {{- end -}}
 
+{{/* A text that sorts as the durations do, down to nanoseconds. */}}
+{{- define "fleet.moment" -}}
+{{- $end := toDate "2006-01-02" "2000-01-01" | mustDateModify (eq . "0" | ternary "0s" .) -}}
+{{- dateInZone "2006-01-02T15:04:05.000000000" $end "UTC" -}}
+{{- end -}}
+
 {{/* What a shutdown may take, and some seconds to give back the lease and to write down the last decisions. */}}
 {{- define "fleet.terminationGracePeriod" -}}
 {{- dig "shutdown" "gracePeriod" "30s" .Values.settings | include "fleet.seconds" | add 15 -}}
