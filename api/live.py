@@ -65,7 +65,7 @@ class Live:
     ) -> None:
         self.caches = caches
         self.framework = framework
-        self.frame = frame
+        self._frame = frame
         self.clock = clock
         self.registry = registry
         self.queue = queue
@@ -81,6 +81,10 @@ class Live:
         table = FleetTable(caches.clusters)
         framework = framework_of(settings, with_snapshot_lister(table.frame))
         return cls(caches, framework, table.frame, clock=clock, registry=new_registry())
+
+    def frame(self) -> Frame:
+        """Of the fleet as it is. What somebody asks leaves nothing in the scheduler's table."""
+        return self._frame().apart()
 
     def now(self) -> int:
         return epoch_nanoseconds(self.clock)

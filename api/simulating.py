@@ -26,6 +26,8 @@ from fleet.scheduler.flavours import parse_key
 
 CURRENT: Final = "current"
 _MOST_EDITS: Final = 1000
+_MOST_KEYS: Final = 200
+"""Of labels and properties that a policy asks for: each is looked up on every cluster, while everybody else waits."""
 _IMPACT_SECONDS: Final = 5.0
 
 
@@ -42,6 +44,36 @@ def checked(document: dict[str, Any]) -> None:
     if isinstance(edits, list) and len(edits) > _MOST_EDITS:
         raise unprocessable("edits", len(edits), f"there are more than {_MOST_EDITS} edits", "send fewer")
     parse_edits(edits)
+    _check_keys("placement", _policy_in(document.get("placement")))
+    _check_keys("edits", [one for one in edits if one["op"] == "patch"])
+
+
+def _policy_in(placement: Any) -> Any:
+    spec = placement.get("spec") if isinstance(placement, dict) else None
+    return spec.get("policy") if isinstance(spec, dict) else None
+
+
+def _check_keys(field: str, policy: Any) -> None:
+    count = _keys_in(policy)
+    if count > _MOST_KEYS:
+        raise unprocessable(
+            field,
+            count,
+            f"a policy that asks for more than {_MOST_KEYS} labels and properties is not simulated here",
+            "ask for fewer, or use fleet simulate with files",
+        )
+
+
+def _keys_in(value: Any, field: str = "") -> int:
+    if field == "matchLabels" and isinstance(value, dict):
+        return len(value)
+    if field == "matchExpressions" and isinstance(value, list):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_keys_in(inner, name) for name, inner in value.items())
+    if isinstance(value, list):
+        return sum(map(_keys_in, value))
+    return int(field in ("topologyKey", "metricName", "name"))
 
 
 async def simulated(asked: Asked, request: SimulateRequest) -> SimulateAnswer:

@@ -16,6 +16,7 @@ from api.server import Listening, served
 from fleet.cli.lastup import Announced, announced
 from fleet.clock import Clock
 from fleet.controllers.controller import Controller
+from fleet.controllers.recorder_metrics import RecorderMetrics
 from fleet.controllers.recording import kept_history
 from fleet.history import History
 from fleet.hub.identity import read_tokens
@@ -47,6 +48,8 @@ async def answering(
 ) -> AsyncIterator[ApiEndpoint]:
     """Questions are answered, and other commands of this user find out where, for as long as this lasts."""
     live = live_of(controller)
+    if history is not None:
+        RecorderMetrics(live.registry, counts=history.counts, state=history.state)
     app = create_app(live, history, HubAccess(hub, clock=live.clock), effective, shares_loop=True)
     with _token_file(endpoint) as token_file:
         async with served(app, Listening(address=Address(f"{LOOPBACK}:{port}"))) as url:

@@ -156,8 +156,7 @@ def _invalid(decision: Decision, standings: Standings, veil: Veil) -> Iterator[I
         status = None if row is None or decision.verdicts is None else decision.verdicts.status(row)
         refused = None if row is None else first_refusal(standings, row)
         reason = refused.reason if refused else ""
-        message = message_of(status)
-        shown = veil.text(message) if refused is None else veil.unfamiliar(refused, message)
+        shown = veil.text(message_of(status)) if refused is None else veil.refusal(refused).message
         yield Invalid(name, status.plugin if status else "", reason, shown)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal
 
 from fleet.explain.answer_parts import (
@@ -19,7 +20,7 @@ from fleet.explain.answer_parts import (
     WarningPart,
 )
 from fleet.explain.answer_rows import Rows
-from fleet.explain.domains import Unusable, full_domains
+from fleet.explain.domains import FullDomain, Unusable, full_domains
 from fleet.explain.groups import NAMES_SHOWN, Closest, closest_row
 from fleet.explain.nearness import in_name_order
 from fleet.explain.refusals import Gathered, first_refusal, gathered
@@ -83,6 +84,8 @@ def attempt_part(
 ) -> AttemptPart:
     verdicts, effects = decision.verdicts, circumstances.effects
     scored = any(one.scores.columns for one in decision.rounds)
+    blocked = full_domains(decision, among=~veil.rows, most=NAMES_SHOWN)
+    told = tuple(islice(_domains(blocked, decision, veil), NAMES_SHOWN))
     return AttemptPart(
         n=circumstances.number,
         id=circumstances.attempt_id,
@@ -104,7 +107,8 @@ def attempt_part(
         clusters=shown,
         next_cursor=following,
         strangers=tuple(rows.strangers()),
-        full_domains=tuple(_domains(decision, veil)),
+        full_domains=told,
+        full_domains_left_out=len(blocked) - len(told),
         pre_filter=tuple(_pre_filter(inp, decision)),
         pre_score=tuple(_pre_score(inp, decision)),
         post_filter=_post_filter(inp, decision, veil),
@@ -142,7 +146,7 @@ def _closest(standings: Standings, one: Gathered, veil: Veil) -> Closest:
     row = closest_row(standings, one)
     refused = first_refusal(standings, row)
     assert refused is not None
-    return Closest(standings.frame.name(row), veil.unfamiliar(refused, lacking(refused)))
+    return Closest(standings.frame.name(row), lacking(veil.refusal(refused)))
 
 
 def _code(standings: Standings, one: Gathered) -> Code:
@@ -220,8 +224,10 @@ def _subject(one: Odd, inp: DecisionInput, veil: Veil) -> str:
     return one.subject if one.kind in _ABOUT_POLICY else veil.text(one.subject)
 
 
-def _domains(decision: Decision, veil: Veil) -> Iterator[DomainPart]:
-    for one in full_domains(decision, among=~veil.rows, most=NAMES_SHOWN):
+def _domains(found: Iterable[FullDomain], decision: Decision, veil: Veil) -> Iterator[DomainPart]:
+    for one in found:
+        if not veil.shows_domain(one.key, one.domain):
+            continue
         members = decision.frame.labels(one.key).eq(one.domain)
         hidden = (members & veil.rows).bit_count()
         yield DomainPart(

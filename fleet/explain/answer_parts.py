@@ -224,6 +224,8 @@ class AttemptPart(Part, frozen=True, kw_only=True):
     strangers: tuple[ClusterRow, ...]
     """Names outside the fleet that the decision says something about."""
     full_domains: tuple[DomainPart, ...]
+    """The first, by key and name."""
+    full_domains_left_out: int = 0
     pre_filter: tuple[HookStatus, ...]
     pre_score: tuple[HookStatus, ...]
     post_filter: PostFilterPart | None

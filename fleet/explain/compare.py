@@ -188,7 +188,7 @@ class _Words:
         if row is None:
             return ABSENT
         refused = first_refusal(self._standings, row)
-        return FITS if refused is None else self._veil.unfamiliar(refused, lacking(refused))
+        return FITS if refused is None else lacking(self._veil.refusal(refused))
 
 
 # --- scores and inputs ----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from fleet.explain.alike import alike
 from fleet.explain.nearness import in_name_order
 from fleet.explain.refusals import Refusal, first_refusal, gathered
 from fleet.explain.standing import Standings
+from fleet.explain.words import LOWEST
 from fleet.framework.decision import Decision
 
 SKEW_EXCEEDED = "SkewExceeded"
@@ -47,7 +48,7 @@ def full_domains(decision: Decision, *, among: int = -1, most: int | None = None
     standings = Standings(decision)
     found: dict[tuple[str, str], FullDomain] = {}
     for refused in _held_up(standings):
-        for domain in refused.details["lowest"]:
+        for domain in refused.details[LOWEST]:
             key = refused.details["key"]
             if (key, domain) not in found:
                 found[key, domain] = _full(standings, refused, domain, among=among, most=most)

@@ -163,6 +163,8 @@ def _domains(answer: Answer) -> str:
         f"{one.key}={one.domain} has {one.count} and no cluster left; max skew {one.max_skew}"
         for one in answer.attempt.full_domains
     ]
+    left = answer.attempt.full_domains_left_out
+    lines += [f"… and {left} more"] if lines and left else [f"{left} domains that are not shown"] if left else []
     return "\n".join(["BLOCKED BY", *(f"{_GAP}{line}" for line in lines)]) if lines else ""
 
 

@@ -59,7 +59,7 @@ def _detailed(standings: Standings, one: Gathered, veil: Veil) -> Iterator[tuple
     for rows, speaker in alike(standings.frame, standings.decision.request, one):
         refused = first_refusal(standings, speaker)
         assert refused is not None
-        yield veil.unfamiliar(refused, bucket(refused)), rows.bit_count()
+        yield bucket(veil.refusal(refused)), rows.bit_count()
 
 
 def _strangers(decision: Decision) -> str:

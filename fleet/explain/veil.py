@@ -1,4 +1,4 @@
-"""Clusters that the one who asks may not read: they are counted and never named.
+"""Clusters that the one who asks may not read: they are counted and never named, nor are labels that only they have.
 
 Whoever builds an answer asks here before it writes a name down. Texts of plugins from elsewhere are searched for names,
 because nobody knows what such a plugin mentions.
@@ -12,9 +12,12 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Final
 
+import msgspec
+
+from fleet.explain.groups import NAMES_SHOWN
 from fleet.explain.refusals import Refusal
-from fleet.explain.words import is_in_tree
-from fleet.snapshot.bits import from_rows
+from fleet.explain.words import LOWEST, LOWEST_LEFT_OUT, is_in_tree
+from fleet.snapshot.bits import each_row, from_rows
 from fleet.snapshot.frame import Frame
 
 Hidden = Callable[[str], bool]
@@ -26,6 +29,7 @@ _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 class Veil:
     def __init__(self, frame: Frame, hidden: Hidden | None) -> None:
         self._frame, self._hidden = frame, hidden
+        self._domains: dict[str, set[str | None]] = {}
 
     @cached_property
     def rows(self) -> int:
@@ -74,14 +78,30 @@ class Veil:
 
     # --- refusals -----------------------------------------------------------------------------------------------
 
-    def unfamiliar(self, refused: Refusal, text: str) -> str:
-        """A text about a refusal: what in-tree plugins write about a cluster names no other."""
-        return text if is_in_tree(refused.plugin, refused.reason) else self.text(text)
-
     def refusal(self, refused: Refusal) -> Refusal:
+        """What in-tree plugins say of a cluster names no other, but it may name the domains of others."""
+        if LOWEST in refused.details and is_in_tree(refused.plugin, refused.reason):
+            return self._with_few_domains(refused)
         if is_in_tree(refused.plugin, refused.reason):
             return refused
         return Refusal(refused.plugin, refused.reason, self.text(refused.message), self.value(refused.details))
+
+    def _with_few_domains(self, refused: Refusal) -> Refusal:
+        lowest = refused.details[LOWEST]
+        shown = [one for one in lowest if self.shows_domain(refused.details["key"], one)][:NAMES_SHOWN]
+        left = len(lowest) - len(shown)
+        details = refused.details | {LOWEST: shown} | ({LOWEST_LEFT_OUT: left} if left else {})
+        return msgspec.structs.replace(refused, details=details)
+
+    def shows_domain(self, key: str, domain: str) -> bool:
+        """Whether a cluster that may be read has this label."""
+        if not self.rows:
+            return True
+        known = self._domains.get(key)
+        if known is None:
+            read, frame = self._frame.labels(key).read, self._frame
+            known = self._domains[key] = {read(frame.cluster(row)) for row in each_row(frame.valid & ~self.rows)}
+        return domain in known
 
     def _is_hidden_cluster(self, name: str) -> bool:
         row = self._frame.row_of(name)

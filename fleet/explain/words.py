@@ -27,6 +27,10 @@ _PLAIN: Final[Mapping[tuple[str, str], str]] = {
     (PICK_FIXED_PLUGIN, NOT_LISTED): "not listed",
 }
 _CODES: Final = frozenset(str(code) for code in Code)
+LOWEST: Final = "lowest"
+"""The domains with the fewest, in the details of a refusal for skew."""
+LOWEST_LEFT_OUT: Final = "lowestLeftOut"
+"""How many of them are not told."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -82,7 +86,9 @@ def expression(failed: Details) -> str:
 def skew(details: Details) -> str:
     """`region=eu has 2; fewest in us; max skew 1`"""
     here = f"{details['key']}={details['domain']} has {details['count']}"
-    return f"{here}; fewest in {', '.join(details['lowest'])}; max skew {details['maxSkew']}"
+    left = details.get(LOWEST_LEFT_OUT)
+    fewest = [*details[LOWEST], *([f"{left} more"] if left else [])]
+    return f"{here}; fewest in {', '.join(fewest)}; max skew {details['maxSkew']}"
 
 
 def _closest_term(details: Details) -> str:

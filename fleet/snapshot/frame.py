@@ -163,6 +163,10 @@ class Frame:
 
     # --- other frames -------------------------------------------------------------------------------------------
 
+    def apart(self) -> Frame:
+        """The same fleet. Columns that are asked for here are not kept, and kept up to date, by the table it is of."""
+        return replace(self, _columns=self._columns.copy(), _derived=self._derived.copy())
+
     def fork(self) -> Table:
         """A table of its own to edit: a what-if. Nothing written there reaches this frame."""
         from fleet.snapshot.table import Table

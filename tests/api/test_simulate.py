@@ -48,6 +48,21 @@ def an_idea(cluster: str) -> Json:
     }
 
 
+def wanting(labels: Json) -> Json:
+    terms = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": labels}}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    return {"affinity": {"clusterAffinity": required}}
+
+
+def an_idea_for_labels(labels: Json) -> Json:
+    idea = an_idea("")
+    return idea | {"spec": idea["spec"] | {"policy": {"placementType": "PickAll"} | wanting(labels)}}
+
+
+def patched(labels: Json) -> Json:
+    return {"op": "patch", "patch": wanting(labels)}
+
+
 @staged
 async def test_an_edit_shows_what_it_would_lead_to(stage: Stage) -> None:
     answer = await stage.post("/v1/simulate", ask(TOLERATED))
@@ -66,6 +81,31 @@ async def test_nothing_is_written_by_asking(stage: Stage) -> None:
 
     assert stage.hub.hub.store.revision == revision
     assert "ams-1" in (await stage.json("/v1/clusters/ams-1"))["name"]
+
+
+@staged
+async def test_W_07_keys_that_are_only_asked_about_are_not_kept_up_to_date_by_the_scheduler(stage: Stage) -> None:
+    assert stage.controller.scheduler is not None
+    frame = stage.controller.scheduler.table.frame()
+    kept = set(frame._columns)
+
+    proposed = await stage.post("/v1/simulate", {"placement": an_idea_for_labels({"asked-1": "x"})})
+    edited = await stage.post("/v1/simulate", ask(patched({"asked-2": "x"})))
+
+    assert (proposed.status_code, edited.status_code) == (200, 200), proposed.text + edited.text
+    assert stage.controller.scheduler.table.frame() is frame
+    assert set(frame._columns) == kept
+
+
+@staged
+async def test_what_would_keep_everybody_waiting_is_not_simulated(stage: Stage) -> None:
+    many = {f"key-{number}": "x" for number in range(201)}
+
+    for field, body in (("placement", {"placement": an_idea_for_labels(many)}), ("edits", ask(patched(many)))):
+        refused = await stage.post("/v1/simulate", body)
+
+        assert (refused.status_code, refused.json()["field"]) == (422, field)
+        assert refused.json()["value"] in (201, "201")
 
 
 @staged

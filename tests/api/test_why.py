@@ -323,11 +323,13 @@ async def test_W_07_asking_leaves_the_queue_and_the_figures_of_decisions_alone(s
     scheduler = stage.controller.scheduler
     assert scheduler is not None
     before, frame = scheduler.queue.counts(), scheduler.table.frame()
-    decided = stage.controller.registry.get_sample_value("fleet_scheduling_attempts_total", {})
+    attempts = "fleet_schedule_attempts_total", {"result": "scheduled", "profile": "DefaultProfile"}
+    decided = stage.controller.registry.get_sample_value(*attempts)
+    assert decided
 
     for path in ("/v1/placements/-/web/why?explain=all&fixes=deep", "/v1/clusters/osl-1/why-not?placement=big"):
         assert (await stage.get(path)).status_code == 200
 
     assert scheduler.queue.counts() == before
     assert scheduler.table.frame() is frame
-    assert stage.controller.registry.get_sample_value("fleet_scheduling_attempts_total", {}) == decided
+    assert stage.controller.registry.get_sample_value(*attempts) == decided

@@ -113,6 +113,18 @@ def test_the_token_file_opens_the_api(up: Running) -> None:
     assert found["recorded"]["key"] == "storefront"
 
 
+def test_figures_of_the_history_are_with_those_of_the_controller(up: Running) -> None:
+    request = Request(up.ready["api"] + "/metrics")
+    request.add_header("Authorization", f"Bearer {Path(up.ready['tokenFile']).read_text().strip()}")
+
+    with urlopen(request, timeout=90) as answer:
+        found = answer.read().decode()
+
+    assert "\nfleet_recorder_attempts_total{" in found
+    assert "\nfleet_history_unavailable_since_seconds 0.0\n" in found
+    assert "\nfleet_schedule_attempts_total{" in found
+
+
 def test_an_api_of_its_own_answers_beside_it_and_ends_in_order(up: Running, tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     options = ["--address=127.0.0.1:0", f"--kubeconfig={up.ready['kubeconfig']}", f"--ready-file={ready}"]

@@ -13,6 +13,7 @@ from fleet.explain.answer import Circumstances, answer, state_of
 from fleet.explain.answer_parts import Answer, ClusterRow, HookStatus, PluginScore
 from fleet.explain.fixes import fixes
 from fleet.explain.margins import Margin
+from fleet.explain.rendering import render
 from fleet.explain.world import World
 from fleet.framework.adapter import ClusterView, ScalarPlugin
 from fleet.framework.context import Attempt
@@ -347,6 +348,42 @@ def test_of_a_large_domain_ten_clusters_are_told() -> None:
     assert (len(found.clusters), found.more, found.hidden, found.clusters[0].cluster) == (10, 1, 2, "y01")
 
 
+def blocked_by(count: int) -> Asked:
+    """A fleet of that many zones in which nothing can be placed, and one full zone."""
+    fleet = [a_cluster(f"gone-{number:02}").labelled(zone=f"z{number:02}").leaving() for number in range(count)]
+    fleet += [a_cluster(name).labelled(zone="full") for name in ("a", "b")]
+    return ask(fleet, a_policy().pick_n(2).spread("zone"))
+
+
+def test_of_many_domains_that_block_ten_are_told() -> None:
+    found = why(blocked_by(13))
+
+    assert [one.domain for one in found.attempt.full_domains] == [f"z{number:02}" for number in range(10)]
+    assert found.attempt.full_domains_left_out == 3
+    (refusal,) = row(found, "a").rejections
+    assert (len(refusal.details["lowest"]), refusal.details["lowestLeftOut"]) == (10, 3)
+    text = render(found)
+    assert "z09, 3 more; max skew 1" in text
+    assert "  … and 3 more" in text
+
+
+def test_W_10_domains_of_hidden_clusters_are_counted_and_never_named() -> None:
+    found = why(blocked_by(3), redact=hide("gone-00", "gone-02"))
+
+    assert [one.domain for one in found.attempt.full_domains] == ["z01"]
+    assert found.attempt.full_domains_left_out == 2
+    (refusal,) = row(found, "a").rejections
+    assert (refusal.details["lowest"], refusal.details["lowestLeftOut"]) == (["z01"], 2)
+    assert "fewest in z01, 2 more; max skew 1" in render(found)
+
+
+def test_W_10_where_all_domains_that_block_are_hidden_their_number_is_told() -> None:
+    text = render(why(blocked_by(2), redact=hide("gone-00", "gone-01")))
+
+    assert "fewest in 2 more; max skew 1" in text
+    assert "BLOCKED BY\n  2 domains that are not shown" in text
+
+
 class Gossip(PluginTraits):
     """Refuses `b` and talks about others."""
 
@@ -518,8 +555,9 @@ def test_W_10_a_fix_that_would_tell_a_hidden_name_of_a_fixed_policy_is_left_out(
 
 
 def test_W_10_nothing_hidden_is_in_the_whole_answer() -> None:
-    fleet = [a_cluster(f"secret-{number}").labelled(zone=f"z{number % 2}").tainted("gpu") for number in range(4)]
-    fleet += [a_cluster("secret-9").labelled(zone="z2").heard(3600), a_cluster("mine").labelled(zone="z1")]
+    fleet = [a_cluster(f"secret-{number}").labelled(zone=f"secret-{number % 2}").tainted("gpu") for number in range(4)]
+    fleet += [a_cluster("secret-9").labelled(zone="secret-2").heard(3600)]
+    fleet += [a_cluster(name).labelled(zone="z1") for name in ("mine", "mine-too")]
     world = a_world(fleet, a_policy().pick_n(4).spread("zone"), a_binding("secret-9"))
 
     found = why(
