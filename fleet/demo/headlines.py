@@ -76,13 +76,13 @@ def _standing(attempt: AttemptRecord) -> str:
     if attempt.ending is Ending.CLEANED_UP:
         return "is being deleted, and its bindings with it"
     if attempt.ending.is_failure:
-        return f"cannot be scheduled: {attempt.error}"
+        return f"cannot be scheduled: {attempt.failure}"
     return "" if attempt.decision is None else _count(attempt.decision)
 
 
 def _obstacles(attempt: AttemptRecord) -> str:
     """Why clusters are missing. That alone is no news: in a large fleet it changes all the time."""
-    if attempt.decision is None or attempt.decision.fulfilled:
+    if attempt.decision is None or attempt.decision.fulfilled or attempt.ending.is_failure:
         return ""
     others = summary(attempt.decision).partition(": ")[2]  # before that it counts again
     return f": {others}" if others else ""

@@ -58,7 +58,9 @@ class Definitions:
             return list(kinds_of(document))
         except SchemaError as error:
             _LOG.error("%s is not served: %s", name, error)
-            return []
+        except Exception:
+            _LOG.exception("%s is not served", name)
+        return []
 
     def complete(self, document: Document, old: Document | None) -> None:
         """Defaults, and the status: names are accepted and the kind is established at once, or there is a conflict."""
@@ -239,6 +241,11 @@ def _version_faults(versions: Sequence[Any]) -> Iterator[Fault]:
     own = "additionalPrinterColumns"
     for path, columns in _per_version(named, lambda version: version.get(own), f"spec.{own}", own):
         yield from _column_faults(columns or (), path)
+    own = "selectableFields"
+    for path, fields in _per_version(named, lambda version: version.get(own), f"spec.{own}", own):
+        yield from (
+            required(f"{path}[{index}].jsonPath") for index, one in enumerate(fields or ()) if not one.get("jsonPath")
+        )
     if sum(bool(version.get("storage")) for version in named) != 1:
         yield invalid_value("spec.versions", versions, "must have exactly one version marked as storage version")
     if len({version["name"] for version in named}) != len(named):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import structlog
@@ -34,6 +35,7 @@ from fleet.scheduler.binding_writes import raise_failure
 from fleet.scheduler.caches import Caches, Kinds
 from fleet.scheduler.records import AttemptRecord, Ending
 from fleet.scheduler.reports import Reports
+from fleet.scheduler.status_calls import asks_the_same
 from fleet.scheduler.writing import Writing
 
 log = structlog.get_logger(__name__)
@@ -132,7 +134,8 @@ class Attempts:
         _raise_error_of(decision)
         if decision.operations:
             with self._timed(record, "write"):
-                record.writes = await self._writing.operations(kinds, request, decision.operations)
+                check = partial(self._check_asked, placement, snapshot)
+                record.writes = await self._writing.operations(kinds, request, decision.operations, check=check)
             raise_failure(record.writes)
         with self._timed(record, "publish"):
             await self._publish(record, kinds, snapshot, decision)
@@ -140,6 +143,15 @@ class Attempts:
         if request.problems:
             return Ending.BAD_INPUT
         return Ending.DECIDED if decision.fulfilled else Ending.SHORT
+
+    def _check_asked(self, placement: Observed[Placement], snapshot: Observed[PolicySnapshot]) -> None:
+        """Whether anybody still wants what was decided: writing it may take a minute in a large fleet."""
+        key, uid = key_of(placement.view.metadata), placement.view.metadata.uid
+        now = self._caches.placement(key)
+        if now is not None and (now.view.metadata.deletion_timestamp or now.view.metadata.uid != uid):
+            raise StaleInputs(f"placement {key} was deleted while it was decided about")
+        if not any(asks_the_same(snapshot.view, one.view) for one in self._caches.latest_snapshots(key)):
+            raise StaleInputs(f"policy snapshot {key_of(snapshot.view.metadata)} changed while it was decided about")
 
     def _decided(
         self,

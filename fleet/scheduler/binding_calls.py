@@ -7,7 +7,7 @@ answer was lost: the first time leaves a trace that the second finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,6 +27,9 @@ from fleet.scheduler.live import read_live, repeatedly
 
 Live = Observed[Binding]
 
+Check = Callable[[], None]
+"""Raises StaleInputs where what was decided is no longer asked for: workloads go nowhere for it any more."""
+
 NAMES_TRIED: Final = 6
 """The first, and five that depend on who holds the one before."""
 
@@ -38,6 +41,7 @@ class Means:
     objects: Objects[Live]
     request: PlacementRequest
     patience: Patience
+    check: Check = lambda: None
 
     def paid_as(self, type: CallType) -> Means:
         objects = self.objects.paid_as(type.call_class)
@@ -90,6 +94,7 @@ class Create(_Ours):
         return CallType.BIND
 
     async def send(self) -> Live:
+        self.means.check()
         document = self.operation.document(self.means.request)
         for _ in range(NAMES_TRIED):
             try:
@@ -155,6 +160,7 @@ class Update(_Ours):
         return CallType.BIND
 
     async def send(self) -> Live:
+        self.means.check()
         try:
             return await repeatedly(lambda: self.means.patch(self.operation), patience=self.means.patience)
         except (Conflict, NotFound) as error:

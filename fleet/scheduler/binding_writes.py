@@ -17,7 +17,7 @@ from fleet.framework.request import PlacementRequest
 from fleet.kube.patch import Patience
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, Observed
-from fleet.scheduler.binding_calls import Means, calls_for
+from fleet.scheduler.binding_calls import Check, Means, calls_for
 from fleet.scheduler.caches import Kinds
 from fleet.scheduler.calls import Fate, Outcome
 from fleet.scheduler.dispatcher import Dispatcher
@@ -50,10 +50,10 @@ class BindingWrites:
     """Told of every write: the action, and written, skipped, conflict or failed."""
 
     async def write_operations(
-        self, kinds: Kinds, request: PlacementRequest, operations: Iterable[Operation]
+        self, kinds: Kinds, request: PlacementRequest, operations: Iterable[Operation], *, check: Check = lambda: None
     ) -> list[WriteResult]:
         """Up to and with the first group in which a write failed. Failures are in the results: `raise_failure`."""
-        means = Means(objects=kinds.bindings.objects, request=request, patience=self.patience)
+        means = Means(objects=kinds.bindings.objects, request=request, patience=self.patience, check=check)
         results: list[WriteResult] = []
         for _, group in groupby(sorted(operations, key=_group_of), key=_group_of):
             written = await self._write_group(list(group), means)

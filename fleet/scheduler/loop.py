@@ -84,19 +84,12 @@ class Loop:
         if record.ending is Ending.INTERNAL:
             log.error("the attempt failed", placement=record.key, exc_info=record.error)
         elif record.ending.is_failure:
-            log.warning("the attempt failed", placement=record.key, error=_told(record))
+            log.warning("the attempt failed", placement=record.key, error=record.failure)
         elif record.decision is not None and (record.writes or record.status_written):
             if log.is_enabled_for(logging.INFO):  # an outline costs more than a line that nobody reads is worth
                 log.info("decided", placement=record.key, **_outline(record))
         else:
             log.debug("nothing to change", placement=record.key, ending=record.ending.value)
-
-
-def _told(record: AttemptRecord) -> str:
-    if record.error is not None:
-        return str(record.error)
-    problems = record.decision.request.problems if record.decision else ()
-    return "; ".join(str(problem) for problem in problems)
 
 
 def _outline(record: AttemptRecord) -> dict[str, object]:

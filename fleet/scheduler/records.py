@@ -58,6 +58,14 @@ class AttemptRecord:
     """By phase: read, decide, write, publish."""
 
     @property
+    def failure(self) -> str:
+        """What went wrong; empty where nothing did."""
+        if self.error is not None:
+            return str(self.error)
+        problems = self.decision.request.problems if self.decision else ()
+        return "; ".join(str(problem) for problem in problems)
+
+    @property
     def bindings(self) -> Set[str]:
         """The names of all that the attempt knows of: it read them or wrote them."""
         read = () if self.asked is None else self.asked.bindings

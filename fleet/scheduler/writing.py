@@ -10,6 +10,7 @@ from fleet.framework.publish import Published
 from fleet.framework.request import PlacementRequest
 from fleet.kube.patch import Patience
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
+from fleet.scheduler.binding_calls import Check
 from fleet.scheduler.binding_writes import BindingWrites, WriteResult
 from fleet.scheduler.caches import Kinds
 from fleet.scheduler.cleanup import Cleanup
@@ -34,10 +35,10 @@ class Writing:
         return await list_bindings(kinds.bindings.objects, key, patience=self.patience)
 
     async def operations(
-        self, kinds: Kinds, request: PlacementRequest, operations: Iterable[Operation]
+        self, kinds: Kinds, request: PlacementRequest, operations: Iterable[Operation], *, check: Check
     ) -> list[WriteResult]:
         """Failures are in the results."""
-        return await self.bindings.write_operations(kinds, request, operations)
+        return await self.bindings.write_operations(kinds, request, operations, check=check)
 
     async def status(self, kinds: Kinds, snapshot: Observed[PolicySnapshot], published: Published) -> bool:
         """Whether anything had to be written."""

@@ -94,6 +94,27 @@ def test_a_definition_without_a_schema_is_refused(hub: Hub, unique: str) -> None
     )
 
 
+def test_a_field_to_select_by_without_its_path_is_refused(hub: Hub, unique: str) -> None:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    crd: dict[str, Any] = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"boxes.{unique}.example.com"},
+        "spec": {
+            "group": f"{unique}.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "boxes", "kind": "Box"},
+            "versions": [version | {"selectableFields": [{}]}],
+        },
+    }
+    answer = hub.http.post(PATH, crd)
+    assert answer.status == 422
+    assert answer.message == (
+        f'CustomResourceDefinition.apiextensions.k8s.io "boxes.{unique}.example.com" is invalid: '
+        "spec.selectableFields[0].jsonPath: Required value"
+    )
+
+
 # --- lists of what there is -------------------------------------------------------------------------------------------
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from fleet.kube.api import Method, Request
-from fleet.model.keys import PREVIOUS_BINDING_STATE, SCHEDULER_CLEANUP
+from fleet.model.keys import BOUND, NUMBER_OF_CLUSTERS, PREVIOUS_BINDING_STATE, SCHEDULED, SCHEDULER_CLEANUP
+from fleet.scheduler.dispatcher import CONCURRENCY
 from fleet.scheduler.flavours import CLUSTER_SCOPED
 from tests.e2e.scheduling import (
     FOREIGN,
@@ -153,6 +155,66 @@ async def test_a_placement_that_is_deleted_while_it_is_decided(hub: Hub) -> None
             await fleet.settled()
             assert await fleet.bindings("web") == []
             await fleet.delete(CLUSTER_SCOPED.policy_snapshot, "web-0")
+
+
+async def withdrawn(fleet: Stage, act: Callable[[], Awaitable[object]], heard: Callable[[], Awaitable[bool]]) -> int:
+    """How many bindings are made where something is withdrawn while the first are on their way."""
+    everybody, posts = asyncio.Event(), writes(Method.POST, "/clusterresourcebindings")
+    asked = 0
+
+    async def intervene(request: Request) -> None:
+        nonlocal asked
+        if not posts(request):
+            return
+        asked += 1
+        if asked == 1:
+            await act()
+            await soon(heard)
+            everybody.set()
+        await everybody.wait()
+
+    fleet.overheard.before = intervene
+    await fleet.join_all({f"c{number:02}": {} for number in range(CONCURRENCY + 8)})
+    await fleet.place("web")
+    await fleet.snapshot("web", pick_n(CONCURRENCY + 8))
+    await everybody.wait()
+    await fleet.settled()
+    return asked
+
+
+@story
+async def test_who_is_deleted_gets_no_more_bindings_than_are_on_their_way(hub: Hub) -> None:
+    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
+
+        async def heard() -> bool:
+            there = fleet.controller.caches.placement("web")
+            return there is not None and bool(there.view.metadata.deletion_timestamp)
+
+        made = await withdrawn(fleet, partial(fleet.delete, CLUSTER_SCOPED.placement, "web"), heard)
+
+        assert 0 < made <= CONCURRENCY
+        await soon(lambda: is_gone(fleet))
+        assert await fleet.bindings("web") == []
+
+
+@story
+async def test_who_asks_for_fewer_gets_no_more_than_are_on_their_way(hub: Hub) -> None:
+    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
+
+        async def heard() -> bool:
+            (latest,) = fleet.controller.caches.latest_snapshots("web")
+            return latest.view.metadata.annotation(NUMBER_OF_CLUSTERS) == "2"
+
+        fewer = {"metadata": {"annotations": {NUMBER_OF_CLUSTERS: "2"}}}
+        made = await withdrawn(fleet, partial(fleet.patch, CLUSTER_SCOPED.policy_snapshot, "web-0", fewer), heard)
+
+        assert 0 < made <= CONCURRENCY
+        await soon(lambda: has_in_use(fleet, 2))
+
+
+async def has_in_use(fleet: Stage, count: int) -> bool:
+    states = [one["spec"]["state"] for one in await fleet.bindings("web")]
+    return len([one for one in states if one in (SCHEDULED, BOUND)]) == count
 
 
 async def is_gone(fleet: Stage) -> bool:

@@ -98,6 +98,15 @@ def test_a_failure_is_told_once_and_again_after_a_success() -> None:
     ]
 
 
+def test_what_is_wrong_with_a_policy_is_told() -> None:
+    decision = decided(a_policy().pick_n(-1), clusters("a"))
+
+    (text,) = told(an_attempt(decision, ending=Ending.BAD_INPUT))
+
+    (problem,) = decision.request.problems
+    assert text == f"cannot be scheduled: {problem}"
+
+
 def test_waiting_for_the_placement_controller_is_no_news() -> None:
     assert told(an_attempt(None, ending=Ending.NO_SNAPSHOT)) == []
 

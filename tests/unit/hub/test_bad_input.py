@@ -112,6 +112,9 @@ def test_any_path(things: Asker, path: list[str]) -> None:
         assert is_sound(things(method, url, {"metadata": {}} if method != "GET" else None))
 
 
+VERSION_FIELDS = ("additionalPrinterColumns", "selectableFields", "subresources", "deprecated", "deprecationWarning")
+
+
 @fuzzing
 @given(spec=OBJECTS, schema=JSON)
 def test_any_definition(ask: Asker, spec: dict[str, Any], schema: Any) -> None:
@@ -119,6 +122,17 @@ def test_any_definition(ask: Asker, spec: dict[str, Any], schema: Any) -> None:
     definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
     assert is_sound(ask("POST", f"{DEFINITIONS}?dryRun=All", definition))
     assert is_sound(ask("POST", f"{DEFINITIONS}?dryRun=All", a_definition() | {"spec": spec}))
+
+
+@fuzzing
+@given(field=st.sampled_from(VERSION_FIELDS), value=st.lists(st.just({}) | OBJECTS, max_size=2) | JSON)
+def test_any_definition_that_is_taken_can_be_taken_away(ask: Asker, field: str, value: Any) -> None:
+    definition = a_definition()
+    definition["spec"]["versions"][0][field] = value
+    assert is_sound(ask("POST", DEFINITIONS, definition))
+    assert ask("DELETE", f"{DEFINITIONS}/things.example.com").code in (200, 404)
+    ask.settle()
+    assert ask("GET", f"{DEFINITIONS}/things.example.com").code == 404
 
 
 @pytest.mark.parametrize(
