@@ -64,8 +64,8 @@ docs: $(INSTALLED) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py
 
 gen: $(INSTALLED) ## Generate what is committed but not written by hand: CRDs, schemas, pages of settings and values
-	$(PYTHON) -m fleet.model.crd charts/fleet/files/crds
-	$(PYTHON) -m fleet.cli.report
+	$(PYTHON) -m fleet.model.crd.generator charts/fleet/files/crds
+	$(PYTHON) -m fleet.cli.output.report
 	$(PYTHON) -m fleet.settings.reference docs/settings.md
 	$(PYTHON) -m charts.schema charts/fleet
 	$(PYTHON) -m charts.readme charts/fleet

@@ -7,15 +7,15 @@ from typing import Any, Final
 from fastapi import FastAPI
 from starlette.responses import Response
 
-from api.access import Access
-from api.audit import Audit
-from api.evaluating import Recollections
-from api.limits import STREAMS, Budget, Deadlines, Evaluations, Pace
-from api.live import Live
-from api.problems import handle_problems
+from api.auth.access import Access
+from api.http.audit import Audit
+from api.http.limits import STREAMS, Budget, Deadlines, Evaluations, Pace
+from api.http.problems import handle_problems
+from api.http.request_context import Serving
+from api.http.schema import components, with_examples
+from api.live.evaluation import Recollections
+from api.live.live import Live
 from api.routers import bindings, clusters, configuration, decisions, groups, health, history, placements, simulate, why
-from api.schema import components, with_examples
-from api.serving import Serving
 from fleet import __version__
 from fleet.history import History
 from fleet.scheduler.profiles import compiled_profile

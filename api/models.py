@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from fleet.explain.answer_parts import Answer
-from fleet.explain.compare import Comparison
-from fleet.explain.edits import Edit
-from fleet.explain.impact import Impact
-from fleet.explain.movements import Moved, Tally
-from fleet.explain.replay import Replayed, Skipped
+from fleet.explain.answer.parts import Answer
+from fleet.explain.replay.replay import Replayed, Skipped
+from fleet.explain.whatif.compare import Comparison
+from fleet.explain.whatif.diff import Moved, Tally
+from fleet.explain.whatif.edits import Edit
+from fleet.explain.whatif.impact import Impact
 
 
 class Model(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from fleet.framework.context import Attempt
-from fleet.framework.decision import Target
+from fleet.framework.cycle.decision import Target
+from fleet.framework.cycle.operations import Operation
+from fleet.framework.cycle.ranking import best_first, ranking_keys
 from fleet.framework.handle import Handle
-from fleet.framework.operations import Operation
-from fleet.framework.ranking import best_first, ranking_keys
-from fleet.framework.registry import RawArgs
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
-from fleet.snapshot.bits import Rows
+from fleet.snapshot.columns.bitset import Rows
 from fleet.snapshot.frame import Frame
 
 

@@ -15,16 +15,14 @@ import numpy as np
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
 from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
-from fleet.framework.registry import RawArgs, decode_into
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.registry import RawArgs, decode_into
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.model.keys import PICK_FIXED
 from fleet.model.timestamps import format_timestamp, parse_duration
-from fleet.snapshot.bits import as_bits, each_row, from_bools, to_rows
-from fleet.snapshot.eligibility import Eligibility
-from fleet.snapshot.frame import Frame
-from fleet.snapshot.signals import (
+from fleet.snapshot.columns.bitset import as_bits, each_row, from_bools, to_rows
+from fleet.snapshot.columns.signals import (
     AGENT_KNOWN,
     HEALTH_KNOWN,
     HEALTH_TIME_KNOWN,
@@ -35,6 +33,8 @@ from fleet.snapshot.signals import (
     SignalsColumn,
     signals_of,
 )
+from fleet.snapshot.eligibility import Eligibility
+from fleet.snapshot.frame import Frame
 
 _LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN, _UNHEALTHY = range(1, 7)
 _DISCONNECTED: Final = "cluster is not connected to the fleet: "

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleet.framework.handle import Handle, OfflineHandle
-from fleet.framework.profile import CompiledProfile, Limits, PluginRef, Profile, compile_profile
-from fleet.framework.registry import RawArgs, Registry
+from fleet.framework.runtime.profile import CompiledProfile, Limits, PluginRef, Profile, compile_profile
+from fleet.framework.runtime.registry import RawArgs, Registry
 from plugins import in_tree_registry
 
 SCHEDULER_NAME: Final = "DefaultScheduler"

@@ -14,12 +14,12 @@ from fleet.framework.context import NAMESPACE_UNCONFIRMED as UNCONFIRMED_WARNING
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.registry import RawArgs
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
-from fleet.snapshot.bits import Mask, to_bools
-from fleet.snapshot.columns import NAMESPACE_MISSING, NAMESPACE_UNCONFIRMED, NAMESPACES_UNREPORTED
+from fleet.snapshot.columns.bitset import Mask, to_bools
+from fleet.snapshot.columns.builders import NAMESPACE_MISSING, NAMESPACE_UNCONFIRMED, NAMESPACES_UNREPORTED
 from fleet.snapshot.frame import Frame
 
 _UNREPORTED, _MISSING = 1, 2

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fleet.framework.request import Constraint
-from fleet.snapshot.bits import BoolArray, Int64Array
-from fleet.snapshot.interned import Domains
+from fleet.snapshot.columns.bitset import BoolArray, Int64Array
+from fleet.snapshot.columns.interned import Domains
 
 VIOLATED: Final = -(2**31)
 """In place of points: the domain must not be used."""

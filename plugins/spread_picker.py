@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.framework.hooks import Candidates
-from fleet.snapshot.bits import BoolArray, Int32Array, Int64Array, Rows
 from fleet.snapshot.cells import Cells
+from fleet.snapshot.columns.bitset import BoolArray, Int32Array, Int64Array, Rows
 from plugins.spread_levels import VIOLATED, Level
 
 # Up to here a loop over cells is quicker than a handful of array operations.

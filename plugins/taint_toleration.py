@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.registry import RawArgs
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.model.tolerations import first_untolerated

@@ -25,12 +25,12 @@ from fleet.framework.hooks import (
     ReasonTable,
     Verdict,
 )
-from fleet.framework.registry import RawArgs, decode_into
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.registry import RawArgs, decode_into
 from fleet.framework.state import CycleState, StateKey
 from fleet.framework.status import Code, Status
 from fleet.framework.verdicts import Verdicts
-from fleet.snapshot.bits import BoolArray, Int64Array, Mask, Rows, from_bools, to_bools, to_rows
+from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Mask, Rows, from_bools, to_bools, to_rows
 from fleet.snapshot.frame import Frame
 from plugins.spread_levels import VIOLATED, Level
 from plugins.spread_picker import pick_in_cells

@@ -8,23 +8,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fleet.framework.adapter import ScalarPlugin, adapt
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt
-from fleet.framework.cycle import DecisionInput, decide
-from fleet.framework.decision import Decision
+from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.operations import Action
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.operations import Action
-from fleet.framework.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
-from fleet.framework.registry import PluginFactory, Registry
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runner import Runner
+from fleet.framework.runtime.adapter import ScalarPlugin, adapt
+from fleet.framework.runtime.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
+from fleet.framework.runtime.registry import PluginFactory, Registry
+from fleet.framework.runtime.runner import Runner
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.model.views import Binding
 from fleet.snapshot import Frame
-from fleet.snapshot.bits import Int64Array, Rows, from_rows
+from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows
 from plugins.basics import DesiredBatch, HubBindingBinder, PrioritySort, RankingSort
 from tests.builders import NOW, BindingBuilder, PolicyBuilder, a_policy
 from tests.vectors.engine import merge_patched

@@ -7,17 +7,17 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from api.access import Wish
-from api.examples import answer_named, text_named
+from api.auth.access import Wish
+from api.http.examples import answer_named, text_named
+from api.http.paging import page_of
+from api.http.problems import unprocessable
+from api.http.request_context import Asked, AskedBy
+from api.http.schema import DEFAULT_PAGE, Cursor, KeyQuery, Limit, answers
 from api.models import BindingPage
-from api.objects import binding_model
-from api.paging import page_of
-from api.problems import unprocessable
-from api.schema import DEFAULT_PAGE, Cursor, KeyQuery, Limit, answers
-from api.serving import Asked, AskedBy
-from api.tables import bindings_text
+from api.services.objects import binding_model
+from api.text.tables import bindings_text
+from fleet.kube.scopes import parse_key
 from fleet.model.views import Binding
-from fleet.scheduler.flavours import parse_key
 
 router = APIRouter(tags=["objects"])
 

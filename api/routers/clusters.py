@@ -7,14 +7,14 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.examples import answer_named
+from api.http.examples import answer_named
+from api.http.paging import page_of
+from api.http.problems import not_found
+from api.http.request_context import Asked, AskedBy
+from api.http.schema import DEFAULT_PAGE, ClusterPath, Cursor, Limit, answers
 from api.models import ClusterModel, ClusterPage
-from api.objects import cluster_model
-from api.paging import page_of
-from api.problems import not_found
-from api.schema import DEFAULT_PAGE, ClusterPath, Cursor, Limit, answers
-from api.serving import Asked, AskedBy
-from api.tables import clusters_text
+from api.services.objects import cluster_model
+from api.text.tables import clusters_text
 from fleet.snapshot.eligibility import Eligibility
 
 router = APIRouter(tags=["objects"])

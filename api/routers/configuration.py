@@ -8,12 +8,12 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.examples import answer_named
+from api.http.examples import answer_named
+from api.http.request_context import AskedBy
+from api.http.schema import answers
 from api.models import PluginModel, ProfileModel, ProfilePage, SettingModel, SettingPage
-from api.schema import answers
-from api.serving import AskedBy
-from api.tables import profiles_text, settings_text
-from fleet.framework.framework import Framework
+from api.text.tables import profiles_text, settings_text
+from fleet.framework.runtime.framework import Framework
 from fleet.settings import Effective
 from fleet.settings.names import known_settings
 from fleet.settings.secrets import shown

@@ -9,17 +9,17 @@ import msgspec
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
-from api.access import authenticated
-from api.attempts import decision_line
-from api.examples import answer_named
-from api.following import Selection, decisions
-from api.limits import CountedStream
+from api.auth.access import authenticated
+from api.http.examples import answer_named
+from api.http.limits import CountedStream
+from api.http.problems import not_found, unprocessable
+from api.http.request_context import Asked, AskedBy, preferred
+from api.http.schema import KeyQuery, refusal_responses
 from api.models import DecisionModel
-from api.problems import not_found, unprocessable
-from api.schema import KeyQuery, refusal_responses
-from api.serving import Asked, AskedBy, preferred
-from fleet.framework.outcome import Outcome
-from fleet.scheduler.flavours import parse_key
+from api.services.attempts import decision_line
+from api.services.decision_stream import Selection, decisions
+from fleet.framework.cycle.outcome import Outcome
+from fleet.kube.scopes import parse_key
 
 router = APIRouter(tags=["decisions"])
 

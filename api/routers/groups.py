@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from api.access import on_placement
-from api.problems import refused
-from api.schema import NamespacePath, refusal_responses
-from api.serving import AskedBy, namespace_of
+from api.auth.access import on_placement
+from api.http.problems import refused
+from api.http.request_context import AskedBy, namespace_of
+from api.http.schema import NamespacePath, refusal_responses
 from fleet.kube.resource import joined_key
 
 router = APIRouter(tags=["why"])

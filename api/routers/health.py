@@ -11,10 +11,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.access import Wish
+from api.auth.access import Wish
+from api.http.request_context import AskedBy, Serving
+from api.http.schema import reference, refusal_responses
 from api.models import HealthModel
-from api.schema import reference, refusal_responses
-from api.serving import AskedBy, Serving
 from fleet.model.timestamps import format_timestamp
 
 router = APIRouter(tags=["health"])

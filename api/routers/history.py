@@ -7,16 +7,16 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from api.attempts import clusters_named, decision_model, history_text
-from api.evaluating import Evaluated
-from api.examples import answer_named, text_named
+from api.http.examples import answer_named, text_named
+from api.http.paging import make_cursor, read_cursor
+from api.http.problems import not_found, refused, unprocessable
+from api.http.request_context import Asked, AskedBy, namespace_of
+from api.http.schema import Cursor, Limit, NamePath, NamespacePath, answers, reference
+from api.live.evaluation import Evaluated
 from api.models import AttemptDiff, HistoryPage
-from api.paging import make_cursor, read_cursor
-from api.problems import not_found, refused, unprocessable
-from api.schema import Cursor, Limit, NamePath, NamespacePath, answers, reference
-from api.serving import Asked, AskedBy, namespace_of
-from fleet.explain.compare import compare
-from fleet.explain.rendering import render_comparison
+from api.services.attempts import clusters_named, decision_model, history_text
+from fleet.explain.answer.rendering import render_comparison
+from fleet.explain.whatif.compare import compare
 from fleet.history import Attempt, History
 
 router = APIRouter(tags=["decisions"])

@@ -8,16 +8,16 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from api.access import on_all_placements, on_placement
-from api.examples import answer_named, text_named
+from api.auth.access import on_all_placements, on_placement
+from api.http.examples import answer_named, text_named
+from api.http.paging import page_of
+from api.http.problems import refused
+from api.http.request_context import Asked, AskedBy, namespace_of
+from api.http.schema import DEFAULT_PAGE, Cursor, Limit, NamePath, NamespacePath, answers
 from api.models import PlacementModel, PlacementPage
-from api.objects import placement_model
-from api.paging import page_of
-from api.problems import refused
-from api.schema import DEFAULT_PAGE, Cursor, Limit, NamePath, NamespacePath, answers
-from api.serving import Asked, AskedBy, namespace_of
-from api.tables import placements_text
-from fleet.scheduler.flavours import parse_key
+from api.services.objects import placement_model
+from api.text.tables import placements_text
+from fleet.kube.scopes import parse_key
 
 router = APIRouter(tags=["objects"])
 

@@ -7,19 +7,19 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.bodies import document_of, shaped
-from api.examples import REPLAY, SIMULATE, answer_named, text_named
-from api.exporting import snapshot_document
+from api.http.bodies import document_of, shaped
+from api.http.examples import REPLAY, SIMULATE, answer_named, text_named
+from api.http.problems import unprocessable
+from api.http.request_context import AskedBy
+from api.http.schema import answers, state_header, takes
 from api.models import ReplayReport, ReplayRequest, SimulateAnswer, SimulateRequest, SnapshotDocument
-from api.problems import unprocessable
-from api.replaying import replayed
-from api.schema import answers, state_header, takes
-from api.serving import AskedBy
-from api.simulating import checked, simulated
-from api.tables import replay_text
-from fleet.explain.edits import parse_edits
-from fleet.explain.rendering import render_simulated
-from fleet.explain.simulate import Simulated
+from api.services.export import snapshot_document
+from api.services.replay import replayed
+from api.services.simulation import checked, simulated
+from api.text.tables import replay_text
+from fleet.explain.answer.rendering import render_simulated
+from fleet.explain.answer.simulate import Simulated
+from fleet.explain.whatif.edits import parse_edits
 
 router = APIRouter(tags=["what if"])
 

@@ -8,16 +8,16 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from api.examples import answer_named, text_named
+from api.http.examples import answer_named, text_named
+from api.http.problems import not_found
+from api.http.request_context import AskedBy, namespace_of
+from api.http.schema import ClusterPath, NamePath, NamespacePath, answers, state_header
+from api.live.queue_status import next_step
 from api.models import Why
-from api.problems import not_found
-from api.schema import ClusterPath, NamePath, NamespacePath, answers, state_header
-from api.serving import AskedBy, namespace_of
-from api.waiting import next_step
-from api.why import FixMode, Question, why
+from api.services.why import FixMode, Question, why
 from fleet.errors import InputError
-from fleet.explain.rendering import render, render_cluster
-from fleet.scheduler.flavours import parse_key
+from fleet.explain.answer.rendering import render, render_cluster
+from fleet.kube.scopes import parse_key
 
 router = APIRouter(tags=["why"])
 

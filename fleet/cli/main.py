@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 
 from fleet import __version__
-from fleet.cli import hub_commands, questions
+from fleet.cli.commands import api_commands as questions
+from fleet.cli.commands import hub_commands
 from fleet.errors import FleetError
 
 app = typer.Typer(
@@ -119,7 +120,7 @@ def simulate(
     With --live: 0 the placement would be scheduled, 1 it would not, 2 there is no answer.
     """
     if live:
-        from fleet.cli.rehearsals import Supposition, simulate_live
+        from fleet.cli.commands.simulate_live import Supposition, simulate_live
 
         for_files = {
             "--snapshot": snapshot,
@@ -145,7 +146,7 @@ def simulate(
     _refuse([name for name, given in for_live.items() if given], "needs --live")
     if not files and snapshot is None:
         raise typer.BadParameter("name files with -f, or ask the API with --live", param_hint="--filename")
-    from fleet.cli.simulate import Options, run_simulate
+    from fleet.cli.commands.simulate import Options, run_simulate
 
     options = Options(
         files=[*(files or ()), *(more_files or ())],
@@ -157,7 +158,7 @@ def simulate(
         verbose=verbose,
     )
     if snapshot is not None:
-        from fleet.cli.snapshot_import import as_of
+        from fleet.cli.input.snapshot_import import as_of
 
         options = as_of(snapshot, options)
     raise typer.Exit(run_simulate(options))
@@ -208,7 +209,7 @@ def controller(
 
     Exit codes: 0 ended as asked, 1 the lease was lost or something failed, 2 wrong settings or usage.
     """
-    from fleet.cli.controller import Options, run_controller_command
+    from fleet.cli.commands.controller import Options, run_controller_command
 
     options = Options(
         config=config,
@@ -239,7 +240,7 @@ def hub(
 
     It listens on 127.0.0.1 and ends with Ctrl-C.
     """
-    from fleet.cli.hub import run_hub
+    from fleet.cli.commands.hub import run_hub
 
     raise typer.Exit(run_hub(data_dir=data_dir, port=port, ready_file=ready_file))
 
@@ -285,7 +286,7 @@ def api(
 
     Exit codes: 0 ended as asked, 1 something failed, 2 wrong settings or usage.
     """
-    from fleet.cli.api import Options, run_api
+    from fleet.cli.commands.api import Options, run_api
 
     options = Options(
         address=address,
@@ -332,7 +333,7 @@ def up(
     Exit codes: 0 ended as asked, 1 something failed, 2 wrong settings or usage, or a port or folder that cannot be
     used.
     """
-    from fleet.cli.up import Options, run_up
+    from fleet.cli.up.up import Options, run_up
 
     options = Options(
         clusters=clusters,
@@ -376,7 +377,7 @@ def migrate(
 
     Exit codes: 0 done, 1 the database cannot be reached, 2 wrong settings or usage, or a schema nobody here knows.
     """
-    from fleet.cli.migrate import run_migrate
+    from fleet.cli.commands.migrate import run_migrate
 
     raise typer.Exit(run_migrate(url=url, to=to, unless_newer=unless_newer, config=config, settings=settings or ()))
 

@@ -20,14 +20,14 @@ from fleet.demo.rollout import APPLIED
 from fleet.errors import ApiError, Conflict, NotFound
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
-from fleet.kube.queue import WorkQueue
+from fleet.kube.informer.informer import Access, Watched
+from fleet.kube.informer.store import codec
 from fleet.kube.resource import key_of
-from fleet.kube.store import codec
-from fleet.kube.watched import Access, Watched
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, Flavour, owner_key
+from fleet.kube.workqueue import WorkQueue
 from fleet.model.keys import BOUND, IS_LATEST_SNAPSHOT, RESOURCE_INDEX, UNSCHEDULED
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import BindingSpec, Condition, Metadata, Observed, View
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED, Flavour, owner_key
 
 RESOURCE_HASH: Final = "kubernetes-fleet.io/resource-hash"
 """Annotation of the first snapshot of a group, and of no other."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from fleet.demo.homes import Home
+from fleet.demo.locations import Home
 from fleet.errors import QuantityError
 from fleet.model.keys import (
     HEALTHY,

@@ -19,19 +19,19 @@ from typing import Final, TypeVar
 import msgspec
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.demo.homes import LONGEST_FLEET, Home, home, home_of
+from fleet.demo.heartbeat_schedule import Timetable
+from fleet.demo.locations import LONGEST_FLEET, Home, home, home_of
 from fleet.demo.member import OWN_NAMESPACES, Document, Member
-from fleet.demo.timetable import Timetable
 from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api
+from fleet.kube.informer.informer import Access, Watched
+from fleet.kube.informer.store import Codec
 from fleet.kube.patch import Patience, persistently
 from fleet.kube.resource import STATUS
-from fleet.kube.store import Codec
-from fleet.kube.watched import Access, Watched
+from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.keys import MEMBER_CLUSTER_FINALIZER
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import MemberCluster
-from fleet.scheduler.flavours import MEMBER_CLUSTERS
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fleet.demo.headlines import Headline, listed
-from fleet.demo.situation import ClusterRow, PlacementRow, State
+from fleet.demo.status_rows import ClusterRow, PlacementRow, State
 
 _STYLES: Final = {
     State.CONNECTED: "green",

@@ -13,16 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from fleet.clock import Clock
-from fleet.demo.homes import home
+from fleet.demo.locations import home
 from fleet.errors import AlreadyExists, NotFound
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
+from fleet.kube.informer.store import Codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import Patience, persistently
 from fleet.kube.resource import Resource
-from fleet.kube.store import Codec
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Metadata, View
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
 
 Document = dict[str, Any]
 

@@ -7,11 +7,11 @@ own ways. Larger questions have modules of their own: `answer`, `fixes`, `simula
 
 from __future__ import annotations
 
-from fleet.explain.clusters import ClusterExplanation, Explainer, explain_cluster
-from fleet.explain.domains import FullDomain, full_domains
-from fleet.explain.groups import Group, groups
-from fleet.explain.standing import Counts, Standing, counts
-from fleet.explain.summary import summary
+from fleet.explain.facts.cluster_explanation import ClusterExplanation, Explainer, explain_cluster
+from fleet.explain.facts.cluster_outcome import Counts, Standing, counts
+from fleet.explain.facts.full_domains import FullDomain, full_domains
+from fleet.explain.facts.rejection_groups import Group, groups
+from fleet.explain.facts.summary import summary
 
 __all__ = [
     "ClusterExplanation",

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from fleet.framework.status import MAX_CLUSTER_SCORE
-from fleet.snapshot.bits import FloatArray, Int64Array
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array
 
 _GREATEST: Final = 2**63 - 1
 

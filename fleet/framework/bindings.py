@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.views import Binding
-from fleet.snapshot.bits import from_rows
+from fleet.snapshot.columns.bitset import from_rows
 from fleet.snapshot.frame import Frame
 
 

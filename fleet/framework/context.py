@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fleet.framework.bindings import PlacementBindings
+from fleet.framework.cycle.ranking import Ranking, TieBreak
 from fleet.framework.hooks import Answer, Question
-from fleet.framework.ranking import Ranking, TieBreak
 
 NO_ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType({})
 

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.framework.status import Code, Status
-from fleet.snapshot.bits import Int64Array, Mask, Rows
+from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from fleet.framework.context import Attempt
-    from fleet.framework.decision import EvictionPlan, Target
+    from fleet.framework.cycle.decision import EvictionPlan, Target
     from fleet.framework.request import PlacementRequest
     from fleet.framework.scores import ScoreTable
     from fleet.framework.state import CycleState

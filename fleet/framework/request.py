@@ -42,7 +42,7 @@ from fleet.model.views import (
     Toleration,
     TopologySpreadConstraint,
 )
-from fleet.snapshot.numbers import OPERATORS
+from fleet.snapshot.columns.numbers import OPERATORS
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleet.framework.hooks import Component
-from fleet.snapshot.bits import Int64Array, Rows
+from fleet.snapshot.columns.bitset import Int64Array, Rows
 
 
 @dataclass(frozen=True, slots=True)

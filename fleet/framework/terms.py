@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 from fleet.model.keys import RESOURCE_PROPERTY_PREFIX
 from fleet.model.views import ClusterSelectorTerm, LabelSelector
-from fleet.snapshot.columns import USAGE_KINDS
-from fleet.snapshot.numbers import Operator
+from fleet.snapshot.columns.builders import USAGE_KINDS
+from fleet.snapshot.columns.numbers import Operator
 
 if TYPE_CHECKING:
+    from fleet.snapshot.columns.numbers import NumberColumn
     from fleet.snapshot.frame import Frame
-    from fleet.snapshot.numbers import NumberColumn
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import ALREADY_SELECTED, NO_DETAILS, Code, Status
-from fleet.snapshot.bits import BoolArray, as_bits, each_row, to_bools
+from fleet.snapshot.columns.bitset import BoolArray, as_bits, each_row, to_bools
 from fleet.snapshot.frame import Frame
 
 ALIVE: Final = -1

@@ -6,12 +6,12 @@ from typing import Self
 
 from fleet.clock import Clock, SystemClock, epoch_nanoseconds
 from fleet.errors import ConfigurationError, HistoryUnavailable
-from fleet.history.engine import Database, is_unavailable, reason_of
+from fleet.history.buffer import Waiting
+from fleet.history.database import Database, is_unavailable, reason_of
 from fleet.history.entries import Counts, Health, Source
 from fleet.history.queries import Queries
 from fleet.history.retention import Limits, Retention
 from fleet.history.schema import ensure
-from fleet.history.waiting import Waiting
 from fleet.history.writer import Pace, Writer
 
 __all__ = ["History", "Limits", "Pace"]

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import sqlalchemy as sql
 
+from fleet.history.encoding import Documents
 from fleet.history.entries import ClusterRow
-from fleet.history.packing import Documents
 from fleet.history.tables import JOURNAL, SESSIONS
 
 IDLE: Final = 3_600 * 10**9

@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sql
 
-from fleet.history.engine import Database
+from fleet.history.database import Database
+from fleet.history.encoding import unpack_columns, unpack_inputs
 from fleet.history.entries import Attempt, Columns, KnownPlacement, Recorded, Target
 from fleet.history.journal import read_fleet
-from fleet.history.packing import unpack_columns, unpack_inputs
 from fleet.history.rows import ALL, attempts_of
 from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, PLACEMENTS, TARGETS
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import sqlalchemy as sql
 
-from fleet.history.engine import Database
+from fleet.history.database import Database
 from fleet.history.entries import Part
 from fleet.history.journal import IDLE, joined
 from fleet.history.rows import parts_of

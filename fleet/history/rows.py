@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sql
 
+from fleet.history.encoding import unpack_facts
 from fleet.history.entries import Attempt, Part, Target
-from fleet.history.packing import unpack_facts
 from fleet.history.tables import ATTEMPTS, TARGETS
 
 _PLAIN = (

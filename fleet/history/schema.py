@@ -15,7 +15,7 @@ from typing import Final
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
-from fleet.history.engine import Database, reason_of
+from fleet.history.database import Database, reason_of
 from fleet.history.tables import VERSION_TABLE
 
 REVISIONS: Final = ("0001", "0002")

@@ -16,14 +16,14 @@ import sqlalchemy as sql
 import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.history.engine import Database, is_unavailable, reason_of
+from fleet.history.buffer import Waiting
+from fleet.history.database import Database, is_unavailable, reason_of
+from fleet.history.encoding import pack_columns, pack_inputs
 from fleet.history.entries import Counts, Health, Part, Source
+from fleet.history.inserts import Batch, Entry, Heads, add, was_written, write
 from fleet.history.journal import Journal
-from fleet.history.packing import pack_columns, pack_inputs
 from fleet.history.rows import attempt_of
 from fleet.history.schema import ensure
-from fleet.history.storing import Batch, Entry, Heads, add, was_written, write
-from fleet.history.waiting import Waiting
 
 _HOUSEKEEPING: Final = 600.0  # seconds between two rounds of retention
 _DOUBLINGS: Final = 6

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fleet.errors import ConfigurationError
 from fleet.eventloop import loop_factory
-from fleet.hub.server import Endpoint, HubSettings, serve
+from fleet.hub.http.server import Endpoint, HubSettings, serve
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,24 +6,24 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from fleet.hub.authorization import Authorizer
-from fleet.hub.builtin import DEFINITIONS, KINDS, NAMESPACES, REVIEWS
-from fleet.hub.definitions import Definitions
-from fleet.hub.encoding import Entry
-from fleet.hub.identity import Tokens
-from fleet.hub.kinds import Document, Kind
-from fleet.hub.metadata import Clock
-from fleet.hub.objects import Objects
-from fleet.hub.openapi import OpenAPI
-from fleet.hub.options import WriteOptions
-from fleet.hub.patching import Patcher
-from fleet.hub.registry import Registry
-from fleet.hub.reviews import Reviews
-from fleet.hub.store import Store
-from fleet.hub.teardown import Teardown
-from fleet.hub.versions import stored_resource
+from fleet.hub.http.authentication import Tokens
+from fleet.hub.http.authorization import Authorizer
+from fleet.hub.http.openapi import OpenAPI
+from fleet.hub.http.options import WriteOptions
+from fleet.hub.http.reviews import Reviews
+from fleet.hub.kinds.builtin import DEFINITIONS, KINDS, NAMESPACES, REVIEWS
+from fleet.hub.kinds.definitions import Definitions
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.kinds.registry import Registry
+from fleet.hub.objects.conversion import stored_resource
+from fleet.hub.objects.garbage_collector import Teardown
+from fleet.hub.objects.metadata import Clock
+from fleet.hub.objects.objects import Objects
+from fleet.hub.objects.patching import Patcher
+from fleet.hub.storage.encoding import Entry
+from fleet.hub.storage.store import Store
 from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd import custom_resource_definition
+from fleet.model.crd.generator import custom_resource_definition
 
 FIRST_NAMESPACES: Final = ("default", "fleet-system", "kube-node-lease", "kube-public", "kube-system")
 _OWN: Final = WriteOptions(manager="fleet-hub")

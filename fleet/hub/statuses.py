@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fleet.errors import RequestRefused
-from fleet.hub.kinds import Kind
+from fleet.hub.kinds.kind import Kind
 
 NO_SUCH_RESOURCE: Final = "the server could not find the requested resource"
 

@@ -23,7 +23,7 @@ from fleet.clock import Clock
 from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.backoff import Pace
-from fleet.kube.flow import Budget, TokenBucket
+from fleet.kube.client.rate_limiter import Budget, TokenBucket
 from fleet.kube.objects import MERGE_PATCH
 from fleet.kube.resource import Resource
 from fleet.model.views import Metadata

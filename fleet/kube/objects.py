@@ -14,9 +14,9 @@ import msgspec
 
 from fleet.errors import DocumentError, NotFound, UnreadableAnswer
 from fleet.kube.api import DEFAULT_DEADLINE, READ_CLASS, WRITE_CLASS, Api, Method, Request
+from fleet.kube.informer.store import Codec, Store
+from fleet.kube.informer.watch import read_head, read_page
 from fleet.kube.resource import STATUS, Resource, key_of
-from fleet.kube.store import Codec, Store
-from fleet.kube.watch import read_head, read_page
 
 T = TypeVar("T")
 

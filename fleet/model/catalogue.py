@@ -6,28 +6,28 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Final
 
-from fleet.model.binding import ClusterResourceBinding, ResourceBinding
-from fleet.model.cluster import InternalMemberCluster, MemberCluster
-from fleet.model.clusterprofile import ClusterProfile
-from fleet.model.envelope import ClusterResourceEnvelope, ResourceEnvelope
-from fleet.model.eviction import ClusterResourcePlacementDisruptionBudget, ClusterResourcePlacementEviction
+from fleet.model.crd.markers import V1, V1ALPHA1, V1BETA1
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
-from fleet.model.meta import Document
-from fleet.model.override import (
+from fleet.model.kinds.binding import ClusterResourceBinding, ResourceBinding
+from fleet.model.kinds.cluster import InternalMemberCluster, MemberCluster
+from fleet.model.kinds.clusterprofile import ClusterProfile
+from fleet.model.kinds.envelope import ClusterResourceEnvelope, ResourceEnvelope
+from fleet.model.kinds.eviction import ClusterResourcePlacementDisruptionBudget, ClusterResourcePlacementEviction
+from fleet.model.kinds.meta import Document
+from fleet.model.kinds.override import (
     ClusterResourceOverride,
     ClusterResourceOverrideSnapshot,
     ResourceOverride,
     ResourceOverrideSnapshot,
 )
-from fleet.model.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
-from fleet.model.schema import V1, V1ALPHA1, V1BETA1
-from fleet.model.snapshots import (
+from fleet.model.kinds.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
+from fleet.model.kinds.snapshots import (
     ClusterResourceSnapshot,
     ClusterSchedulingPolicySnapshot,
     ResourceSnapshot,
     SchedulingPolicySnapshot,
 )
-from fleet.model.stagedupdate import (
+from fleet.model.kinds.stagedupdate import (
     ApprovalRequest,
     ClusterApprovalRequest,
     ClusterStagedUpdateRun,
@@ -35,7 +35,7 @@ from fleet.model.stagedupdate import (
     StagedUpdateRun,
     StagedUpdateStrategy,
 )
-from fleet.model.work import AppliedWork, Work
+from fleet.model.kinds.work import AppliedWork, Work
 
 PROFILE_GROUP: Final = "multicluster.x-k8s.io"
 CLUSTER_SCOPE: Final = "Cluster"

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from fleet.errors import DocumentError
 from fleet.model.catalogue import find
 from fleet.model.decoding import name_in_messages
-from fleet.model.meta import Document
+from fleet.model.kinds.meta import Document
 
 
 def read_document(document: Mapping[str, Any]) -> Document:

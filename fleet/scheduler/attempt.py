@@ -23,20 +23,20 @@ from fleet.errors import (
     QueueClosed,
     StaleInputs,
 )
-from fleet.framework.decision import Decision
-from fleet.framework.framework import Framework
-from fleet.framework.outcome import Outcome
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.request import PlacementRequest, compile_request
+from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error
+from fleet.informers.cache import Caches, Kinds
 from fleet.kube.resource import joined_key, key_of
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
-from fleet.scheduler.binding_writes import raise_failure
-from fleet.scheduler.caches import Caches, Kinds
-from fleet.scheduler.records import AttemptRecord, Ending
-from fleet.scheduler.reports import Reports
-from fleet.scheduler.status_calls import asks_the_same
-from fleet.scheduler.writing import Writing
+from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.dispatch.binding_writes import raise_failure
+from fleet.scheduler.dispatch.status_calls import asks_the_same
+from fleet.scheduler.dispatch.writing import Writing
+from fleet.scheduler.telemetry.kubernetes_events import Reports
 
 log = structlog.get_logger(__name__)
 

@@ -16,21 +16,21 @@ import structlog
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
-from fleet.framework.operations import holds_finalizer
+from fleet.framework.cycle.operations import holds_finalizer
 from fleet.framework.request import PlacementRequest
+from fleet.informers.cache import Kinds
 from fleet.kube.patch import Patience
-from fleet.kube.queue import WorkQueue
 from fleet.kube.resource import key_of
+from fleet.kube.scopes import owner_key, parse_key
+from fleet.kube.workqueue import WorkQueue
 from fleet.model.keys import SCHEDULED
 from fleet.model.views import Binding, Observed, Placement
-from fleet.scheduler.binding_calls import Erasure, Means
-from fleet.scheduler.binding_writes import BindingWrites
-from fleet.scheduler.caches import Kinds
-from fleet.scheduler.calls import CallType
-from fleet.scheduler.dispatcher import Dispatcher
-from fleet.scheduler.finalizers import remove_finalizer
-from fleet.scheduler.flavours import owner_key, parse_key
-from fleet.scheduler.live import list_bindings
+from fleet.scheduler.dispatch.api_calls import CallType
+from fleet.scheduler.dispatch.binding_calls import Erasure, Means
+from fleet.scheduler.dispatch.binding_writes import BindingWrites
+from fleet.scheduler.dispatch.dispatcher import Dispatcher
+from fleet.scheduler.dispatch.finalizers import remove_finalizer
+from fleet.scheduler.dispatch.live_reads import list_bindings
 
 _WORKERS: Final = 8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from fleet.framework.framework import Framework
+from fleet.framework.runtime.framework import Framework
 
 log = structlog.get_logger(__name__)
 

@@ -14,11 +14,11 @@ import structlog
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
 from fleet.scheduler.attempt import Attempts
-from fleet.scheduler.binding_writes import WriteResult
-from fleet.scheduler.metrics import SchedulerMetrics
-from fleet.scheduler.queue import Item
-from fleet.scheduler.queue_shell import AsyncQueue
-from fleet.scheduler.records import AttemptRecord, Ending, Recorder
+from fleet.scheduler.attempt_record import AttemptRecord, Ending, Recorder
+from fleet.scheduler.dispatch.binding_writes import WriteResult
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.scheduling_queue import Item
+from fleet.scheduler.telemetry.metrics import SchedulerMetrics
 
 UNEXPECTED: Final = "Binding/Unexpected"
 _CARRIED_OUT: Final = (Ending.DECIDED, Ending.SHORT)

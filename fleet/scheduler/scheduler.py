@@ -9,26 +9,26 @@ from typing import Any
 import structlog
 
 from fleet.clock import Clock
-from fleet.framework.options import with_probe, with_snapshot_lister
+from fleet.framework.runtime.options import with_probe, with_snapshot_lister
+from fleet.informers.cache import Caches
+from fleet.informers.cluster_table import FleetTable
 from fleet.kube.patch import Patience
+from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.scheduler.attempt import Attempts
-from fleet.scheduler.binding_writes import BindingWrites
-from fleet.scheduler.caches import Caches
+from fleet.scheduler.attempt_record import Recorder
 from fleet.scheduler.cleanup import BindingReleases, Cleanup
-from fleet.scheduler.dispatcher import Dispatcher
-from fleet.scheduler.flavours import MEMBER_CLUSTERS
-from fleet.scheduler.fleet_table import FleetTable
-from fleet.scheduler.judging import Judging
+from fleet.scheduler.dispatch.binding_writes import BindingWrites
+from fleet.scheduler.dispatch.dispatcher import Dispatcher
+from fleet.scheduler.dispatch.status_writes import StatusWrites
+from fleet.scheduler.dispatch.writing import Writing
+from fleet.scheduler.events.eligibility_clock import Judging
+from fleet.scheduler.events.event_handlers import Triggers
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.metrics import PluginTimes, SchedulerMetrics
 from fleet.scheduler.profiles import framework_of
-from fleet.scheduler.queue import QueueSettings, SchedulingQueue
-from fleet.scheduler.queue_shell import AsyncQueue
-from fleet.scheduler.records import Recorder
-from fleet.scheduler.reports import Events, Reports
-from fleet.scheduler.status_writes import StatusWrites
-from fleet.scheduler.triggers import Triggers
-from fleet.scheduler.writing import Writing
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from fleet.scheduler.telemetry.kubernetes_events import Events, Reports
+from fleet.scheduler.telemetry.metrics import PluginTimes, SchedulerMetrics
 from fleet.settings import Settings
 from fleet.snapshot.eligibility import Eligibility
 

@@ -271,7 +271,7 @@ class LeaderElection(Section):
         return f"{self.resource_namespace}/{self.resource_name}"
 
     def terms(self) -> tuple[int, float, float]:
-        """Duration, renew deadline and retry period in seconds: the arguments of `fleet.kube.lease.Terms`."""
+        """Duration, renew deadline and retry period in seconds: the arguments of `fleet.kube.leader_election.Terms`."""
         return int(self.lease_duration.seconds), self.renew_deadline.seconds, self.retry_period.seconds
 
 
@@ -422,7 +422,7 @@ class Settings(Section):
         return found if self.downscale == Downscale() else found | {"downscale_order": self.downscale.order}
 
     def published_limits(self) -> dict[str, int]:
-        """The fields of `fleet.framework.profile.Limits`."""
+        """The fields of `fleet.framework.runtime.profile.Limits`."""
         return self.status.model_dump()
 
     def changed(self) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleet.snapshot.bits import Int32Array, Int64Array
-from fleet.snapshot.interned import Domains
+from fleet.snapshot.columns.bitset import Int32Array, Int64Array
+from fleet.snapshot.columns.interned import Domains
 
 _RADIX_LIMIT = 1 << 62
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet.model.timestamps import parse_duration
-from fleet.snapshot.signals import (
+from fleet.snapshot.columns.signals import (
     AGENT_KNOWN,
     HEALTH_KNOWN,
     HEALTH_TIME_KNOWN,
@@ -25,7 +25,7 @@ from fleet.snapshot.signals import (
 
 if TYPE_CHECKING:
     from fleet.model.views import MemberCluster
-    from fleet.snapshot.bits import BoolArray
+    from fleet.snapshot.columns.bitset import BoolArray
 
 _REQUIRED: Final = AGENT_KNOWN | HEARTBEAT_KNOWN | JOINED_TRUE | HEALTH_KNOWN
 

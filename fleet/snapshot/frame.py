@@ -15,15 +15,15 @@ import msgspec
 import numpy as np
 
 from fleet.model.views import MemberCluster, Taint
-from fleet.snapshot.bits import BoolArray, FloatArray, Int64Array, Rows, from_rows, to_bools
-from fleet.snapshot.blocks import Blocks
-from fleet.snapshot.capacity import Capacity, Nomination, PlacedBinding, Presence, presence
 from fleet.snapshot.cells import Cells, group
-from fleet.snapshot.columns import SIGNALS, TAINTS, Column, ColumnKey, build_column
-from fleet.snapshot.interned import InternedColumn, LabelColumn
-from fleet.snapshot.names import NameIndex
-from fleet.snapshot.numbers import NumberColumn
-from fleet.snapshot.signals import SignalsColumn
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows, from_rows, to_bools
+from fleet.snapshot.columns.blocks import Blocks
+from fleet.snapshot.columns.builders import SIGNALS, TAINTS, Column, ColumnKey, build_column
+from fleet.snapshot.columns.capacity import Capacity, Nomination, PlacedBinding, Presence, presence
+from fleet.snapshot.columns.interned import InternedColumn, LabelColumn
+from fleet.snapshot.columns.names import NameIndex
+from fleet.snapshot.columns.numbers import NumberColumn
+from fleet.snapshot.columns.signals import SignalsColumn
 
 if TYPE_CHECKING:
     from fleet.snapshot.table import Table

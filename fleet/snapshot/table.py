@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from fleet.model.views import MemberCluster, MemberClusterStatus
-from fleet.snapshot.bits import FloatArray, Int64Array, from_rows, grown, writable
-from fleet.snapshot.blocks import Blocks
-from fleet.snapshot.capacity import Nomination, PlacedBinding
-from fleet.snapshot.columns import Column, ColumnKey
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array, from_rows, grown, writable
+from fleet.snapshot.columns.blocks import Blocks
+from fleet.snapshot.columns.builders import Column, ColumnKey
+from fleet.snapshot.columns.capacity import Nomination, PlacedBinding
+from fleet.snapshot.columns.names import NameIndex
+from fleet.snapshot.columns.signals import signals_of
 from fleet.snapshot.frame import Feed, Frame
-from fleet.snapshot.names import NameIndex
-from fleet.snapshot.signals import signals_of
 
 _GROWTH = 16
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from api.examples import MADE, REPLAY, SIMULATE
+from api.http.examples import MADE, REPLAY, SIMULATE
 from tests.api.stage import Json, Stage, a_stage
 
 TEXT: Final = "text/plain"

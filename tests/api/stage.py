@@ -13,20 +13,20 @@ from typing import Any, Final, TypeVar
 import httpx
 from fastapi import FastAPI
 
-from api.access import HubAccess
 from api.app import create_app
-from api.beside import live_of
-from api.limits import Pace
-from api.live import Live, Queue
+from api.auth.access import HubAccess
+from api.http.limits import Pace
+from api.live.embedded import live_of
+from api.live.live import Live, Queue
 from fleet.clock import Clock, SystemClock
-from fleet.controllers.controller import Controller
-from fleet.controllers.recording import HistoryRecorder
 from fleet.history import History
 from fleet.history.history import Pace as PaceOfRecords
+from fleet.hub.http.authentication import ADMINISTRATORS, AUTHENTICATED, Tokens, User
 from fleet.hub.hub import Hub
-from fleet.hub.identity import ADMINISTRATORS, AUTHENTICATED, Tokens, User
 from fleet.kube.resource import Resource
-from fleet.scheduler.metrics import new_registry
+from fleet.manager.manager import Controller
+from fleet.recorder.recorder import HistoryRecorder
+from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings
 from tests.e2e.world import NAMESPACES, World, all_recorded, configured, controlled
 from tests.faults.hub_api import HubApi, a_hub

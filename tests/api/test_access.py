@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.access import Caller, HubAccess, Wish, as_operator, placements_seen, sight_of
 from api.app import create_app
+from api.auth.access import Caller, HubAccess, Wish, as_operator, placements_seen, sight_of
 from fleet.errors import Unreachable
 from fleet.settings import load_settings
 from tests.api.stage import (

@@ -25,9 +25,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from api.examples import answer_named, text_named
+from api.http.examples import answer_named, text_named
+from api.http.server import Listening, served
 from api.openapi import openapi
-from api.server import Listening, served
 from fleet.settings import Address
 from tests.api.example_answers import ASKED, TEXTS, answer_to, shape, text_for
 from tests.api.stage import ADMIN, READER, STRANGER, Running

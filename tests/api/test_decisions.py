@@ -6,9 +6,9 @@ import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from api.access import Access, Caller, HubAccess, Wish
 from api.app import create_app
-from api.limits import Pace
+from api.auth.access import Access, Caller, HubAccess, Wish
+from api.http.limits import Pace
 from fleet.clock import SystemClock
 from fleet.errors import Unreachable
 from fleet.settings import load_settings

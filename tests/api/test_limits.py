@@ -10,19 +10,19 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.access import HubAccess
 from api.app import bare_app, create_app
-from api.limits import Deadlines, Evaluations
-from api.live import Live
-from api.outage import Outage
-from api.paging import make_cursor, page_of, read_cursor
-from api.problems import Refused
-from api.server import Listening
-from api.serving import preferred
+from api.auth.access import HubAccess
+from api.http.limits import Deadlines, Evaluations
+from api.http.paging import make_cursor, page_of, read_cursor
+from api.http.problems import Refused
+from api.http.request_context import preferred
+from api.http.server import Listening
+from api.live.live import Live
+from api.live.outage import Outage
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History
-from fleet.scheduler.queue_item import Counts
+from fleet.scheduler.queue.item import Counts
 from fleet.settings import Address, load_settings
 from fleet.settings.secrets import HIDDEN, shown
 from tests.api.stage import ADMIN, CLUSTERS, Stage, alone, live_beside, staged

@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from starlette.responses import StreamingResponse
 from structlog.testing import capture_logs
 
-from api.limits import LARGEST_BODY
-from api.problems import MEDIA_TYPE, handle_problems
-from fleet.explain.edits import NOT_YET
+from api.http.limits import LARGEST_BODY
+from api.http.problems import MEDIA_TYPE, handle_problems
+from fleet.explain.whatif.edits import NOT_YET
 from tests.api.stage import READER, Running, Stage, staged
 from tests.faults.virtual import virtual
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from api.limits import Budget, CountedStream, Evaluations
-from api.problems import Refused
+from api.http.limits import Budget, CountedStream, Evaluations
+from api.http.problems import Refused
 from tests.faults.virtual import VirtualClock, virtual
 
 

@@ -14,8 +14,8 @@ import uvicorn
 from structlog.testing import capture_logs
 
 from api.app import bare_app
-from api.certificate import LOOK_EVERY, Certificate
-from api.server import Listening, ServerEnded, _socket, served
+from api.http.certificate import LOOK_EVERY, Certificate
+from api.http.server import Listening, ServerEnded, _socket, served
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
 from fleet.settings import Address

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from api import replaying
+from api.services import replay as replaying
 from tests.api.stage import (
     ADMIN,
     AUTHOR,

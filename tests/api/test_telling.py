@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from api.evaluating import telling
+from api.live.evaluation import telling
 from fleet.history import Attempt, History, Part
 from fleet.history.entries import Snapshot
 

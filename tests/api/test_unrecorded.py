@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.history.history import Pace
-from fleet.scheduler.flavours import MEMBER_CLUSTERS
+from fleet.kube.scopes import MEMBER_CLUSTERS
 from tests.api.stage import Json, Stage, a_stage
 from tests.databases import SOON
 from tests.e2e.world import handed_over, soon
@@ -52,7 +52,7 @@ def test_a_decision_that_waits_to_be_recorded_is_recorded_for_who_asks(
             assert found["attempt"]["evaluatedOn"] == "recorded"
             assert found["attempt"]["n"] > known
 
-    monkeypatch.setattr("api.why._PATIENCE", SOON)
+    monkeypatch.setattr("api.services.why._PATIENCE", SOON)
     asyncio.run(main())
 
 

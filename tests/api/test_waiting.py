@@ -12,21 +12,21 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from api.access import HubAccess
 from api.app import create_app
-from api.live import Live
+from api.auth.access import HubAccess
+from api.live.live import Live
+from api.live.queue_status import next_step, present_state
 from api.models import QueueModel
-from api.waiting import next_step, present_state
 from fleet.clock import SystemClock
 from fleet.history import Attempt, History
 from fleet.history.entries import Write
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.timestamps import HOUR
-from fleet.scheduler.flavours import CLUSTER_SCOPED
-from fleet.scheduler.metrics import new_registry
-from fleet.scheduler.queue import SchedulingQueue
-from fleet.scheduler.queue_item import Hold, QueuePolicy, Traits
-from fleet.scheduler.queue_shell import AsyncQueue
-from fleet.scheduler.queue_timing import QueueSettings, nanoseconds
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.item import Hold, QueuePolicy, Traits
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.queue.timing import QueueSettings, nanoseconds
+from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings
 from plugins.taint_toleration import TaintToleration
 from tests.api.stage import AUTHOR, Json, Stage, a_stage, alone, staged

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from fleet.framework.adapter import ClusterView, ScalarPlugin
-from fleet.framework.cycle import decide
+from fleet.framework.cycle.cycle import decide
 from fleet.framework.hooks import Reason, ReasonTable
-from fleet.framework.profile import CompiledProfile, PluginRef
+from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
+from fleet.framework.runtime.profile import CompiledProfile, PluginRef
 from fleet.framework.status import Code, Status
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile

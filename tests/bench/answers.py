@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.explain.answer import ROWS_SHOWN, answer
-from fleet.explain.fixes import fixes
-from fleet.explain.world import World
-from fleet.framework.cycle import DecisionInput
+from fleet.explain.answer.answer import ROWS_SHOWN, answer
+from fleet.explain.fixes.fixes import fixes
+from fleet.explain.whatif.scenario import World
+from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.request import compile_request
 from fleet.model.views import PolicySnapshot
 from fleet.snapshot import Frame

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fleet.scheduler.flavours import CLUSTER_SCOPED
+from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.bench.answers import SITUATIONS
 from tests.bench.controller.documents import placement
 from tests.bench.controller.hubs import EMBEDDED, Hub, serving

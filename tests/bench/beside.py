@@ -8,15 +8,15 @@ import gc
 import json
 from pathlib import Path
 
-from api.access import HubAccess
 from api.app import create_app
-from api.beside import live_of
-from api.server import Listening, served
+from api.auth.access import HubAccess
+from api.http.server import Listening, served
+from api.live.embedded import live_of
 from fleet.clock import SystemClock
-from fleet.controllers.access import connect
-from fleet.controllers.controller import Controller
-from fleet.controllers.logs import configure
 from fleet.eventloop import loop_factory
+from fleet.manager.hub_connection import connect
+from fleet.manager.logs import configure
+from fleet.manager.manager import Controller
 from fleet.settings import Address, load_settings
 from tests.bench.controller.workers import SETTINGS
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from fleet.framework.cycle import decide
+from fleet.framework.cycle.cycle import decide
 from fleet.framework.request import compile_request
 from fleet.model.views import MemberCluster, PolicySnapshot
 from fleet.snapshot import Frame, Table

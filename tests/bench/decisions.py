@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from fleet.framework.cycle import DecisionInput, decide
-from fleet.framework.profile import CompiledProfile
+from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.runtime.profile import CompiledProfile
 from fleet.model.keys import BOUND
 from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot import Frame, Table

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from fleet.framework.cycle import DecisionInput, decide
+from fleet.framework.cycle.cycle import DecisionInput, decide
 from plugins.default_profile import compile_default
 from tests.bench.decisions import FORMS, later, questions
 from tests.bench.figures import Figure, Kind

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.controllers.recording import HistoryRecorder
-from fleet.framework.cycle import DecisionInput, decide
+from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.request import compile_request
 from fleet.history import History
 from fleet.history.history import Pace
 from fleet.model.views import Observed, PolicySnapshot
-from fleet.scheduler.binding_writes import WriteResult
-from fleet.scheduler.records import AttemptRecord
+from fleet.recorder.recorder import HistoryRecorder
+from fleet.scheduler.attempt_record import AttemptRecord
+from fleet.scheduler.dispatch.binding_writes import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Frame, Table
 from tests.bench.fleets import NODE_COUNT, NOW, as_watched, cluster_document, clusters
@@ -102,7 +102,7 @@ def _written(history: History, recorder: HistoryRecorder, frame: Frame, policy: 
 
 
 def _packed_columns(history: History, number: int) -> int:
-    from fleet.history.packing import pack_columns
+    from fleet.history.encoding import pack_columns
 
     columns = history.columns(history.since(number - 1, limit=1)[0].id)
     assert columns is not None

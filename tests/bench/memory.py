@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from fleet.framework.cycle import decide
+from fleet.framework.cycle.cycle import decide
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Table
 from plugins.default_profile import compile_default

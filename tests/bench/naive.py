@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.framework.cycle import DecisionInput
+from fleet.framework.cycle.cycle import DecisionInput
 from plugins.default_profile import compile_default
 from tests.bench.decisions import FORMS, laps_of
 from tests.bench.figures import Figure, Kind

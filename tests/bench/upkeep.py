@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from fleet.framework.cycle import decide
+from fleet.framework.cycle.cycle import decide
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Frame, Table
 from plugins.default_profile import compile_default

@@ -14,8 +14,8 @@ from typing import Any, Final
 import psycopg
 import pytest
 
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import PARENT_PLACEMENT
-from fleet.scheduler.flavours import CLUSTER_SCOPED
 from tests.chart.helm import CHART
 from tests.chart.pods import Container, Machine
 from tests.chart.release import Release, make_restricted

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd import file_name, render
+from fleet.model.crd.generator import file_name, render
 from tests.chart.helm import CHART, Helm
 
 FOLDER: Final = CHART / "files" / "crds"

@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from api.audit import Audit
+from api.http.audit import Audit
 from fleet.clock import SystemClock
-from fleet.controllers.leadership import LeadershipMetrics
-from fleet.controllers.metrics import PlacementMetrics
-from fleet.controllers.recorder_metrics import RecorderMetrics
 from fleet.history import Counts, Health
-from fleet.scheduler.metrics import SchedulerMetrics
+from fleet.manager.leader_metrics import LeadershipMetrics
+from fleet.placement.metrics import PlacementMetrics
+from fleet.recorder.metrics import RecorderMetrics
+from fleet.scheduler.telemetry.metrics import SchedulerMetrics
 from tests.chart import promql
 from tests.chart.helm import CHART, Helm, Json
 

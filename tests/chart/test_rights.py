@@ -16,8 +16,8 @@ import pytest
 from fleet.clock import SystemClock
 from fleet.demo.agents import RolloutStandIn
 from fleet.kube.backoff import JITTER
+from fleet.kube.scopes import flavour_of
 from fleet.model.keys import PARENT_PLACEMENT
-from fleet.scheduler.flavours import flavour_of
 from tests.chart.pods import Container, Machine
 from tests.chart.release import Release, install_definitions, provide_volume
 from tests.chart.rights import Asked, Right, granted, requests_of, unused, user_of

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fleet.clock import SystemClock
-from fleet.kube.transport import Transport
+from fleet.kube.client.transport import Transport
 from tests.control_plane.access import Access
 
 SECONDS: Final = 150

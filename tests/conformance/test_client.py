@@ -14,12 +14,12 @@ from fleet.clock import SystemClock
 from fleet.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from fleet.kube.api import Method, Request
 from fleet.kube.backoff import Pace
+from fleet.kube.client.transport import Transport
+from fleet.kube.informer.reflector import Reflector, Selection, Timings
+from fleet.kube.informer.store import Store, codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import Patience, revise
-from fleet.kube.reflector import Reflector, Selection, Timings
 from fleet.kube.resource import Resource
-from fleet.kube.store import Store, codec
-from fleet.kube.transport import Transport
 from fleet.model.catalogue import find
 from fleet.model.views import MemberCluster, Observed
 from tests.conformance.conftest import Restartable

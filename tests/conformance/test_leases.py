@@ -9,8 +9,8 @@ import pytest
 
 from fleet.clock import SystemClock
 from fleet.errors import LeadershipLost
-from fleet.kube.lease import LEASES, Election, Leadership, Terms
-from fleet.kube.transport import Transport
+from fleet.kube.client.transport import Transport
+from fleet.kube.leader_election import LEASES, Election, Leadership, Terms
 from tests.conformance.conftest import Restartable
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play

@@ -11,16 +11,16 @@ from typing import Any, Final
 import msgspec
 
 from fleet.clock import SystemClock, epoch_nanoseconds
-from fleet.controllers.placement.content import Content
-from fleet.controllers.placement.resource_groups import Ensured, Pacing, ResourceGroups
-from fleet.controllers.placement.selection import Selected
 from fleet.errors import StaleInputs
+from fleet.kube.client.transport import Transport
+from fleet.kube.informer.informer import Access
+from fleet.kube.informer.store import codec
 from fleet.kube.patch import Patience
-from fleet.kube.store import codec
-from fleet.kube.transport import Transport
-from fleet.kube.watched import Access
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
+from fleet.placement.selection.resource_selection import Content
+from fleet.placement.selection.selection import Selected
+from fleet.placement.snapshots.resource_snapshots import Ensured, Pacing, ResourceGroups
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 from tests.control_plane.waiting import SECONDS_BETWEEN_LOOKS

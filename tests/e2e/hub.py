@@ -16,9 +16,9 @@ import msgspec
 from fleet.clock import SystemClock
 from fleet.errors import AlreadyExists, NotFound
 from fleet.kube.api import Api, Method, Request
-from fleet.kube.flow import Budget, FlowControl
+from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.transport import Transport
 from fleet.kube.objects import MERGE_PATCH
-from fleet.kube.transport import Transport
 from fleet.model.catalogue import CATALOGUE
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 from tests.conformance.crds import install_crds

@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from fleet.clock import SystemClock
-from fleet.controllers.controller import CONTROLLERS
 from fleet.demo.agents import RolloutStandIn
 from fleet.kube.api import Api, Method
 from fleet.kube.backoff import JITTER
 from fleet.kube.resource import STATUS, Resource
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, flavour_of
+from fleet.manager.manager import CONTROLLERS
 from fleet.model.keys import BOUND, IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, RESOURCE_INDEX, SCHEDULED, UNSCHEDULED
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED, flavour_of
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 from tests.e2e.scheduling import Notebook, Overheard, Stage, key_in
 from tests.e2e.world import CONFIG_MAPS, EVENTS, Hub, Json, controlled, soon

@@ -14,12 +14,13 @@ from typing import Any, Final, ParamSpec
 
 import msgspec
 
-from fleet.controllers.controller import CONTROLLERS, SCHEDULER, Controller
 from fleet.errors import AlreadyExists, Unavailable
 from fleet.kube.api import Api, Method, Request
+from fleet.kube.informer.informer import Watched
 from fleet.kube.objects import JSON_PATCH
 from fleet.kube.resource import STATUS, Resource, key_of
-from fleet.kube.watched import Watched
+from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
+from fleet.manager.manager import CONTROLLERS, SCHEDULER, Controller
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,
@@ -32,8 +33,7 @@ from fleet.model.keys import (
     SCHEDULER_BINDING_CLEANUP,
     STORAGE_VERSION,
 )
-from fleet.scheduler.flavours import MEMBER_CLUSTERS, flavour_of
-from fleet.scheduler.records import AttemptRecord
+from fleet.scheduler.attempt_record import AttemptRecord
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 from tests.e2e.world import EVENTS, NAMESPACES, Hub, Json, World, controlled, handed_over, member_status, soon
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.cli.apply import ApplyOptions, run_apply
-from fleet.cli.get import GetOptions, run_get
-from fleet.cli.hub_access import HubOptions
+from fleet.cli.client.hub_access import HubOptions
+from fleet.cli.commands.apply import ApplyOptions, run_apply
+from fleet.cli.commands.get import GetOptions, run_get
 from fleet.errors import InputError, NotFound
 from tests.e2e.hub import Hub
 

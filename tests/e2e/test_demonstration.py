@@ -17,14 +17,14 @@ from typing import Final
 import httpx
 import pytest
 
-from api.access import HubAccess
 from api.app import create_app
-from api.beside import live_of
-from api.server import Listening, served
+from api.auth.access import HubAccess
+from api.http.server import Listening, served
+from api.live.embedded import live_of
 from fleet.clock import SystemClock
-from fleet.controllers.recording import Recorders, kept_history, recorder_of
 from fleet.framework.arithmetic import min_max
 from fleet.history import History
+from fleet.recorder.recorder import Recorders, kept_history, recorder_of
 from fleet.settings import Address, load_settings
 from plugins.cluster_affinity import ClusterAffinity
 from plugins.default_profile import default_profile

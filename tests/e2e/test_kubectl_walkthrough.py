@@ -7,8 +7,8 @@ import json
 import time
 from typing import Final
 
+from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import SECOND, parse_timestamp
-from fleet.scheduler.flavours import MEMBER_CLUSTERS
 from tests.e2e.placing import Hub, Json, Places, places, soon, soon_equal
 from tests.e2e.scheduling import story
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.controllers.placement.external import CLUSTER_RUNS, NAMESPACED_RUNS
-from fleet.scheduler.flavours import flavour_of
+from fleet.kube.scopes import flavour_of
+from fleet.placement.status.staged_runs import CLUSTER_RUNS, NAMESPACED_RUNS
 from tests.e2e.placing import (
     SCHEDULED_OK,
     Hub,

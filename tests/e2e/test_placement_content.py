@@ -8,9 +8,9 @@ from typing import Any
 
 from fleet.kube.api import Method
 from fleet.kube.resource import Resource
+from fleet.kube.scopes import flavour_of
 from fleet.model.keys import IS_LATEST_SNAPSHOT
 from fleet.model.timestamps import parse_timestamp
-from fleet.scheduler.flavours import flavour_of
 from tests.e2e.placing import (
     CHANGE_SEEN_AT,
     COPIES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from hashlib import sha256
 
+from fleet.kube.scopes import flavour_of
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
     NUMBER_OF_CLUSTERS,
@@ -15,7 +16,6 @@ from fleet.model.keys import (
     SCHEDULER_CLEANUP,
     WORK_CLEANUP,
 )
-from fleet.scheduler.flavours import flavour_of
 from tests.e2e.placing import COPIES, Hub, Json, Places, names_of, namespace_and, places, selector, soon, soon_equal
 from tests.e2e.scheduling import FOREIGN, key_in, story
 

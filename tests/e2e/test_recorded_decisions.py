@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
-from fleet.controllers.recording import HistoryRecorder, open_history
 from fleet.history import History
 from fleet.history.schema import migrate
+from fleet.recorder.recorder import HistoryRecorder, open_history
 from tests.e2e.world import World, configured, controlled, soon
 from tests.faults.hub_api import a_hub
 
@@ -41,7 +41,7 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 
-from fleet.explain.replay import evidence_of, replay
+from fleet.explain.replay.replay import evidence_of, replay
 from fleet.history import History
 from fleet.scheduler.profiles import compiled_profile
 from tests.e2e.world import configured

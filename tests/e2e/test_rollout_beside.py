@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.kube.api import Method
+from fleet.kube.scopes import flavour_of
 from fleet.model.keys import BOUND
-from fleet.scheduler.flavours import flavour_of
 from tests.e2e.placing import SCHEDULED_OK, Hub, Places, namespace_and, places, selector, soon, soon_equal
 from tests.e2e.scheduling import story, versions
 from tests.e2e.world import CONFIG_MAPS

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from fleet.clock import SystemClock
-from fleet.controllers.controller import SCHEDULER
 from fleet.errors import Forbidden
 from fleet.kube.api import Api, Request
-from fleet.kube.flow import FlowControl
-from fleet.kube.transport import Transport
+from fleet.kube.client.rate_limiter import FlowControl
+from fleet.kube.client.transport import Transport
+from fleet.kube.scopes import flavour_of
+from fleet.manager.manager import SCHEDULER
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULER_CLEANUP
-from fleet.scheduler.flavours import flavour_of
 from tests.conformance.crds import FOLDER, PATH, is_established
 from tests.conformance.embedded import EmbeddedHub
 from tests.conformance.targets import REAL

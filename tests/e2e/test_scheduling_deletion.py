@@ -6,13 +6,13 @@ import hashlib
 from typing import Final
 
 from fleet.kube.resource import Resource
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, flavour_of
 from fleet.model.keys import (
     PREVIOUS_BINDING_STATE,
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
     WORK_CLEANUP,
 )
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED, flavour_of
 from tests.e2e.scheduling import (
     FOREIGN,
     ONLY_SCHEDULER,

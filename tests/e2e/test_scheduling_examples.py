@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 
 from fleet.kube.resource import STATUS
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from fleet.model.keys import (
     PARENT_PLACEMENT,
     PREVIOUS_BINDING_STATE,
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
 )
-from fleet.scheduler.flavours import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from tests.e2e.example_fleet import FILTERED_C8, FILTERED_C9, example_members
 from tests.e2e.scheduling import (
     ONLY_SCHEDULER,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
+from fleet.kube.scopes import CLUSTER_SCOPED, flavour_of
 from fleet.model.keys import PREVIOUS_BINDING_STATE, WORK_CLEANUP
-from fleet.scheduler.flavours import CLUSTER_SCOPED, flavour_of
 from tests.e2e.scheduling import (
     ONLY_SCHEDULER,
     Hub,

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from fleet.kube.api import Method, Request
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import BOUND, NUMBER_OF_CLUSTERS, PREVIOUS_BINDING_STATE, SCHEDULED, SCHEDULER_CLEANUP
-from fleet.scheduler.dispatcher import CONCURRENCY
-from fleet.scheduler.flavours import CLUSTER_SCOPED
+from fleet.scheduler.dispatch.dispatcher import CONCURRENCY
 from tests.e2e.scheduling import (
     FOREIGN,
     ONLY_SCHEDULER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleet.scheduler.flavours import MEMBER_CLUSTERS
+from fleet.kube.scopes import MEMBER_CLUSTERS
 from tests.e2e.scheduling import (
     Hub,
     Json,

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from fleet.kube.resource import STATUS
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, flavour_of
 from fleet.model.keys import SCHEDULER_CLEANUP
-from fleet.scheduler.flavours import CLUSTER_SCOPED, MEMBER_CLUSTERS, flavour_of
 from tests.e2e.scheduling import (
     FOREIGN,
     ONLY_SCHEDULER,

@@ -6,8 +6,8 @@ import hashlib
 from typing import Final
 
 from fleet.kube.resource import STATUS
+from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_BINDING_CLEANUP, SCHEDULER_CLEANUP
-from fleet.scheduler.flavours import MEMBER_CLUSTERS, flavour_of
 from tests.e2e.scheduling import (
     Hub,
     Json,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fleet.kube.api import Method
 from fleet.kube.resource import STATUS
+from fleet.kube.scopes import flavour_of
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,
@@ -23,7 +24,6 @@ from fleet.model.keys import (
     UNSCHEDULED,
     WORK_CLEANUP,
 )
-from fleet.scheduler.flavours import flavour_of
 from tests.e2e.placing import (
     ENVELOPES,
     GROUP_SIZE,

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.controllers.controller import CONTROLLERS, Controller
 from fleet.errors import NotFound
 from fleet.history import History
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.objects import MERGE_PATCH
 from fleet.kube.resource import STATUS, Resource
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, flavour_of
+from fleet.manager.manager import CONTROLLERS, Controller
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
-from fleet.scheduler.flavours import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, flavour_of
-from fleet.scheduler.records import Recorder
+from fleet.scheduler.attempt_record import Recorder
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from fleet.controllers import controller
+from fleet.manager import manager as controller
 from tests.control_plane.fixtures import programs, pytest_collection_finish, pytest_runtest_makereport
 
 __all__ = ["programs", "pytest_collection_finish", "pytest_runtest_makereport"]

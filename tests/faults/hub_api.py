@@ -13,12 +13,12 @@ from urllib.parse import unquote, urlencode
 import msgspec
 
 from fleet.errors import NotFound
-from fleet.hub.app import Access, Application
-from fleet.hub.encoding import Entry
+from fleet.hub.http.app import Access, Application
+from fleet.hub.http.authentication import Tokens
 from fleet.hub.hub import Hub
-from fleet.hub.identity import Tokens
+from fleet.hub.storage.encoding import Entry
 from fleet.kube.api import Method, Request
-from fleet.kube.failures import error_of
+from fleet.kube.client.failures import error_of
 
 Message = MutableMapping[str, Any]
 Document = dict[str, Any]

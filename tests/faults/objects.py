@@ -14,7 +14,7 @@ import msgspec
 
 from fleet.errors import ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.kube.api import Method, Request
-from fleet.kube.failures import error_of
+from fleet.kube.client.failures import error_of
 from tests.faults.scripted import Down, Hang, Refuse
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ import msgspec
 
 from fleet.errors import ApiError, ConnectionLost, DeadlineExceeded, Gone, NotFound, Unreachable
 from fleet.kube.api import Request
-from fleet.kube.failures import error_of
+from fleet.kube.client.failures import error_of
 from tests.faults.hub import Hub
 
 PATH = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from fleet.controllers.controller import Controller
+from fleet.manager.manager import Controller
 from tests.e2e.world import World, configured
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import EPOCH, VirtualClock, no_jitter, virtual

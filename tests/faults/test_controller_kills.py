@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
+from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
 from fleet.model.keys import SCHEDULED_CONDITION
-from fleet.scheduler.flavours import MEMBER_CLUSTERS, flavour_of
 from tests.faults.controller.outcome import Outcome
 from tests.faults.controller.scenario import CLUSTERS, SCOPES, STEPS
 from tests.faults.controller.stage import Checkpoint, Stage, checkpoints, replay, staged

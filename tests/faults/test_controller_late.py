@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from fleet.kube.api import DEFAULT_DEADLINE, Method, Request
-from fleet.scheduler.flavours import CLUSTER_SCOPED
+from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.e2e.world import World
 from tests.faults.controller.line import Fault, Faults, Killed, Late
 from tests.faults.controller.stage import Checkpoint, checkpoints, staged

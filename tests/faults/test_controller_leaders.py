@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from fleet.controllers.controller import Controller
 from fleet.kube.api import Request
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
+from fleet.manager.manager import Controller
 from tests.e2e.world import World, configured
 from tests.faults.controller.faults import is_watch
 from tests.faults.controller.guard import Guard

@@ -12,10 +12,10 @@ from typing import Final
 import pytest
 from prometheus_client.core import Metric
 
-from fleet.controllers.controller import Controller
 from fleet.demo.agents import RolloutStandIn
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.manager.manager import Controller
 from fleet.model.keys import NUMBER_OF_CLUSTERS
-from fleet.scheduler.flavours import CLUSTER_SCOPED
 from tests.e2e.world import World, configured
 from tests.faults.controller.scenario import STEPS, prepare
 from tests.faults.hub_api import HubApi, a_hub

@@ -13,11 +13,11 @@ from typing import Final
 import pytest
 
 from fleet.clock import SystemClock
-from fleet.controllers.placement.visible_status import COPIES
 from fleet.demo.agents import RolloutStandIn
 from fleet.errors import ApiError
-from fleet.kube.lease import LEASES
-from fleet.scheduler.flavours import CLUSTER_SCOPED
+from fleet.kube.leader_election import LEASES
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.placement.status.namespaced_status import COPIES
 from fleet.settings import Settings
 from tests.conformance.targets import targets
 from tests.control_plane.access import Access

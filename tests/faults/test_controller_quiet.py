@@ -13,13 +13,13 @@ from typing import Any, Final
 import pytest
 
 from fleet.clock import epoch_nanoseconds
-from fleet.controllers.controller import Controller
-from fleet.controllers.placement.loop import RECHECK
 from fleet.demo.agents import RolloutStandIn
 from fleet.kube.api import Request
 from fleet.kube.resource import STATUS
+from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.manager.manager import Controller
 from fleet.model.timestamps import format_timestamp
-from fleet.scheduler.flavours import MEMBER_CLUSTERS
+from fleet.placement.controller import RECHECK
 from tests.e2e.world import NAMESPACES, World, configured, member_status
 from tests.faults.controller.line import Line
 from tests.faults.controller.stage import Checkpoint, checkpoints, staged

@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.controllers.controller import Controller
 from fleet.errors import DeadlineExceeded
 from fleet.kube.api import Request
-from fleet.kube.lease import LEASES
+from fleet.kube.leader_election import LEASES
+from fleet.manager.manager import Controller
 from fleet.settings import Settings
 from tests.e2e.hub import Hub, fresh_access
 from tests.e2e.world import World, configured

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sql
 
 from fleet.history import History, Part, migrate
-from fleet.history.engine import Database
+from fleet.history.database import Database
 from tests.control_plane.waiting import soon
 from tests.databases import database, postgres, url
 

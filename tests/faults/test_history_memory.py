@@ -19,13 +19,13 @@ from typing import Final, cast
 import msgspec
 import pytest
 
-from fleet.controllers.recording import HistoryRecorder
-from fleet.framework.cycle import DecisionInput, decide
+from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.request import compile_request
 from fleet.history import History, Limits, Source
 from fleet.model.views import MemberCluster, Observed
-from fleet.scheduler.binding_writes import WriteResult
-from fleet.scheduler.records import AttemptRecord, Ending
+from fleet.recorder.recorder import HistoryRecorder
+from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.dispatch.binding_writes import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Frame, Table
 from tests.bench.fleets import NOW, clusters

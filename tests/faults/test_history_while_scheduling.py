@@ -13,15 +13,15 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.access import HubAccess
 from api.app import create_app
-from api.beside import live_of
+from api.auth.access import HubAccess
+from api.live.embedded import live_of
 from fleet.clock import SystemClock
-from fleet.controllers.controller import Controller
-from fleet.controllers.recorder_metrics import RecorderMetrics
-from fleet.controllers.recording import HistoryRecorder
 from fleet.history import History, migrate
-from fleet.hub.identity import ADMINISTRATORS, AUTHENTICATED, User
+from fleet.hub.http.authentication import ADMINISTRATORS, AUTHENTICATED, User
+from fleet.manager.manager import Controller
+from fleet.recorder.metrics import RecorderMetrics
+from fleet.recorder.recorder import HistoryRecorder
 from fleet.settings import load_settings
 from tests.api.stage import a_hub_with
 from tests.databases import HASTY, database, postgres, url

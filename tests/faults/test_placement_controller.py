@@ -16,9 +16,9 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.controllers.placement.selection import Selected
 from fleet.errors import ApiError, StaleInputs
 from fleet.kube.api import Request
+from fleet.placement.selection.selection import Selected
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import run_virtually
 from tests.unit.controllers.memory_hub import PLACEMENTS, Fault, Json, Lost, MemoryHub, Refused

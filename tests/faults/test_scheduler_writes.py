@@ -16,10 +16,11 @@ import msgspec
 import pytest
 
 from fleet.errors import FleetError
-from fleet.framework.cycle import decide
-from fleet.framework.decision import Decision
-from fleet.framework.operations import Action
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.operations import Action
 from fleet.kube.api import Request
+from fleet.model.binding_names import binding_name
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,
@@ -32,12 +33,11 @@ from fleet.model.keys import (
     UNSCHEDULED,
     WORK_CLEANUP,
 )
-from fleet.model.naming import binding_name
-from fleet.scheduler.binding_writes import BindingWrites, raise_failure
 from fleet.scheduler.cleanup import Cleanup
-from fleet.scheduler.finalizers import add_finalizer
-from fleet.scheduler.live import list_bindings
-from fleet.scheduler.status_writes import StatusWrites
+from fleet.scheduler.dispatch.binding_writes import BindingWrites, raise_failure
+from fleet.scheduler.dispatch.finalizers import add_finalizer
+from fleet.scheduler.dispatch.live_reads import list_bindings
+from fleet.scheduler.dispatch.status_writes import StatusWrites
 from plugins.default_profile import compile_default
 from tests.builders import NOW, OLD_SNAPSHOT, SNAPSHOT, UID, PolicyBuilder, a_cluster, a_frame, a_policy, label
 from tests.doubles import inputs

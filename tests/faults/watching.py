@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from fleet.kube.reflector import Problem, Reflector, Timings
+from fleet.kube.informer.reflector import Problem, Reflector, Timings
+from fleet.kube.informer.store import Store, codec
 from fleet.kube.resource import Resource
-from fleet.kube.store import Store, codec
 from fleet.model.views import MemberCluster, Observed
 from tests.faults.scripted import ScriptedApi
 from tests.faults.virtual import VirtualClock, no_jitter

@@ -11,13 +11,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.controllers.placement import canonical
-from fleet.controllers.placement.candidates import candidate_codec
-from fleet.controllers.placement.hashing import fingerprint, policies_equal, policy_hash, resources_hash
-from fleet.controllers.placement.sanitising import sanitise
-from fleet.controllers.placement.selection import SelectedObject
-from fleet.controllers.placement.snapshot_group import split
 from fleet.kube.resource import Resource
+from fleet.placement.selection.candidates import candidate_codec
+from fleet.placement.selection.sanitizing import sanitise
+from fleet.placement.selection.selection import SelectedObject
+from fleet.placement.snapshots import canonical_json as canonical
+from fleet.placement.snapshots.hashing import fingerprint, policies_equal, policy_hash, resources_hash
+from fleet.placement.snapshots.snapshot_group import split
 
 KINDS = ("Namespace", "ConfigMap", "Service", "Job", "Deployment", "Widget", "Gear")
 NAMES = st.text("ab-<é\u2028", min_size=1, max_size=4)

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.anonymous import anonymised
-from fleet.framework.cycle import decide
-from fleet.framework.decision import Decision
+from fleet.explain.replay.anonymize import anonymised
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.decision import Decision
 from tests.oracle.documents import Json
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input

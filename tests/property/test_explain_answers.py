@@ -9,15 +9,15 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from fleet.explain.answer import answer
-from fleet.explain.answer_parts import Answer
-from fleet.explain.edits import AddTaint
-from fleet.explain.fixes import fixes, fixes_for_cluster
-from fleet.explain.rendering import render
-from fleet.explain.simulate import simulate
-from fleet.explain.world import World
-from fleet.framework.cycle import decide
-from fleet.framework.decision import Decision
+from fleet.explain.answer.answer import answer
+from fleet.explain.answer.parts import Answer
+from fleet.explain.answer.rendering import render
+from fleet.explain.answer.simulate import simulate
+from fleet.explain.fixes.fixes import fixes, fixes_for_cluster
+from fleet.explain.whatif.edits import AddTaint
+from fleet.explain.whatif.scenario import World
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.decision import Decision
 from plugins.default_profile import compile_default, default_profile
 from tests.unit.explain.worlds import random_world
 

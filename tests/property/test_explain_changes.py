@@ -7,13 +7,13 @@ import random
 import msgspec
 import pytest
 
-from fleet.explain.compare import ABSENT, FITS, NOT_EVALUATED, compare
-from fleet.explain.edits import AddCluster, AddTaint, Edit, LabelCluster, RemoveCluster, SetReady
-from fleet.explain.effect import in_use
-from fleet.explain.replay import Evidence, Recorded, recorded_world, replay
-from fleet.explain.standing import Standing, Standings
-from fleet.explain.world import World
-from fleet.framework.decision import Decision
+from fleet.explain.facts.cluster_outcome import Standing, Standings
+from fleet.explain.facts.placement_outcome import in_use
+from fleet.explain.replay.replay import Evidence, Recorded, recorded_world, replay
+from fleet.explain.whatif.compare import ABSENT, FITS, NOT_EVALUATED, compare
+from fleet.explain.whatif.edits import AddCluster, AddTaint, Edit, LabelCluster, RemoveCluster, SetReady
+from fleet.explain.whatif.scenario import World
+from fleet.framework.cycle.decision import Decision
 from tests.unit.explain.worlds import random_world
 
 

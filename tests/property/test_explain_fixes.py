@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fleet.explain.edits import Edit, as_documents, parse_edits
-from fleet.explain.effect import Effect
-from fleet.explain.fixes import Fix, fixes, fixes_for_cluster
-from fleet.explain.simulate import simulate
-from fleet.explain.trials import ClusterChosen
-from fleet.explain.world import World
+from fleet.explain.answer.simulate import simulate
+from fleet.explain.facts.placement_outcome import Effect
+from fleet.explain.fixes.evaluator import ClusterChosen
+from fleet.explain.fixes.fixes import Fix, fixes, fixes_for_cluster
+from fleet.explain.whatif.edits import Edit, as_documents, parse_edits
+from fleet.explain.whatif.scenario import World
 from tests.unit.explain.worlds import one_unit_less, random_world
 
 FLEETS: Final = range(500)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pytest
 
+from api.live.wake_events import wakes_on
 from api.models import Waker
-from api.wakes import wakes_on
 from fleet.model.tolerations import first_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
-from fleet.scheduler.changes import Change, changes_between
-from fleet.scheduler.interests import InterestIndex, is_short
+from fleet.scheduler.events.cluster_diff import Change, changes_between
+from fleet.scheduler.events.interest_index import InterestIndex, is_short
 from tests.property.test_scheduler_interests import NOW, RULE, key_of, random_change, satisfied
 from tests.strategies import random_scenario
 

@@ -16,14 +16,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from fleet.controllers.recording import HistoryRecorder
-from fleet.framework.cycle import DecisionInput, decide
-from fleet.framework.profile import CompiledProfile
+from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.request import compile_request
+from fleet.framework.runtime.profile import CompiledProfile
 from fleet.history import History, Recorded
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, PolicySnapshot, PolicySnapshotStatus, Taint
-from fleet.scheduler.records import AttemptRecord
+from fleet.recorder.recorder import HistoryRecorder
+from fleet.scheduler.attempt_record import AttemptRecord
 from fleet.settings import Settings
 from fleet.settings.tree import Eligibility
 from fleet.settings.values import Duration

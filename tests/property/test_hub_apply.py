@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.hub.managedfields import apply, track_update
-from fleet.hub.structural import compile_schema
+from fleet.hub.apply.managed_fields import apply, track_update
+from fleet.hub.schema.schema import compile_schema
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 TEXT = {"type": "string"}

@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.hub.builtin import NAMESPACES
+from fleet.hub.http.authentication import Tokens
+from fleet.hub.http.options import DeleteOptions, ListOptions, WriteOptions
 from fleet.hub.hub import Hub
-from fleet.hub.identity import Tokens
-from fleet.hub.kinds import Kind
-from fleet.hub.lists import page
-from fleet.hub.options import DeleteOptions, ListOptions, WriteOptions
-from fleet.hub.selectors import Selection, labels
-from fleet.hub.watches import Watch
+from fleet.hub.kinds.builtin import NAMESPACES
+from fleet.hub.kinds.kind import Kind
+from fleet.hub.objects.selectors import Selection, labels
+from fleet.hub.storage.lists import page
+from fleet.hub.storage.watches import Watch
 
 SELF = WriteOptions(manager="tests")
 NAMES = ("a", "b", "c", "d")

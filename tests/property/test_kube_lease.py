@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Request
-from fleet.kube.lease import LEASES, Election, Leadership, Terms
+from fleet.kube.leader_election import LEASES, Election, Leadership, Terms
 from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, run_virtually

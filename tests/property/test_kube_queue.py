@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fleet.errors import QueueClosed
-from fleet.kube.queue import WorkQueue
+from fleet.kube.workqueue import WorkQueue
 from tests.faults.virtual import VirtualClock, VirtualLoop
 
 keys = st.sampled_from("abcde")

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from fleet.framework.adapter import ClusterView, ScalarPlugin
 from fleet.framework.context import Attempt
-from fleet.framework.cycle import DecisionInput, decide
+from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.hooks import Component
-from fleet.framework.profile import CompiledProfile
-from fleet.framework.registry import RawArgs, Registry
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
+from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.runtime.registry import RawArgs, Registry
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from fleet.framework.cycle import DecisionInput, decide
-from fleet.framework.decision import Decision, Round
+from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.cycle.decision import Decision, Round
 from fleet.framework.hooks import Component
 from fleet.framework.status import Status
 from fleet.model.keys import PICK_N

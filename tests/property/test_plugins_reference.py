@@ -16,13 +16,13 @@ import pytest
 
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt
-from fleet.framework.cycle import DecisionInput
-from fleet.framework.profile import CompiledProfile
-from fleet.framework.runner import Runner
+from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.runtime.runner import Runner
 from fleet.framework.state import CycleState
 from fleet.framework.status import message_of
 from fleet.framework.verdicts import Verdicts
-from fleet.snapshot.bits import to_rows
+from fleet.snapshot.columns.bitset import to_rows
 from plugins.default_profile import DEFAULT_PLUGINS
 from tests.oracle.affinity import Range, affinity_rejection, affinity_score, sorter_ranges
 from tests.oracle.documents import Json, labels_of, moment, name_of

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from fleet.framework.bindings import classify
-from fleet.framework.conformance import World, check
 from fleet.framework.context import Attempt
-from fleet.framework.cycle import DecisionInput, decide
+from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.hooks import Delta
-from fleet.framework.registry import PluginFactory
-from fleet.framework.runner import Runner
-from fleet.framework.specimens import Specimen
+from fleet.framework.runtime.registry import PluginFactory
+from fleet.framework.runtime.runner import Runner
 from fleet.framework.state import CycleState
+from fleet.framework.testing.conformance import World, check
+from fleet.framework.testing.specimens import Specimen
 from fleet.framework.verdicts import Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.model.views import MemberCluster

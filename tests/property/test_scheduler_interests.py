@@ -11,14 +11,14 @@ import pytest
 
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt
-from fleet.framework.registry import RawArgs
+from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.state import CycleState
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import MemberCluster, PolicySnapshot
-from fleet.scheduler.changes import changes_between
-from fleet.scheduler.interests import InterestIndex, is_short
+from fleet.scheduler.events.cluster_diff import changes_between
+from fleet.scheduler.events.interest_index import InterestIndex, is_short
 from fleet.snapshot import Table
-from fleet.snapshot.bits import as_bits
+from fleet.snapshot.columns.bitset import as_bits
 from fleet.snapshot.eligibility import Eligibility
 from plugins.cluster_eligibility import ClusterEligibility
 from tests.builders import a_policy, names_in

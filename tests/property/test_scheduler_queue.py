@@ -12,8 +12,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fleet.scheduler.hints import EVERYTHING, Event, EventKind, Hints, Registration, Wake
-from fleet.scheduler.queue import Hold, Item, Place, QueuePolicy, QueueSettings, SchedulingQueue, Traits
+from fleet.scheduler.queue.hints import EVERYTHING, Event, EventKind, Hints, Registration, Wake
+from fleet.scheduler.queue.scheduling_queue import (
+    Hold,
+    Item,
+    Place,
+    QueuePolicy,
+    QueueSettings,
+    SchedulingQueue,
+    Traits,
+)
 
 SECOND = 1_000_000_000
 KEYS = "0123"

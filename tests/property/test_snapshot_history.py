@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from fleet.model.quantity import parse_quantity
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Frame, Table
-from fleet.snapshot.capacity import PlacedBinding
-from fleet.snapshot.numbers import OPERATORS
+from fleet.snapshot.columns.capacity import PlacedBinding
+from fleet.snapshot.columns.numbers import OPERATORS
 from tests.builders import NOW, ClusterBuilder, a_cluster, names_in
 
 KEYS = ("region", "zone")

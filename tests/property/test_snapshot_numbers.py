@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 from hypothesis import example, given
 
 from fleet.model.quantity import parse_quantity, quantity_or_none
-from fleet.snapshot.numbers import OPERATORS, Operator
+from fleet.snapshot.columns.numbers import OPERATORS, Operator
 from tests.builders import a_cluster, a_frame, a_table, names_in
 from tests.vectors.generation.quantities import UNREADABLE
 

@@ -10,9 +10,9 @@ import sys
 from collections import Counter
 from typing import Any, Final
 
-from fleet.hub import server
 from fleet.hub.__main__ import main
-from fleet.hub.app import Application
+from fleet.hub.http import server
+from fleet.hub.http.app import Application
 
 COUNTS: Final = "/counted-requests"
 

@@ -17,16 +17,16 @@ import msgspec
 import uvloop
 
 from fleet.clock import SystemClock
-from fleet.controllers.logs import configure
+from fleet.informers.cache import Caches
 from fleet.kube.api import Request
 from fleet.kube.events import EventRecorder
-from fleet.kube.store import Store
-from fleet.kube.watched import Access
+from fleet.kube.informer.informer import Access
+from fleet.kube.informer.store import Store
+from fleet.manager.logs import configure
 from fleet.model.keys import SCHEDULER_CLEANUP
-from fleet.scheduler.caches import Caches
-from fleet.scheduler.metrics import SchedulerMetrics, new_registry
-from fleet.scheduler.records import NoRecorder
+from fleet.scheduler.attempt_record import NoRecorder
 from fleet.scheduler.scheduler import Scheduler
+from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from fleet.settings.loading import load_settings
 from tests.bench.controller.documents import PLAIN, member_cluster, names, placement, snapshot
 from tests.bench.controller.workers import SETTINGS

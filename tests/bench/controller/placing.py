@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from fleet.scheduler.flavours import CLUSTER_SCOPED, MEMBER_CLUSTERS
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS
 from tests.bench.controller.documents import LIMIT, member_cluster, names, placement, selector, snapshot
 from tests.bench.controller.traffic import Traffic, for_each, read_seen
 from tests.bench.controller.workers import Worker

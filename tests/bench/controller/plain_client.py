@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import uvloop
 
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import SCHEDULER_CLEANUP
-from fleet.scheduler.flavours import CLUSTER_SCOPED
 from tests.bench.controller.documents import PICKS, binding, selector, status
 from tests.bench.controller.hubs import Hub
 from tests.bench.controller.traffic import Traffic

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from fleet.scheduler.flavours import CLUSTER_SCOPED
+from fleet.kube.scopes import CLUSTER_SCOPED
 from tests.bench.controller.documents import LIMIT, PLAIN, SPREAD
 from tests.bench.controller.hubs import Hub, serving
 from tests.bench.controller.placing import Placed, burst, create_placements, join, one_by_one

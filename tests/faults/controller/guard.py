@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fleet.hub.store import Change, Store
+from fleet.hub.storage.store import Change, Store
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,
@@ -16,7 +17,6 @@ from fleet.model.keys import (
     PICK_N,
     SCHEDULED,
 )
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
 
 Json = dict[str, Any]
 Key = tuple[str, str]

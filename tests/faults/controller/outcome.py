@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
-from fleet.controllers.placement.visible_status import COPIES
-from fleet.hub.encoding import Entry
 from fleet.hub.hub import Hub
+from fleet.hub.storage.encoding import Entry
 from fleet.kube.resource import Resource
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
     NUMBER_OF_CLUSTERS,
@@ -18,7 +18,7 @@ from fleet.model.keys import (
     POLICY_INDEX,
     RESOURCE_INDEX,
 )
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
+from fleet.placement.status.namespaced_status import COPIES
 
 Json = dict[str, Any]
 Outcome = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from fleet.kube.connector import ThoroughConnector
+from fleet.kube.client.stream_connector import ThoroughConnector
 from tests.control_plane.access import ADMIN, Access
 
 _DROPPED: Final = {"transfer-encoding", "connection", "content-length", "content-encoding", "host", "accept-encoding"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from fleet.scheduler.flavours import MEMBER_CLUSTERS, flavour_of
+from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
 from tests.e2e.world import CONFIG_MAPS, NAMESPACES, World
 
 Step = Callable[[World], Awaitable[None]]

@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
-from fleet.controllers.controller import Controller
 from fleet.demo.agents import RolloutStandIn
-from fleet.hub.encoding import Entry
+from fleet.hub.http.authentication import Tokens
 from fleet.hub.hub import Hub
-from fleet.hub.identity import Tokens
+from fleet.hub.storage.encoding import Entry
 from fleet.kube.api import Api
+from fleet.manager.manager import Controller
 from tests.e2e.world import World, configured
 from tests.faults.controller.guard import Guard
 from tests.faults.controller.line import Faults, Line, fair

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from fleet.cli.documents import Parsed, parse
-from fleet.cli.inputs import Inputs, read_inputs
-from fleet.cli.objects import Object, read_objects
-from fleet.cli.problems import Findings
-from fleet.cli.texts import Text
+from fleet.cli.input.documents import Parsed, parse
+from fleet.cli.input.files import Text
+from fleet.cli.input.objects import Object, read_objects
+from fleet.cli.input.problems import Findings
+from fleet.cli.input.simulation_inputs import Inputs, read_inputs
 
 Manifest = dict[str, Any]
 

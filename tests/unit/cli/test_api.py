@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.cli import api
+from fleet.cli.commands import api
 from fleet.kube.api import Api
 from plugins.taint_toleration import TaintToleration
 from tests.faults.hub_api import a_hub
@@ -31,7 +31,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     monkeypatch.setattr(api, "connect", connect)
     monkeypatch.setattr(api, "_tell", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    monkeypatch.setattr("fleet.controllers.logs.configure", lambda *_: None)
+    monkeypatch.setattr("fleet.manager.logs.configure", lambda *_: None)
     with capture_logs() as said:
         yield said
     gc.unfreeze()

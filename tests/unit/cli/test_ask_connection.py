@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.connection import Connection, Wanted, find_connection
-from fleet.cli.lastup import Announced, announced, latest
+from fleet.cli.client.connection import Connection, Wanted, find_connection
+from fleet.cli.client.last_up import Announced, announced, latest
 from fleet.errors import ConfigurationError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.asking import JSON, PATIENCE, Interrupted, Question, Refusal, ask, ask_json
-from fleet.cli.connection import Connection
+from fleet.cli.client.connection import Connection
+from fleet.cli.client.requests import JSON, PATIENCE, Interrupted, Question, Refusal, ask, ask_json
 from tests.unit.cli.scripted_api import Said, ScriptedApi, in_json, refused
 
 WHERE = "/v1/placements/-/web/why"

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from fleet.cli.console import NARROWEST, PLAIN_WIDTH, table, write
+from fleet.cli.output.console import NARROWEST, PLAIN_WIDTH, table, write
 
 HEADINGS = ("NAME", "COUNT", "BECAUSE", "OTHERS")
 ROW = ("TopologySpreadConstraints", "12", "region=eu-west has 2; fewest in us-east; max skew 1", "a1 b2 c3 d4")

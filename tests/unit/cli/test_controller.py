@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from fleet.cli.main import app
 from fleet.settings import Settings
 
-SECTION = "fleet.controllers.process"
+SECTION = "fleet.manager.process"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
     module: Any = ModuleType(SECTION)
     module.ControllerOptions, module.run_controller = ControllerOptions, found.run
     monkeypatch.setitem(sys.modules, SECTION, module)
-    monkeypatch.setattr("fleet.controllers.logs.configure", lambda *_: None)
+    monkeypatch.setattr("fleet.manager.logs.configure", lambda *_: None)
     for variable in ("FLEET_LONG", "FLEET_WORKERS", "FLEET_QUEUE__MODE"):
         monkeypatch.delenv(variable, raising=False)
     with structlog.testing.capture_logs():

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.cli import following
-from fleet.cli.connection import Connection
-from fleet.cli.following import Selection, decision_text, show_decisions
+from fleet.cli.client.connection import Connection
+from fleet.cli.commands import decisions as following
+from fleet.cli.commands.decisions import Selection, decision_text, show_decisions
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import Said, ScriptedApi, in_lines, refused
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.hub import greeting
-from fleet.hub.server import Endpoint
+from fleet.cli.commands.hub import greeting
+from fleet.hub.http.server import Endpoint
 
 ENDPOINT = Endpoint(
     url="http://127.0.0.1:1234", kubeconfig=Path("/x/kubeconfig"), token_file=Path("/x/t"), ca_file=None

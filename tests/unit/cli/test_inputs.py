@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.inputs import Asked
+from fleet.cli.input.simulation_inputs import Asked
 from tests.unit.cli.manifests import LATEST, Manifest, binding, inputs, member, placement, snapshot
 
 

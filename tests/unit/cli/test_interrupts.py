@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.interrupts import Interrupts
+from fleet.cli.up.interrupts import Interrupts
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.hub_access import HubOptions, kubeconfig_of
-from fleet.cli.hub_kinds import kinds_called
-from fleet.cli.lastup import Announced, announced
-from fleet.cli.listing import age, listing_of
+from fleet.cli.client.hub_access import HubOptions, kubeconfig_of
+from fleet.cli.client.kind_names import kinds_called
+from fleet.cli.client.last_up import Announced, announced
+from fleet.cli.output.object_rows import age, listing_of
 from fleet.errors import ConfigurationError, InputError
 from fleet.model.timestamps import SECOND, parse_timestamp
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.migrate import run_migrate
+from fleet.cli.commands.migrate import run_migrate
 from fleet.errors import ConfigurationError
 
 

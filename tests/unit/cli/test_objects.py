@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from fleet.cli.documents import parse
-from fleet.cli.objects import read_objects
-from fleet.cli.problems import Findings
-from fleet.cli.texts import Text
+from fleet.cli.input.documents import parse
+from fleet.cli.input.files import Text
+from fleet.cli.input.objects import read_objects
+from fleet.cli.input.problems import Findings
 from tests.unit.cli.manifests import Manifest, complaints_about, member, objects, placement
 
 

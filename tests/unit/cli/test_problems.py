@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.cli.problems import Findings, Place, nearest
+from fleet.cli.input.problems import Findings, Place, nearest
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.asking import problem_text
+from fleet.cli.client.requests import problem_text
 from fleet.framework.status import Code
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import Said, ScriptedApi, in_json, in_text, refused

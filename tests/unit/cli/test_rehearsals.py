@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.edit_texts import read_edits
+from fleet.cli.input.edits import read_edits
 from fleet.errors import InputError
-from fleet.explain.edits import as_documents, parse_edits
+from fleet.explain.whatif.edits import as_documents, parse_edits
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import ScriptedApi, in_json, in_text
 

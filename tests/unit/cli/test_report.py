@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import yaml
 
-from fleet.cli.report import Report, as_json, as_yaml, json_schema, report
-from fleet.cli.simulation import moment_of, simulate
+from fleet.cli.input.simulation import moment_of, simulate
+from fleet.cli.output.report import Report, as_json, as_yaml, json_schema, report
 from fleet.scheduler.profiles import compiled_profile
 from fleet.settings import Settings, read_settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
@@ -34,7 +34,7 @@ SPREAD = [{"topologyKey": "zone"}]
 
 
 def test_the_schema_is_the_one_in_the_documentation() -> None:
-    """After a change: `python -m fleet.cli.report > docs/simulate.schema.json`. Fields may be added, nothing else."""
+    """After a change: `python -m fleet.cli.output.report > docs/simulate.schema.json`. Fields may be added, nothing else."""
     assert SCHEMA.read_text(encoding="utf-8") == json_schema() + "\n"
 
 

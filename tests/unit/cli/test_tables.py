@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.console import write
-from fleet.cli.simulation import Simulation, moment_of, simulate
-from fleet.cli.tables import tables
-from fleet.cli.whytext import why_texts
-from fleet.model.naming import binding_name
+from fleet.cli.input.simulation import Simulation, moment_of, simulate
+from fleet.cli.output.console import write
+from fleet.cli.output.tables import tables
+from fleet.cli.output.why_text import why_texts
+from fleet.model.binding_names import binding_name
 from fleet.scheduler.profiles import compiled_profile
 from fleet.settings import Settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot

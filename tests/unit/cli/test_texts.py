@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.problems import Findings
-from fleet.cli.texts import read_texts
+from fleet.cli.input.files import read_texts
+from fleet.cli.input.problems import Findings
 
 
 def contents(*names: str) -> list[str]:

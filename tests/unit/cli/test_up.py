@@ -25,8 +25,8 @@ from urllib.request import Request, urlopen
 import pytest
 import uvicorn
 
-from fleet.cli.up import Lines, Options, for_the_demo, run_up
-from fleet.cli.up_show import Overheard
+from fleet.cli.up.display import Overheard
+from fleet.cli.up.up import Lines, Options, for_the_demo, run_up
 from fleet.clock import SystemClock
 from fleet.demo.headlines import Headline, Headlines
 from fleet.errors import ConfigurationError

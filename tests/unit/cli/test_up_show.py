@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.up_show import commands
-from fleet.hub.server import Endpoint
+from fleet.cli.up.display import commands
+from fleet.hub.http.server import Endpoint
 
 ENDPOINT = Endpoint(
     url="http://127.0.0.1:1234", kubeconfig=Path("my data/kubeconfig"), token_file=Path("/x/t"), ca_file=None

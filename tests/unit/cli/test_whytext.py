@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from fleet.cli.simulation import Moment
-from fleet.cli.whytext import age_text, detail_lines, outcome_text
-from fleet.model.naming import binding_name
+from fleet.cli.input.simulation import Moment
+from fleet.cli.output.why_text import age_text, detail_lines, outcome_text
+from fleet.model.binding_names import binding_name
 from fleet.model.timestamps import HOUR, MINUTE, SECOND
 from tests.builders import NOW, PLACEMENT, UID, BindingBuilder, a_binding, a_cluster, a_policy, clusters, label, measure
 from tests.unit.explain.questions import Asked, ask

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from fleet.kube.api import Method, Request
+from fleet.kube.informer.informer import Access
 from fleet.kube.resource import Resource
-from fleet.kube.watched import Access
 from tests.faults.objects import refusal
 from tests.faults.virtual import VirtualClock, no_jitter
 from tests.unit.controllers.memory_hub import Json, MemoryHub, merged

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fleet.clock import SystemClock
-from fleet.controllers.access import flow_of, has_pod_identity
-from fleet.kube.flow import Budget
+from fleet.kube.client.rate_limiter import Budget
+from fleet.manager.hub_connection import flow_of, has_pod_identity
 from fleet.settings import load_settings
 
 IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.controllers.controller import Controller
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Api, Request
-from fleet.kube.failures import error_of
+from fleet.kube.client.failures import error_of
+from fleet.manager.manager import Controller
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
 from plugins.cluster_affinity import ClusterAffinity

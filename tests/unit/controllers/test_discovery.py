@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from fleet.controllers.placement.discovery import SECONDS_BETWEEN_LOOKS, Discovery, KindName, Kinds, KindsUnreadable
 from fleet.errors import Unavailable, UnreadableAnswer
 from fleet.kube.api import Request
 from fleet.kube.resource import Resource
+from fleet.placement.selection.discovery import SECONDS_BETWEEN_LOOKS, Discovery, KindName, Kinds, KindsUnreadable
 from tests.faults.virtual import virtual
 from tests.unit.controllers.content_hub import DEPLOYMENTS, PODS, USUAL, WIDGETS, ContentHub
 

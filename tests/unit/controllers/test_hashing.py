@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.placement import canonical
-from fleet.controllers.placement.hashing import fingerprint, policies_equal, policy_hash, resources_hash
+from fleet.placement.snapshots import canonical_json as canonical
+from fleet.placement.snapshots.hashing import fingerprint, policies_equal, policy_hash, resources_hash
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

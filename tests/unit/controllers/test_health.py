@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from fleet.clock import SystemClock
-from fleet.controllers.health import Health, HealthServer
 from fleet.errors import ConfigurationError
+from fleet.manager.health import Health, HealthServer
 from fleet.settings import Address
 from tests.faults.virtual import VirtualClock, virtual
 

@@ -7,7 +7,7 @@ import sys
 
 HANGING = """
 import asyncio, threading
-from fleet.controllers.last_resort import end_within
+from fleet.manager.watchdog import end_within
 
 async def main():
     end_within({seconds})

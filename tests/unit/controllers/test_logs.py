@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from fleet.controllers.logs import configure
+from fleet.manager.logs import configure
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fleet.controllers.metrics import PlacementMetrics, Tally
-from fleet.controllers.placement.loop import ERROR, REQUEUE_AFTER, SUCCESS
+from fleet.placement.controller import ERROR, REQUEUE_AFTER, SUCCESS
+from fleet.placement.metrics import PlacementMetrics, Tally
 
 STATUS = "fleet_workload_placement_status_last_timestamp_seconds"
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "controller.md").read_text(encoding="utf-8")

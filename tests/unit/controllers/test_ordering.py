@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from fleet.controllers.placement.ordering import place
+from fleet.placement.selection.ordering import place
 
 
 def key(api_version: str, kind: str, name: str = "x", namespace: str = "") -> tuple[int, str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from fleet.controllers.placement.selection import Selected, SelectedObject
 from fleet.model.catalogue import CATALOGUE
+from fleet.placement.selection.selection import Selected, SelectedObject
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import PLACEMENTS, Json
 from tests.unit.controllers.workbench import (

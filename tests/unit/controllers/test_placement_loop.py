@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.controllers.placement.loop import RECHECK
 from fleet.errors import NotLeading, StaleInputs
 from fleet.kube.api import Request
+from fleet.placement.controller import RECHECK
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import MemoryHub, Refused

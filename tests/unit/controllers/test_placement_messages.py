@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.controllers.placement import messages
-from fleet.controllers.placement.conditions import APPLYING, DIFF_REPORTED, Stage
+from fleet.placement.status import messages
+from fleet.placement.status.conditions import APPLYING, DIFF_REPORTED, Stage
 
 
 @pytest.mark.parametrize(

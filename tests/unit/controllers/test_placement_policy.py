@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.placement.hashing import policy_hash
-from fleet.controllers.placement.policy import SeveralLatest
 from fleet.errors import Conflict, StaleInputs
 from fleet.kube.api import Method, Request
+from fleet.placement.snapshots.hashing import policy_hash
+from fleet.placement.snapshots.policy_snapshots import SeveralLatest
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import Json, MemoryHub
 from tests.unit.controllers.workbench import SNAPSHOT, WEB, Neighbours, Workbench, a_placement, pick_n

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from fleet.controllers.placement.selection import Unmatched
-from fleet.controllers.placement.selectors import ResourceSelector
+from fleet.placement.selection.selection import Unmatched
+from fleet.placement.selection.selectors import ResourceSelector
 from tests.faults.virtual import virtual
 from tests.unit.controllers.workbench import ROLLED_OUT, RUNNING, WEB, Neighbours, Workbench, a_placement, pick_n
 

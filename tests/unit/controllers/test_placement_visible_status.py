@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from fleet.controllers.placement.selection import Selected
 from fleet.errors import Unavailable
 from fleet.kube.api import Request
+from fleet.placement.selection.selection import Selected
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import Json, Refused

@@ -6,7 +6,15 @@ import subprocess
 import sys
 from typing import Final
 
-OF_OTHERS: Final = ("alembic", "api", "cel", "cel_expr_python", "fastapi", "fleet.demo", "fleet.explain.simulate")
+OF_OTHERS: Final = (
+    "alembic",
+    "api",
+    "cel",
+    "cel_expr_python",
+    "fastapi",
+    "fleet.demo",
+    "fleet.explain.answer.simulate",
+)
 """Of the embedded hub, the API and `fleet up`."""
 OF_THE_HISTORY: Final = ("fleet.history", "psycopg", "sqlalchemy")
 OF_THE_HUB: Final = ("fleet.hub", "starlette", "uvicorn")
@@ -19,7 +27,7 @@ def loaded_by(*modules: str) -> set[str]:
 
 
 def test_a_controller_loads_nothing_of_what_others_need() -> None:
-    loaded = loaded_by("fleet.cli.controller", "fleet.controllers.process")
+    loaded = loaded_by("fleet.cli.commands.controller", "fleet.manager.process")
 
     assert "fleet.scheduler.scheduler" in loaded
     assert not loaded & {*OF_OTHERS, *OF_THE_HISTORY, *OF_THE_HUB}
@@ -27,4 +35,4 @@ def test_a_controller_loads_nothing_of_what_others_need() -> None:
 
 def test_the_history_is_loaded_with_its_database() -> None:
     """Or the test above would not notice that it had become something else."""
-    assert {"fleet.history", "sqlalchemy"} <= loaded_by("fleet.controllers.recording")
+    assert {"fleet.history", "sqlalchemy"} <= loaded_by("fleet.recorder.recorder")

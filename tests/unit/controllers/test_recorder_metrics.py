@@ -6,8 +6,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from fleet.controllers.recorder_metrics import RecorderMetrics
 from fleet.history import Counts, Health
+from fleet.recorder.metrics import RecorderMetrics
 
 
 def test_figures_are_those_of_the_history_when_somebody_looks() -> None:

@@ -12,23 +12,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from fleet.controllers.recorded_attempt import described
-from fleet.controllers.recorded_columns import columns_of, hash_of_names, packed_score
-from fleet.controllers.recorded_fleet import RecordedFleet, looks_at_heartbeats
-from fleet.controllers.recording import HistoryRecorder, Recorders, open_history
 from fleet.errors import Conflict
-from fleet.framework.cycle import decide
-from fleet.framework.decision import Decision
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.decision import Decision
 from fleet.framework.hooks import Component
 from fleet.framework.scores import ScoreColumn as Scored
 from fleet.history import Attempt, History, Source
 from fleet.model.timestamps import SECOND
 from fleet.model.views import MemberCluster, Observed, PolicySnapshot
-from fleet.scheduler.binding_writes import WriteResult
-from fleet.scheduler.records import AttemptRecord, Ending
+from fleet.recorder.attempt_summary import described
+from fleet.recorder.columns import columns_of, hash_of_names, packed_score
+from fleet.recorder.fleet_changes import RecordedFleet, looks_at_heartbeats
+from fleet.recorder.recorder import HistoryRecorder, Recorders, open_history
+from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.dispatch.binding_writes import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Table
-from fleet.snapshot.packed import numbered
+from fleet.snapshot.columns.packing import numbered
 from tests.builders import (
     NOW,
     UID,

@@ -12,16 +12,16 @@ import msgspec
 import pytest
 
 from fleet.clock import epoch_nanoseconds
-from fleet.controllers.placement.hashing import resources_hash
-from fleet.controllers.placement.resource_groups import Ensured, Pacing, ResourceGroups, SeveralLatestGroups
-from fleet.controllers.placement.selection import Selected, SelectedObject
 from fleet.errors import ConnectionLost, StaleInputs, Unavailable
 from fleet.kube.api import Request
+from fleet.kube.informer.store import codec
 from fleet.kube.patch import Patience
 from fleet.kube.resource import Resource
-from fleet.kube.store import codec
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
-from fleet.scheduler.flavours import CLUSTER_SCOPED, NAMESPACED
+from fleet.placement.selection.selection import Selected, SelectedObject
+from fleet.placement.snapshots.hashing import resources_hash
+from fleet.placement.snapshots.resource_snapshots import Ensured, Pacing, ResourceGroups, SeveralLatestGroups
 from tests.faults.virtual import VirtualClock, no_jitter, run_virtually, virtual
 from tests.unit.controllers.content_hub import ContentHub
 from tests.unit.controllers.memory_hub import Json, Lost, Refused

@@ -3,7 +3,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fleet.controllers.placement.sanitising import sanitise
+from fleet.placement.selection.sanitizing import sanitise
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 REVISION = "deployment.kubernetes.io/revision"

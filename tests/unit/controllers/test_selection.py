@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.controllers.placement.candidates import Candidate, candidate_codec
-from fleet.controllers.placement.discovery import KindName
-from fleet.controllers.placement.placeability import KindList, Rules
-from fleet.controllers.placement.selection import Selected, select
-from fleet.controllers.placement.selectors import ResourceSelector
 from fleet.kube.resource import Resource
+from fleet.placement.selection.candidates import Candidate, candidate_codec
+from fleet.placement.selection.discovery import KindName
+from fleet.placement.selection.resource_filter import KindList, Rules
+from fleet.placement.selection.selection import Selected, select
+from fleet.placement.selection.selectors import ResourceSelector
 from tests.unit.controllers.content_hub import (
     CONFIG_MAPS,
     DEPLOYMENTS,

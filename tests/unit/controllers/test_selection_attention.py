@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.controllers.placement.attention import Attention, Labels
-from fleet.controllers.placement.candidates import Candidate, candidate_codec
-from fleet.controllers.placement.selectors import ResourceSelector
 from fleet.kube.resource import Resource
+from fleet.placement.selection.candidates import Candidate, candidate_codec
+from fleet.placement.selection.selector_index import Attention, Labels
+from fleet.placement.selection.selectors import ResourceSelector
 from tests.unit.controllers.content_hub import CONFIG_MAPS, DEPLOYMENTS, ENDPOINTS, NAMESPACES, ROLES, SERVICES
 
 

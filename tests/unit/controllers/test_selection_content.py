@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.controllers.placement.content import Content
-from fleet.controllers.placement.discovery import KindsUnreadable
-from fleet.controllers.placement.placeability import Rules
-from fleet.controllers.placement.selectable import NotSyncedYet
-from fleet.controllers.placement.selection import Selected
 from fleet.kube.api import Request
-from fleet.kube.store import codec
+from fleet.kube.informer.store import codec
 from fleet.model.views import Observed, Placement
+from fleet.placement.selection.discovery import KindsUnreadable
+from fleet.placement.selection.dynamic_informers import NotSyncedYet
+from fleet.placement.selection.resource_filter import Rules
+from fleet.placement.selection.resource_selection import Content
+from fleet.placement.selection.selection import Selected
 from tests.faults.virtual import virtual
 from tests.unit.controllers.content_hub import (
     CONFIG_MAPS,

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.controllers.placement.candidates import Candidate, candidate_codec
-from fleet.controllers.placement.placeability import KindList, Rules, is_placeable
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
+from fleet.placement.selection.candidates import Candidate, candidate_codec
+from fleet.placement.selection.resource_filter import KindList, Rules, is_placeable
 
 
 def candidate(api_version: str, kind: str, name: str = "x", **fields: Any) -> Candidate:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.controllers.tallies import bindings_by_state, heartbeat_ages
 from fleet.model.timestamps import SECOND
+from fleet.placement.gauges import bindings_by_state, heartbeat_ages
 from tests.builders import NOW, a_binding, a_cluster
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import VirtualClock, virtual

@@ -14,17 +14,11 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from fleet.controllers.placement.external import StagedRuns
-from fleet.controllers.placement.loop import PlacementController
-from fleet.controllers.placement.passes import Equipment, Passes
-from fleet.controllers.placement.reporting import Reports
-from fleet.controllers.placement.resource_groups import ResourceGroups
-from fleet.controllers.placement.selection import Selected, SelectedObject, Unmatched
-from fleet.controllers.placement.visible_status import VisibleStatuses, watched_copies
+from fleet.informers.cache import Caches
 from fleet.kube.events import Reference
+from fleet.kube.informer.informer import Access
 from fleet.kube.patch import Patience
 from fleet.kube.resource import key_of
-from fleet.kube.watched import Access
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
     PARENT_PLACEMENT,
@@ -33,7 +27,13 @@ from fleet.model.keys import (
     POLICY_UNFULFILLED,
 )
 from fleet.model.views import Observed, Placement
-from fleet.scheduler.caches import Caches
+from fleet.placement.controller import PlacementController
+from fleet.placement.reconciler import Equipment, Passes
+from fleet.placement.selection.selection import Selected, SelectedObject, Unmatched
+from fleet.placement.snapshots.resource_snapshots import ResourceGroups
+from fleet.placement.status.kubernetes_events import Reports
+from fleet.placement.status.namespaced_status import VisibleStatuses, watched_copies
+from fleet.placement.status.staged_runs import StagedRuns
 from tests.faults.virtual import VirtualClock, no_jitter
 from tests.unit.controllers.memory_hub import MemoryHub
 

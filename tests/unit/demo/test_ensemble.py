@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from fleet.demo.ensemble import Ensemble
+from fleet.demo.demo import Ensemble
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.demo.hubs import HubApi, a_hub
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.demo.headlines import Headline, Headlines, listed
-from fleet.framework.decision import Decision
-from fleet.scheduler.records import AttemptRecord, Ending
+from fleet.framework.cycle.decision import Decision
+from fleet.scheduler.attempt_record import AttemptRecord, Ending
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters
 from tests.faults.virtual import EPOCH
 from tests.unit.explain.questions import ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fleet.demo.homes import LONGEST_FLEET, home, home_of
+from fleet.demo.locations import LONGEST_FLEET, home, home_of
 
 DOZEN = [home(number) for number in range(12)]
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.demo.situation import Patience, State, cluster_rows, is_decided, placement_row
+from fleet.demo.status_rows import Patience, State, cluster_rows, is_decided, placement_row
 from fleet.model.views import MemberCluster, Observed, Placement
 from tests.builders import NOW, a_cluster
 

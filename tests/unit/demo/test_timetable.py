@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fleet.demo.timetable import Timetable
+from fleet.demo.heartbeat_schedule import Timetable
 
 INTERVAL = 20.0
 TICK = 0.2

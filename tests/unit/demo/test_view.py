@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fleet.demo.headlines import Headline
-from fleet.demo.situation import ClusterRow, PlacementRow, State
+from fleet.demo.status_rows import ClusterRow, PlacementRow, State
 from fleet.demo.view import LivePicture, Picture, age_text
 
 CLUSTERS = [ClusterRow(f"c{number:03}", "eu-west", 3.0, State.CONNECTED, "") for number in range(200)]

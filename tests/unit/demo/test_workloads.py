@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.demo.homes import home
+from fleet.demo.locations import home
 from fleet.demo.workloads import CONFIG_MAP, Workloads, demo_objects
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.unit.demo.hubs import HubApi, a_hub

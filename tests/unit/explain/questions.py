@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.explain import ClusterExplanation, Explainer
-from fleet.framework.cycle import DecisionInput, decide
-from fleet.framework.decision import Decision
-from fleet.framework.profile import CompiledProfile
+from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.runtime.profile import CompiledProfile
 from plugins.default_profile import compile_default
 from tests.builders import NOW, BindingBuilder, ClusterBuilder, PolicyBuilder, a_frame
 

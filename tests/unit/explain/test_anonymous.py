@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.anonymous import anonymised
-from fleet.explain.world import World
-from fleet.framework.cycle import decide
-from fleet.framework.decision import Decision
+from fleet.explain.replay.anonymize import anonymised
+from fleet.explain.whatif.scenario import World
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.decision import Decision
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot
 from tests.builders import NOW, BindingBuilder, ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, label
 from tests.unit.explain.questions import DEFAULT

@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from fleet.errors import InputError
-from fleet.explain.answer import Circumstances, answer, state_of
-from fleet.explain.answer_parts import Answer, ClusterRow, HookStatus, PluginScore
-from fleet.explain.fixes import fixes
-from fleet.explain.margins import Margin
-from fleet.explain.rendering import render
-from fleet.explain.world import World
-from fleet.framework.adapter import ClusterView, ScalarPlugin
+from fleet.explain.answer.answer import Circumstances, answer, state_of
+from fleet.explain.answer.parts import Answer, ClusterRow, HookStatus, PluginScore
+from fleet.explain.answer.rendering import render
+from fleet.explain.facts.margins import Margin
+from fleet.explain.fixes.fixes import fixes
+from fleet.explain.whatif.scenario import World
 from fleet.framework.context import Attempt
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.profile import PluginRef
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
+from fleet.framework.runtime.profile import PluginRef
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.model.views import ClusterSelectorTerm, LabelSelector, SelectorRequirement

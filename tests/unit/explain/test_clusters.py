@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.explain.clusters import BindingFate
-from fleet.explain.margins import Margin, Scores
-from fleet.framework.cycle import decide
-from fleet.framework.inspection import explain_all
-from fleet.framework.profile import Limits
+from fleet.explain.facts.cluster_explanation import BindingFate
+from fleet.explain.facts.margins import Margin, Scores
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.inspection import explain_all
+from fleet.framework.runtime.profile import Limits
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import BindingBuilder, a_binding, a_cluster, a_policy, clusters, label, sorted_by
 from tests.unit.explain.questions import Asked, ask

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.explain.compare import Comparison, compare
-from fleet.explain.edits import (
+from fleet.explain.whatif.compare import Comparison, compare
+from fleet.explain.whatif.edits import (
     AddCluster,
     AddTaint,
     Edit,
@@ -14,8 +14,8 @@ from fleet.explain.edits import (
     SetReady,
     Tolerate,
 )
-from fleet.explain.world import World
-from fleet.framework.profile import Limits
+from fleet.explain.whatif.scenario import World
+from fleet.framework.runtime.profile import Limits
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask

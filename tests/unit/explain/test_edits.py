@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import InputError
-from fleet.explain.edits import (
+from fleet.explain.whatif.edits import (
     NOT_YET,
     OPERATIONS,
     AddCluster,

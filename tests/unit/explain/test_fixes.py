@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.edits import parse_edits
-from fleet.explain.fixes import Fixes, fixes, fixes_for_cluster
-from fleet.explain.trials import Budget
-from fleet.explain.world import World
+from fleet.explain.fixes.evaluator import Budget
+from fleet.explain.fixes.fixes import Fixes, fixes, fixes_for_cluster
+from fleet.explain.whatif.edits import parse_edits
+from fleet.explain.whatif.scenario import World
 from fleet.framework.context import Attempt
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.profile import CompiledProfile, PluginRef
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.snapshot.frame import Frame

@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.answer import Circumstances, answer
-from fleet.explain.answer_parts import ClusterRow
-from fleet.explain.compare import compare
-from fleet.explain.edits import SetCount, Tolerate
-from fleet.explain.fixes import fixes, fixes_for_cluster
-from fleet.explain.impact import Impact
-from fleet.explain.movements import ClusterTally, Moved, OutcomeTally, Tally
-from fleet.explain.rendering import render, render_cluster, render_comparison, render_impact, render_simulated
-from fleet.explain.sentences import listed, sentence
-from fleet.explain.simulate import simulate
-from fleet.explain.standing import Standing
-from fleet.explain.world import World
+from fleet.explain.answer.answer import Circumstances, answer
+from fleet.explain.answer.parts import ClusterRow
+from fleet.explain.answer.rendering import render, render_cluster, render_comparison, render_impact, render_simulated
+from fleet.explain.answer.sentences import listed, sentence
+from fleet.explain.answer.simulate import simulate
+from fleet.explain.facts.cluster_outcome import Standing
+from fleet.explain.fixes.fixes import fixes, fixes_for_cluster
+from fleet.explain.whatif.compare import compare
+from fleet.explain.whatif.diff import ClusterTally, Moved, OutcomeTally, Tally
+from fleet.explain.whatif.edits import SetCount, Tolerate
+from fleet.explain.whatif.impact import Impact
+from fleet.explain.whatif.scenario import World
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.worlds import a_world

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from fleet.errors import InputError
-from fleet.explain.edits import RemoveCluster, SetCount, Tolerate
-from fleet.explain.replay import (
+from fleet.explain.replay.replay import (
     Difference,
     Evidence,
     Recorded,
@@ -20,9 +19,10 @@ from fleet.explain.replay import (
     unnamed_rehearsal,
     unnamed_replay,
 )
-from fleet.explain.world import World
-from fleet.framework.decision import Decision
-from fleet.framework.profile import Limits
+from fleet.explain.whatif.edits import RemoveCluster, SetCount, Tolerate
+from fleet.explain.whatif.scenario import World
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.runtime.profile import Limits
 from fleet.history.entries import Attempt, Columns, Judgement, Target
 from fleet.model.views import PolicySnapshotStatus
 from plugins.default_profile import compile_default, default_profile

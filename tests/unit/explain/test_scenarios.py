@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fleet.explain import Explainer, Standing, counts, groups, summary
-from fleet.framework.cycle import decide
+from fleet.framework.cycle.cycle import decide
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
 

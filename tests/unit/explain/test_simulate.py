@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from fleet.errors import InputError
-from fleet.explain.compare import Number, compare
-from fleet.explain.edits import AddCluster, AddTaint, RemoveCluster, SetCount, SetReady
-from fleet.explain.impact import impact, unnamed_impact
-from fleet.explain.movements import ClusterTally, OutcomeTally
-from fleet.explain.simulate import simulate
-from fleet.explain.summary import summary
-from fleet.explain.veil import Veil
-from fleet.framework.adapter import ClusterView, ScalarPlugin
+from fleet.explain.answer.simulate import simulate
+from fleet.explain.facts.redaction import Veil
+from fleet.explain.facts.summary import summary
+from fleet.explain.whatif.compare import Number, compare
+from fleet.explain.whatif.diff import ClusterTally, OutcomeTally
+from fleet.explain.whatif.edits import AddCluster, AddTaint, RemoveCluster, SetCount, SetReady
+from fleet.explain.whatif.impact import impact, unnamed_impact
 from fleet.framework.context import Attempt
-from fleet.framework.profile import CompiledProfile, PluginRef
+from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
+from fleet.framework.runtime.profile import CompiledProfile, PluginRef
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from plugins import in_tree_registry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.explain.refusals import Refusal
-from fleet.explain.words import bucket, lacking
+from fleet.explain.facts.phrases import bucket, lacking
+from fleet.explain.facts.rejections import Refusal
 
 
 def test_a_reason_from_elsewhere_is_told_by_its_name() -> None:

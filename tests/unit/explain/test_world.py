@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fleet.errors import InputError
-from fleet.explain.edits import (
+from fleet.explain.whatif.edits import (
     AddCluster,
     AddTaint,
     Edit,
@@ -24,8 +24,8 @@ from fleet.explain.edits import (
     SetReady,
     Tolerate,
 )
-from fleet.explain.world import World, edited_frame
-from fleet.framework.cycle import decide
+from fleet.explain.whatif.scenario import World, edited_frame
+from fleet.framework.cycle.cycle import decide
 from tests.builders import (
     NOW,
     SNAPSHOT,

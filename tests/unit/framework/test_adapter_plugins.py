@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.framework.adapter import ClusterView, ScalarPlugin, adapt
 from fleet.framework.context import Attempt
-from fleet.framework.decision import Decision
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.hooks import Answer, Component, Question
-from fleet.framework.outcome import Outcome
+from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin, adapt
 from fleet.framework.scores import ClusterScore
 from fleet.framework.status import Code, Status
 from fleet.snapshot import Frame

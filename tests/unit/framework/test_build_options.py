@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.framework.framework import Framework, build_frameworks
-from fleet.framework.locks import ReadWriteLock
-from fleet.framework.options import (
+from fleet.framework.runtime.framework import Framework, build_frameworks
+from fleet.framework.runtime.locks import ReadWriteLock
+from fleet.framework.runtime.options import (
     Option,
     Options,
     with_debug,

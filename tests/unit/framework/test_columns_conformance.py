@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.framework.adapter import ScalarPlugin
-from fleet.framework.conformance import ConformanceError, World, check
 from fleet.framework.hooks import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
-from fleet.framework.registry import PluginFactory, RawArgs
+from fleet.framework.runtime.adapter import ScalarPlugin
+from fleet.framework.runtime.registry import PluginFactory, RawArgs
 from fleet.framework.status import Code, Status
+from fleet.framework.testing.conformance import ConformanceError, World, check
 from fleet.snapshot import Table
-from fleet.snapshot.bits import from_bools, to_bools
+from fleet.snapshot.columns.bitset import from_bools, to_bools
 from plugins import IN_TREE
 from tests.doubles import Answering
 

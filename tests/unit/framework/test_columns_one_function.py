@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.framework.cycle import decide
-from fleet.framework.framework import Framework
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.runtime.framework import Framework
 from plugins import in_tree_registry
 from plugins.default_profile import default_profile
 from tests.vectors.engine import decision_input
@@ -44,7 +44,12 @@ def test_F3_123_every_caller_resolves_to_the_same_object(module: str) -> None:
 
 
 def test_F3_123_framework_simulation_vectors_and_benchmark_are_among_the_callers() -> None:
-    callers = {"fleet.framework.framework", "fleet.cli.simulation", "tests.vectors.engine", "tests.bench.decisions"}
+    callers = {
+        "fleet.framework.runtime.framework",
+        "fleet.cli.input.simulation",
+        "tests.vectors.engine",
+        "tests.bench.decisions",
+    }
 
     assert callers <= set(importers())
 
@@ -57,7 +62,7 @@ def test_F3_123_nobody_else_runs_the_rounds() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run_rounds"
     ]
 
-    assert callers == ["fleet.framework.cycle"]
+    assert callers == ["fleet.framework.cycle.cycle"]
 
 
 def test_F3_123_a_framework_decides_recorded_inputs_as_the_function_does() -> None:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from fleet.framework.context import Attempt
-from fleet.framework.cycle import decide
+from fleet.framework.cycle.cycle import decide
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.hooks import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
-from fleet.framework.outcome import Outcome
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.model.timestamps import MINUTE
 from fleet.snapshot import Frame
-from fleet.snapshot.bits import from_bools
+from fleet.snapshot.columns.bitset import from_bools
 from tests.builders import NOW, a_frame, a_policy, a_table, clusters
 from tests.doubles import Rejecting, Scoring, chosen, decided, inputs, profile_of
 

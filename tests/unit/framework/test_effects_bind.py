@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fleet.framework.effects import Complaint
-from fleet.framework.framework import Framework
+from fleet.framework.cycle.operations import Operation
 from fleet.framework.handle import OfflineHandle
-from fleet.framework.operations import Operation
-from fleet.framework.options import with_hub_client, with_snapshot_lister
+from fleet.framework.runtime.effects import Complaint
+from fleet.framework.runtime.framework import Framework
+from fleet.framework.runtime.options import with_hub_client, with_snapshot_lister
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame

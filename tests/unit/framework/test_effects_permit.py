@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.framework.framework import Framework
-from fleet.framework.options import with_max_permit_wait, with_snapshot_lister
+from fleet.framework.runtime.framework import Framework
+from fleet.framework.runtime.options import with_max_permit_wait, with_snapshot_lister
 from fleet.framework.status import Code, Status, message_of
 from fleet.framework.waiting import MAX_PERMIT_WAIT
 from fleet.snapshot import Frame

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fleet.framework.admission import Admission
-from fleet.framework.effects import Complaint, Effects
-from fleet.framework.framework import Framework
-from fleet.framework.legacy import UnreserveOnly
-from fleet.framework.options import with_snapshot_lister
-from fleet.framework.outcome import Outcome
+from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.runtime.effects import Complaint, Effects
+from fleet.framework.runtime.framework import Framework
+from fleet.framework.runtime.legacy import UnreserveOnly
+from fleet.framework.runtime.options import with_snapshot_lister
+from fleet.framework.runtime.reserve_permit import Admission
 from fleet.framework.state import CycleState, StateKey
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame, Table

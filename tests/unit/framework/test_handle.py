@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError, PurityError, SnapshotUseError
-from fleet.framework.framework import Framework, build_frameworks
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.handle import Handle, OfflineHandle
 from fleet.framework.hooks import Verdict
-from fleet.framework.options import (
+from fleet.framework.runtime.framework import Framework, build_frameworks
+from fleet.framework.runtime.options import (
     Option,
     with_debug,
     with_hub_client,
@@ -21,7 +22,6 @@ from fleet.framework.options import (
     with_waiting_room,
     with_watch_hub,
 )
-from fleet.framework.outcome import Outcome
 from fleet.framework.status import message_of
 from fleet.snapshot import Frame, Table
 from tests.builders import NOW, a_cluster, a_frame, a_policy, a_table, clusters

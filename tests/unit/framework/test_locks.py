@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fleet.framework.locks import ReadWriteLock
+from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.state import CycleState, StateKey
 from tests.unit.framework.plugin_fakes import Counter
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.framework.conformance import World, check
-from fleet.framework.discovery import GROUP, register_installed
-from fleet.framework.profile import CompiledProfile, PluginRef
-from fleet.framework.registry import RawArgs, Registry
+from fleet.framework.runtime.discovery import GROUP, register_installed
+from fleet.framework.runtime.profile import CompiledProfile, PluginRef
+from fleet.framework.runtime.registry import RawArgs, Registry
+from fleet.framework.testing.conformance import World, check
 from fleet.model.timestamps import SECOND
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile

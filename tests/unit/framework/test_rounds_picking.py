@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.framework.decision import Decision
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.operations import Action
+from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.ranking import TieBreak
 from fleet.framework.hooks import Component, PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.operations import Action
-from fleet.framework.outcome import Outcome
-from fleet.framework.ranking import TieBreak
 from fleet.framework.status import Code, Status
 from fleet.snapshot import Frame
-from fleet.snapshot.bits import from_rows
+from fleet.snapshot.columns.bitset import from_rows
 from plugins.default_profile import compile_default
 from tests.builders import a_binding, a_cluster, a_frame, a_policy, clusters, label
 from tests.doubles import Answering, Rejecting, Scoring, carried_out, chosen, decided, limited_to, profile_of

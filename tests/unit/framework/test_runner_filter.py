@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.framework.adapter import ScalarPlugin
 from fleet.framework.context import Attempt
+from fleet.framework.cycle.inspection import explain_all, judge_all
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.inspection import explain_all, judge_all
-from fleet.framework.outcome import Outcome
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runner import Narrowing
+from fleet.framework.runtime.adapter import ScalarPlugin
+from fleet.framework.runtime.runner import Narrowing
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.framework.verdicts import ALIVE, Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot import Frame
-from fleet.snapshot.bits import from_bools
-from fleet.snapshot.capacity import PlacedBinding
+from fleet.snapshot.columns.bitset import from_bools
+from fleet.snapshot.columns.capacity import PlacedBinding
 from plugins import IN_TREE
 from plugins.default_profile import compile_default
 from tests.builders import a_binding, a_cluster, a_frame, a_policy, clusters, names_in

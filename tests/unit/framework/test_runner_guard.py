@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.framework.adapter import ScalarPlugin
-from fleet.framework.cycle import DecisionInput, decide
-from fleet.framework.decision import Decision
+from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.cycle.decision import Decision
 from fleet.framework.hooks import PluginTraits
-from fleet.framework.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.adapter import ScalarPlugin
+from fleet.framework.runtime.profile import CompiledProfile, PluginRef
 from fleet.framework.status import Code, Status
 from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot import Table

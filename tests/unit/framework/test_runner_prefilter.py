@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fleet.errors import PluginError
-from fleet.framework.adapter import ScalarPlugin
-from fleet.framework.decision import Decision
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.hooks import Delta
-from fleet.framework.outcome import Outcome
-from fleet.framework.runner import Narrowing
+from fleet.framework.runtime.adapter import ScalarPlugin
+from fleet.framework.runtime.runner import Narrowing
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame
 from tests.builders import a_frame, a_policy, clusters, names_in

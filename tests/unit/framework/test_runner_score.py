@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.framework.arithmetic import clamp, default_normalize, min_max, round_half_away, rounded_half_away
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.hooks import Component
-from fleet.framework.outcome import Outcome
-from fleet.framework.runner import Narrowing
+from fleet.framework.runtime.runner import Narrowing
 from fleet.framework.scores import ClusterScore, ScoreTable
 from fleet.framework.status import Code, Status
 from fleet.snapshot import Frame

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from fleet.errors import ConfigurationError, PluginError, StaleInputs, StateNotFound
-from fleet.framework.adapter import ScalarPlugin
-from fleet.framework.decision import Decision
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.hooks import PluginTraits, PostFilterResult, Reason, ReasonTable, Verdict
-from fleet.framework.outcome import Outcome
-from fleet.framework.profile import PluginRef, compile_profile
+from fleet.framework.runtime.adapter import ScalarPlugin
+from fleet.framework.runtime.profile import PluginRef, compile_profile
 from fleet.framework.status import (
     MAX_CLUSTER_SCORE,
     MAX_TOTAL_SCORE,

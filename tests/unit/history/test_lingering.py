@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TypeVar
 
-from fleet.history.waiting import Waiting
+from fleet.history.buffer import Waiting
 from tests.unit.history.sources import an_attempt
 
 T = TypeVar("T")

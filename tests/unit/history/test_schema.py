@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History, NewerSchema, Part, migrate
-from fleet.history.engine import Database
+from fleet.history.database import Database
 from fleet.history.schema import REVISIONS
 from fleet.history.tables import METADATA, VERSION_TABLE
 from tests.databases import recording

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from fleet.history import Part
+from fleet.history.buffer import Waiting
 from fleet.history.history import Pace
-from fleet.history.waiting import Waiting
 from tests.databases import OpenHistory
 from tests.unit.history.sources import Fleet, Offered, an_attempt, ids, keep
 

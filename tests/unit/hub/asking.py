@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from fleet.hub.app import Access, Application
+from fleet.hub.http.app import Access, Application
+from fleet.hub.http.authentication import AUTHENTICATED, Tokens, User
 from fleet.hub.hub import Hub
-from fleet.hub.identity import AUTHENTICATED, Tokens, User
 
 Message = MutableMapping[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.hub.identity import read_tokens
-from fleet.hub.server import HubSettings, check
+from fleet.hub.http.authentication import read_tokens
+from fleet.hub.http.server import HubSettings, check
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, Asker, a_config_map
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

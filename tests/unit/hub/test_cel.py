@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import InputError
-from fleet.hub.cel import compile_rule, compile_rules, uses_old_self
-from fleet.hub.cel_values import escape
-from fleet.hub.structural_findings import Finding
+from fleet.hub.schema.cel.rules import compile_rule, compile_rules, uses_old_self
+from fleet.hub.schema.cel.values import escape
+from fleet.hub.schema.findings import Finding
 
 
 def broken(schema: dict[str, Any], value: Any, old: Any = None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.hub.defaulting import compile_defaulting
+from fleet.hub.schema.defaulting import compile_defaulting
 
 
 def completed(schema: dict[str, Any], value: Any) -> Any:

@@ -20,8 +20,8 @@ import pytest
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, RequestRefused
-from fleet.hub.storage import Database, Writer
-from fleet.hub.store import Change, Store
+from fleet.hub.storage.database import Database, Writer
+from fleet.hub.storage.store import Change, Store
 from tests.unit.hub.asking import CONFIG_MAPS
 
 WRITERS = 8

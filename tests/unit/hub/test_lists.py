@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from fleet.hub import store as storing
-from fleet.hub.encoding import Entry, stored
+from fleet.hub.storage import store as storing
+from fleet.hub.storage.encoding import Entry, stored
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, THINGS, Asker, a_config_map, a_thing
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ApplyError
-from fleet.hub.managedfields import Applied, apply, track_update
-from fleet.hub.structural import compile_schema
+from fleet.hub.apply.managed_fields import Applied, apply, track_update
+from fleet.hub.schema.schema import compile_schema
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

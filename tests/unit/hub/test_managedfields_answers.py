@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleet.hub.managedfields import Applied, apply, track_update
-from fleet.hub.patches import merge_patch
-from fleet.hub.structural import compile_schema
+from fleet.hub.apply.managed_fields import Applied, apply, track_update
+from fleet.hub.objects.patches import merge_patch
+from fleet.hub.schema.schema import compile_schema
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/managedfields.json").read_text(encoding="utf-8"))
 SCHEMA = compile_schema(RECORDED["schema"])

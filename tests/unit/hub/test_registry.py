@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from fleet.hub.kinds import Kind
-from fleet.hub.registry import Registry, priority
+from fleet.hub.kinds.kind import Kind
+from fleet.hub.kinds.registry import Registry, priority
 
 a_kind = partial(Kind, "example.com", kind="Thing", plural="things", namespaced=True, storage_version="v1beta1")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.hub.structural import Schema, compile_schema
+from fleet.hub.schema.schema import Schema, compile_schema
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/structural.json").read_text(encoding="utf-8"))
 CASES: list[dict[str, Any]] = RECORDED["cases"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import SchemaError
-from fleet.hub.structural import compile_schema
-from fleet.hub.structural_definition import definition_problems
+from fleet.hub.schema.schema import compile_schema
+from fleet.hub.schema.structural import definition_problems
 
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/definitions.json").read_text(encoding="utf-8")

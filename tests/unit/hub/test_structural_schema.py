@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import SchemaError
-from fleet.hub.structural import compile_schema
-from fleet.hub.structural_causes import go_number, quoted
+from fleet.hub.schema.causes import go_number, quoted
+from fleet.hub.schema.schema import compile_schema
 
 
 def problems(schema: dict[str, Any], document: dict[str, Any], **options: Any) -> list[str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.hub import tables
-from fleet.hub.kinds import Column, Kind
+from fleet.hub.kinds.kind import Column, Kind
+from fleet.hub.objects import tables
 
 DOCUMENT: dict[str, Any] = {
     "metadata": {"name": "x", "creationTimestamp": "2023-11-14T22:13:20Z"},

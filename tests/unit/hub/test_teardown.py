@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import RequestRefused
-from fleet.hub.store import Change, Store, not_durable
+from fleet.hub.storage.store import Change, Store, not_durable
 from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, NAMESPACES, THINGS, Asker, a_config_map, a_thing
 
 MERGE = "application/merge-patch+json"

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from fleet.hub.options import ListOptions
-from fleet.hub.selectors import Selection, labels
-from fleet.hub.watches import Watch
+from fleet.hub.http.options import ListOptions
+from fleet.hub.objects.selectors import Selection, labels
+from fleet.hub.storage.watches import Watch
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, Asker, a_config_map
 
 WATCH = f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1"

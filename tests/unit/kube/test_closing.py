@@ -19,7 +19,7 @@ import trustme
 from fleet.clock import SystemClock
 from fleet.errors import ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.kube.api import Method, Request
-from fleet.kube.transport import Transport
+from fleet.kube.client.transport import Transport
 from tests.control_plane.access import kubeconfig
 
 HOST = "127.0.0.1"

@@ -11,10 +11,10 @@ import pytest
 import uvloop
 
 from fleet.errors import NotLeading, Unauthorized
-from fleet.kube import connections
 from fleet.kube.api import Method, Request
-from fleet.kube.connections import Answer, Connections, Server
-from fleet.kube.openings import NotConnected
+from fleet.kube.client import connections
+from fleet.kube.client.connections import Answer, Connections, Server
+from fleet.kube.client.dialer import NotConnected
 from tests.faults.sockets import ByteServer, Play, a_server, answer, closes, hangs, real, resets, sends, then
 from tests.unit.kube.test_transport import GET, connected_to
 

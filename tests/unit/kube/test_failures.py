@@ -21,7 +21,7 @@ from fleet.errors import (
     Unauthorized,
     Unavailable,
 )
-from fleet.kube.failures import error_of
+from fleet.kube.client.failures import error_of
 
 
 def a_status(code: int, reason: str, **more: object) -> bytes:

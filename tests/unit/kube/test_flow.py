@@ -9,7 +9,7 @@ import pytest
 from fleet.clock import SystemClock
 from fleet.kube.api import LEASE_CLASS
 from fleet.kube.backoff import WATCHING, Backoff, Pace
-from fleet.kube.flow import Budget, FlowControl, TokenBucket
+from fleet.kube.client.rate_limiter import Budget, FlowControl, TokenBucket
 from fleet.kube.resource import Resource, split_key
 from fleet.model.catalogue import CATALOGUE
 from tests.faults.virtual import VirtualClock, no_jitter, virtual

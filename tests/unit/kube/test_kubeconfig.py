@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleet.errors import ConfigurationError
-from fleet.kube.kubeconfig import examine
+from fleet.kube.client.kubeconfig import examine
 
 ELSEWHERE = "name another file with --kubeconfig or KUBECONFIG"
 

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.errors import ApiError, LeadershipLost, NotLeading
 from fleet.kube.api import LEASE_CLASS, Method, Request
-from fleet.kube.lease import LEASES, Election, FencedApi, Leadership, Terms, unique_identity
+from fleet.kube.leader_election import LEASES, Election, FencedApi, Leadership, Terms, unique_identity
 from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather, fair
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual

@@ -18,9 +18,9 @@ from fleet.errors import (
     UnreadableAnswer,
 )
 from fleet.kube.api import Method, Request
+from fleet.kube.informer.store import codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import Patience, merge_patch_between, persistently, pointer, revise
-from fleet.kube.store import codec
 from fleet.model.views import MemberCluster
 from tests.faults.objects import LostAnswer, ObjectServer
 from tests.faults.scripted import Refuse

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.openings import WITHIN, NotConnected, Openings
+from fleet.kube.client.dialer import WITHIN, NotConnected, Openings
 from tests.faults.virtual import virtual
 
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from fleet.errors import QueueClosed
-from fleet.kube.flow import Budget
-from fleet.kube.queue import WorkQueue
+from fleet.kube.client.rate_limiter import Budget
+from fleet.kube.workqueue import WorkQueue
 from tests.faults.virtual import VirtualClock, virtual
 
 

@@ -29,8 +29,8 @@ from fleet.errors import (
     Unreachable,
 )
 from fleet.kube.api import Method, Request
-from fleet.kube.flow import Budget, FlowControl
-from fleet.kube.transport import Transport
+from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.transport import Transport
 from tests.faults.sockets import (
     CHUNKED,
     LAST_CHUNK,
@@ -485,7 +485,7 @@ async def test_who_finds_another_server_does_not_wait_until_the_former_connectio
     """Nor does its end cut that short: one that is being opened may take long."""
     from kubernetes.aio.client import Configuration
 
-    monkeypatch.setattr("fleet.kube.openings._TO_FINISH", 90.0)
+    monkeypatch.setattr("fleet.kube.client.dialer._TO_FINISH", 90.0)
     is_open = asyncio.Event()
     async with a_server(UNAUTHORIZED) as former, a_server(answer(b"{}")) as current:
         urls = iter((former.url, current.url))
@@ -607,5 +607,5 @@ async def test_goes_past_the_proxy_where_the_environment_says_so(monkeypatch: py
 
 
 def test_importing_the_transport_does_not_import_the_package() -> None:
-    program = "import sys, fleet.kube.transport; sys.exit('kubernetes' in sys.modules)"
+    program = "import sys, fleet.kube.client.transport; sys.exit('kubernetes' in sys.modules)"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", program]) == 0

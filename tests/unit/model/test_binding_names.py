@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.model.naming import binding_name
+from fleet.model.binding_names import binding_name
 
 UID = "5d0c1b52-7f6e-4f0e-9a54-0c1f2b7a9e11"
 HOLDER = "9a1d7c44-0d2c-4f8e-8a3b-6f1f5a0b2c33"

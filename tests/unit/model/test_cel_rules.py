@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleet.errors import DocumentError
 from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd import custom_resource_definition
+from fleet.model.crd.generator import custom_resource_definition
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, nodes, value_problems, with_defaults
 

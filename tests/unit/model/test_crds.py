@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.model import crd
 from fleet.model.catalogue import CATALOGUE, Resource
-from fleet.model.crd import custom_resource_definition, file_name, render, write_all
+from fleet.model.crd import generator as crd
+from fleet.model.crd.generator import custom_resource_definition, file_name, render, write_all
 from tests.unit.model.structural import nodes, schema_problems
 
 CHART = Path(__file__).parents[3] / crd.DIRECTORY

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.errors import DocumentError
 from fleet.model.documents import read_document
-from fleet.model.placement import ClusterResourcePlacement
+from fleet.model.kinds.placement import ClusterResourcePlacement
 
 
 def a_placement(**spec: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import DocumentError
 from fleet.model.catalogue import CATALOGUE, Resource
-from fleet.model.crd import custom_resource_definition
+from fleet.model.crd.generator import custom_resource_definition
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, value_problems
 

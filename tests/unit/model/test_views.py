@@ -14,10 +14,10 @@ from msgspec.structs import fields as view_fields
 from pydantic.fields import FieldInfo
 
 from fleet.model import views
-from fleet.model.binding import ClusterResourceBinding, ResourceBinding
-from fleet.model.cluster import MemberCluster
-from fleet.model.meta import Model
-from fleet.model.placement import (
+from fleet.model.kinds.binding import ClusterResourceBinding, ResourceBinding
+from fleet.model.kinds.cluster import MemberCluster
+from fleet.model.kinds.meta import Model
+from fleet.model.kinds.placement import (
     ClusterPlacementSpec,
     ClusterResourcePlacement,
     ClusterResourcePlacementStatus,
@@ -25,8 +25,8 @@ from fleet.model.placement import (
     PlacementStatus,
     ResourcePlacement,
 )
-from fleet.model.snapshots import ClusterSchedulingPolicySnapshot, SchedulingPolicySnapshot
-from fleet.model.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
+from fleet.model.kinds.snapshots import ClusterSchedulingPolicySnapshot, SchedulingPolicySnapshot
+from fleet.model.kinds.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
 
 PAIRS: list[tuple[type[views.View], type[Model]]] = [
     (views.MemberCluster, MemberCluster),

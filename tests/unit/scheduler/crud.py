@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from fleet.errors import ApiError, ConnectionLost, DeadlineExceeded, Unreachable
+from fleet.informers.cache import Caches, Kinds
 from fleet.kube.api import Method, Request
+from fleet.kube.informer.informer import Access
 from fleet.kube.objects import Objects
 from fleet.kube.patch import Patience
-from fleet.kube.watched import Access
 from fleet.model.views import Binding, Observed
-from fleet.scheduler.caches import Caches, Kinds
-from fleet.scheduler.dispatcher import Dispatcher
+from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from tests.faults.objects import refusal
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import VirtualClock, no_jitter

@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from fleet.framework.operations import Action, Group, Operation, Scores
+from fleet.framework.cycle.operations import Action, Group, Operation, Scores
 from fleet.framework.request import PlacementRequest
 from fleet.kube.api import Request
+from fleet.model.binding_names import binding_name
 from fleet.model.keys import (
     PARENT_PLACEMENT,
     SCHEDULED,
     SCHEDULER_BINDING_CLEANUP,
 )
-from fleet.model.naming import binding_name
 from fleet.model.views import Binding
-from fleet.scheduler.binding_writes import BindingWrites, WriteResult
+from fleet.scheduler.dispatch.binding_writes import BindingWrites, WriteResult
 from tests.unit.scheduler.crud import (
     DELETED_AT,
     GROUP,

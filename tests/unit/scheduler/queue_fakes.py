@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fleet.scheduler.hints import EVERYTHING, Event, EventKind
-from fleet.scheduler.queue import Hold, Item, QueuePolicy, SchedulingQueue, Traits
-from fleet.scheduler.queue_timing import SECOND, nanoseconds
+from fleet.scheduler.queue.hints import EVERYTHING, Event, EventKind
+from fleet.scheduler.queue.scheduling_queue import Hold, Item, QueuePolicy, SchedulingQueue, Traits
+from fleet.scheduler.queue.timing import SECOND, nanoseconds
 
 EXTENDED = QueuePolicy(at_once=False, timed_retry=True)
 

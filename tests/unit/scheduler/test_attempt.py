@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.controllers.controller import Controller
 from fleet.errors import ApiError, DeadlineExceeded, InternalError
 from fleet.kube.api import Method, Request
+from fleet.manager.manager import Controller
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
-from fleet.scheduler.queue_item import Item, Place
-from fleet.scheduler.records import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.queue.item import Item, Place
 from fleet.settings.loading import load_settings
 from plugins.taint_toleration import TaintToleration
 from tests.faults.hub_api import HubApi, a_hub

@@ -15,16 +15,16 @@ from fleet.errors import (
     TooManyRequests,
     Unavailable,
 )
-from fleet.framework.operations import Action, drop_finalizer, unschedule
+from fleet.framework.cycle.operations import Action, drop_finalizer, unschedule
 from fleet.kube.api import Request
+from fleet.model.binding_names import binding_name
 from fleet.model.keys import (
     BOUND,
     SCHEDULED,
     UNSCHEDULED,
 )
-from fleet.model.naming import binding_name
-from fleet.scheduler.binding_writes import WriteResult, raise_failure
-from fleet.scheduler.turns import TURN
+from fleet.scheduler.dispatch.binding_writes import WriteResult, raise_failure
+from fleet.scheduler.dispatch.fair_queue import TURN
 from tests.faults.virtual import virtual
 from tests.unit.scheduler.crud import (
     CONFLICT,

@@ -10,7 +10,7 @@ from fleet.errors import (
     Conflict,
     StaleInputs,
 )
-from fleet.framework.operations import Action, drop_finalizer, unschedule
+from fleet.framework.cycle.operations import Action, drop_finalizer, unschedule
 from fleet.model.keys import (
     BOUND,
     PREVIOUS_BINDING_STATE,
@@ -19,7 +19,7 @@ from fleet.model.keys import (
     UNSCHEDULED,
     WORK_CLEANUP,
 )
-from fleet.scheduler.binding_writes import WriteResult
+from fleet.scheduler.dispatch.binding_writes import WriteResult
 from tests.faults.virtual import virtual
 from tests.unit.scheduler.crud import (
     DELETED_AT,

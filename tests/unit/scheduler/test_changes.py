@@ -10,7 +10,7 @@ import pytest
 from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED
 from fleet.model.timestamps import MINUTE
 from fleet.model.views import Condition, MemberCluster, Taint
-from fleet.scheduler.changes import NO_CHANGE, Change, changes_between
+from fleet.scheduler.events.cluster_diff import NO_CHANGE, Change, changes_between
 from fleet.snapshot.eligibility import Eligibility
 from tests.builders import NOW, ClusterBuilder, a_cluster
 

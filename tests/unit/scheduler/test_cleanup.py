@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import pytest
 
 from fleet.errors import InternalError, StaleInputs
-from fleet.framework.operations import Action
+from fleet.framework.cycle.operations import Action
 from fleet.kube.api import Method, Request
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_BINDING_CLEANUP, SCHEDULER_CLEANUP, WORK_CLEANUP
 from fleet.model.views import Binding, Observed
-from fleet.scheduler.binding_writes import BindingWrites
 from fleet.scheduler.cleanup import BindingReleases, Cleanup
+from fleet.scheduler.dispatch.binding_writes import BindingWrites
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.scheduler.crud import (
     DELETED_AT,

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import Conflict, QueueClosed
-from fleet.kube.flow import Budget, FlowControl
-from fleet.scheduler.calls import Call, CallType, Fate, Outcome
-from fleet.scheduler.dispatcher import Dispatcher
-from fleet.scheduler.turns import TURN
+from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.scheduler.dispatch.api_calls import Call, CallType, Fate, Outcome
+from fleet.scheduler.dispatch.dispatcher import Dispatcher
+from fleet.scheduler.dispatch.fair_queue import TURN
 from tests.faults.virtual import VirtualClock, virtual
 
 STATUS, BIND, EVICT = CallType

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.scheduler.calls import Call, CallType, Fate, Outcome
-from fleet.scheduler.pending_calls import Answer, Entry, PendingCalls
+from fleet.scheduler.dispatch.api_calls import Call, CallType, Fate, Outcome
+from fleet.scheduler.dispatch.call_queue import Answer, Entry, PendingCalls
 from tests.faults.virtual import run_virtually
 
 KEYS = "abc"

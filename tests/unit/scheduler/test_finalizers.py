@@ -7,10 +7,10 @@ import copy
 import pytest
 
 from fleet.errors import StaleInputs, Unavailable
+from fleet.informers.cache import Kinds
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from fleet.model.views import Observed, Placement
-from fleet.scheduler.caches import Kinds
-from fleet.scheduler.finalizers import add_finalizer, remove_finalizer
+from fleet.scheduler.dispatch.finalizers import add_finalizer, remove_finalizer
 from tests.faults.virtual import virtual
 from tests.unit.scheduler.crud import (
     DELETED_AT,

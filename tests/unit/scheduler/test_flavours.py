@@ -4,10 +4,10 @@ import pytest
 
 from fleet.errors import InvalidKey
 from fleet.kube.resource import Resource
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, flavour_of, owner_key, parse_key
 from fleet.model import catalogue
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Metadata
-from fleet.scheduler.flavours import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, flavour_of, owner_key, parse_key
 
 WRITTEN_DOWN = [
     MEMBER_CLUSTERS,

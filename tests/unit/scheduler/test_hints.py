@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fleet.scheduler.hints import EVERYTHING, Event, EventKind, Hints, Registration
-from fleet.scheduler.queue import Item
+from fleet.scheduler.queue.hints import EVERYTHING, Event, EventKind, Hints, Registration
+from fleet.scheduler.queue.scheduling_queue import Item
 from tests.unit.scheduler.queue_fakes import (
     CLUSTER_ADDED,
     CLUSTER_TAINTS,

@@ -17,9 +17,9 @@ from fleet.model.views import (
     Taint,
     Toleration,
 )
-from fleet.scheduler import interests
-from fleet.scheduler.changes import Change
-from fleet.scheduler.interests import InterestIndex, is_short
+from fleet.scheduler.events import interest_index as interests
+from fleet.scheduler.events.cluster_diff import Change
+from fleet.scheduler.events.interest_index import InterestIndex, is_short
 from tests.builders import PolicyBuilder, a_policy, label, measure, sorted_by
 
 CPU = "resources.kubernetes-fleet.io/available-cpu"

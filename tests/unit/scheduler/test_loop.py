@@ -14,11 +14,11 @@ from structlog.testing import capture_logs
 
 from fleet.errors import DeadlineExceeded, NotLeading, QueueClosed
 from fleet.model.views import Observed
+from fleet.scheduler.attempt_record import AttemptRecord, Ending
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.metrics import SchedulerMetrics, new_registry
-from fleet.scheduler.queue import SchedulingQueue
-from fleet.scheduler.queue_shell import AsyncQueue
-from fleet.scheduler.records import AttemptRecord, Ending
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from tests.builders import a_binding
 from tests.faults.virtual import VirtualClock, virtual
 

@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric, Sample
 
 from fleet.framework.context import UNREADABLE_PROPERTY, Warning
-from fleet.framework.operations import Action
+from fleet.framework.cycle.operations import Action
 from fleet.framework.status import Code, Status
-from fleet.scheduler.calls import CallType, Fate
-from fleet.scheduler.hints import Event, EventKind
-from fleet.scheduler.metrics import PluginTimes, SchedulerMetrics, new_registry
-from fleet.scheduler.queue_item import Counts, Item, Place, QueuePolicy
-from fleet.scheduler.records import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.dispatch.api_calls import CallType, Fate
+from fleet.scheduler.queue.hints import Event, EventKind
+from fleet.scheduler.queue.item import Counts, Item, Place, QueuePolicy
+from fleet.scheduler.telemetry.metrics import PluginTimes, SchedulerMetrics, new_registry
 
 SECOND = 1_000_000_000
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "controller.md").read_text(encoding="utf-8")

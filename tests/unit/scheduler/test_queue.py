@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.scheduler.queue import Place, QueuePolicy
-from fleet.scheduler.queue_item import AND_MORE
+from fleet.scheduler.queue.item import AND_MORE
+from fleet.scheduler.queue.scheduling_queue import Place, QueuePolicy
 from tests.unit.scheduler.queue_fakes import Gatekeeper, Turned, pooled
 
 DEFAULT = QueuePolicy()

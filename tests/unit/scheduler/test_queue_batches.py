@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.scheduler.queue import QueuePolicy, QueueSettings
+from fleet.scheduler.queue.scheduling_queue import QueuePolicy, QueueSettings
 from tests.unit.scheduler.queue_fakes import Turned
 
 BATCHED = QueueSettings(batch_period=300)

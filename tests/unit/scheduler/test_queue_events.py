@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleet.scheduler.hints import Event, Hints, Registration
-from fleet.scheduler.queue import Item
+from fleet.scheduler.queue.hints import Event, Hints, Registration
+from fleet.scheduler.queue.scheduling_queue import Item
 from tests.unit.scheduler.queue_fakes import (
     CLUSTER_ADDED,
     CLUSTER_TAINTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from fleet.scheduler.queue_heap import KeyHeap
+from fleet.scheduler.queue.heap import KeyHeap
 
 
 def drained(heap: KeyHeap) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.scheduler.hints import Event, EventKind, Hints, Registration
-from fleet.scheduler.queue import Item
+from fleet.scheduler.queue.hints import Event, EventKind, Hints, Registration
+from fleet.scheduler.queue.scheduling_queue import Item
 from tests.unit.scheduler.queue_fakes import Gatekeeper, Turned, cluster_added, wildcard
 
 CLEARED = EventKind("Approval", "Recorded")

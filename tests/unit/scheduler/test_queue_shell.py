@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import QueueClosed
-from fleet.scheduler.hints import Event, Hints, Registration
-from fleet.scheduler.queue import Item, QueuePolicy, QueueSettings, SchedulingQueue, Traits
-from fleet.scheduler.queue_shell import AsyncQueue
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.hints import Event, Hints, Registration
+from fleet.scheduler.queue.scheduling_queue import Item, QueuePolicy, QueueSettings, SchedulingQueue, Traits
 from tests.faults.virtual import VirtualClock, run_virtually, virtual
 from tests.unit.scheduler.queue_fakes import CLUSTER_ADDED, EXTENDED, Gatekeeper
 

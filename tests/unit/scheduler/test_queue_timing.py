@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.scheduler.queue_timing import SECOND, Doubling, QueueSettings, TokenBucket, flush_moment
+from fleet.scheduler.queue.timing import SECOND, Doubling, QueueSettings, TokenBucket, flush_moment
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from fleet.errors import Conflict, InternalError, StaleInputs
-from fleet.framework.publish import Published
+from fleet.framework.cycle.publish import Published
 from fleet.kube.api import Request
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.model.views import ClusterDecision, ClusterScore, Condition, Observed, PolicySnapshot
-from fleet.scheduler.calls import Fate
-from fleet.scheduler.status_calls import StatusCall, StatusChange, StatusMeans
-from fleet.scheduler.status_writes import StatusWrites
+from fleet.scheduler.dispatch.api_calls import Fate
+from fleet.scheduler.dispatch.status_calls import StatusCall, StatusChange, StatusMeans
+from fleet.scheduler.dispatch.status_writes import StatusWrites
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.scheduler.crud import (
     GROUP,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.scheduler.throughput import Throughput
+from fleet.scheduler.telemetry.throughput import Throughput
 
 
 def test_Q_44_idle_windows_do_not_count() -> None:

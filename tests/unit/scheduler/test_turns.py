@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.scheduler.turns import TURN, Turns
+from fleet.scheduler.dispatch.fair_queue import TURN, Turns
 
 
 def a_line(*owners: str) -> Turns:

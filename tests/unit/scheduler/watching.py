@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from fleet.clock import SystemClock
-from fleet.kube.store import Store
-from fleet.kube.watched import Access
+from fleet.informers.cache import Caches, Kinds
+from fleet.kube.informer.informer import Access
+from fleet.kube.informer.store import Store
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, SCHEDULED_CONDITION
 from fleet.model.timestamps import MINUTE
 from fleet.model.views import (
@@ -24,9 +25,8 @@ from fleet.model.views import (
     PolicySnapshotStatus,
     View,
 )
-from fleet.scheduler.caches import Caches, Kinds
-from fleet.scheduler.judging import Judging
-from fleet.scheduler.triggers import Triggers
+from fleet.scheduler.events.eligibility_clock import Judging
+from fleet.scheduler.events.event_handlers import Triggers
 from fleet.snapshot.eligibility import Eligibility
 from tests.builders import NOW, ClusterBuilder, PolicyBuilder, a_policy, ago
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.framework.cycle import DecisionInput, decide
-from fleet.framework.outcome import Outcome
+from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.request import PlacementRequest
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Table
-from fleet.snapshot.signals import SignalsColumn
+from fleet.snapshot.columns.signals import SignalsColumn
 from plugins.default_profile import compile_default
 
 NOW = "2026-01-01T00:00:00Z"

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Frame, Table
-from fleet.snapshot.capacity import Nomination, PlacedBinding, assumed_ledger
+from fleet.snapshot.columns.capacity import Nomination, PlacedBinding, assumed_ledger
 
 
 def a_member(name: str, *, allocatable: dict[str, str], available: dict[str, str] | None = None) -> MemberCluster:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fleet.snapshot import Frame
 from fleet.snapshot.cells import group
-from fleet.snapshot.interned import Domains
+from fleet.snapshot.columns.interned import Domains
 from tests.builders import a_cluster, a_frame, a_table
 
 

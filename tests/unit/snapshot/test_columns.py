@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from fleet.snapshot import Frame, Table
-from fleet.snapshot.bits import to_rows
-from fleet.snapshot.columns import (
+from fleet.snapshot.columns.bitset import to_rows
+from fleet.snapshot.columns.builders import (
     NAMESPACE_MISSING,
     NAMESPACE_PRESENT,
     NAMESPACE_UNCONFIRMED,
     NAMESPACES_UNREPORTED,
     build_column,
 )
-from fleet.snapshot.interned import InternedColumn
-from fleet.snapshot.numbers import NumberColumn
-from fleet.snapshot.signals import (
+from fleet.snapshot.columns.interned import InternedColumn
+from fleet.snapshot.columns.numbers import NumberColumn
+from fleet.snapshot.columns.signals import (
     AGENT_KNOWN,
     HEALTH_KNOWN,
     HEALTH_TIME_KNOWN,

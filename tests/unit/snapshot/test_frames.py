@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.snapshot import Frame
-from fleet.snapshot.capacity import Nomination, PlacedBinding
+from fleet.snapshot.columns.capacity import Nomination, PlacedBinding
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame, a_table, clusters, names_in
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.model.quantity import GREATEST_FLOAT, parse_quantity
 from fleet.snapshot import Frame
-from fleet.snapshot.numbers import OPERATORS, Operator
+from fleet.snapshot.columns.numbers import OPERATORS, Operator
 from tests.builders import a_cluster, a_frame, a_table, names_in
 
 HOLDS = {

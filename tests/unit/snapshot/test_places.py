@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.snapshot.places import Places
+from fleet.snapshot.row_order import Places
 
 PLACES = Places([7, 2, 5], 9)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleet.snapshot.bits import all_rows, as_bits, each_row, from_bools, from_rows, to_bools, to_rows
-from fleet.snapshot.blocks import Blocks
-from fleet.snapshot.names import NameIndex
+from fleet.snapshot.columns.bitset import all_rows, as_bits, each_row, from_bools, from_rows, to_bools, to_rows
+from fleet.snapshot.columns.blocks import Blocks
+from fleet.snapshot.columns.names import NameIndex
 
 SIZES = [0, 1, 7, 8, 9, 64, 65, 300]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
 from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.framework.registry import RawArgs, decode_into
 from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.registry import RawArgs, decode_into
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.snapshot import Frame

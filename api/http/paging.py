@@ -1,0 +1,54 @@
+"""Long lists in pages: a cursor says after which key the next page begins."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from api.http.problems import unprocessable
+
+DEFAULT_LIMIT: Final = 100
+LARGEST_LIMIT: Final = 500
+_LONGEST: Final = 2048
+
+T = TypeVar("T")
+
+
+class Page(NamedTuple):
+    """Keys and where to go on."""
+
+    keys: list[str]
+    next: str | None
+
+
+def page_of(keys: Sequence[str], *, limit: int, cursor: str | None, list_name: str) -> Page:
+    """The keys after the cursor. `keys` are sorted."""
+    start = 0 if cursor is None else bisect_right(keys, read_cursor(cursor, list_name))
+    found = list(keys[start : start + limit])
+    more = start + limit < len(keys)
+    return Page(found, make_cursor(list_name, found[-1]) if more else None)
+
+
+def make_cursor(list_name: str, after: str) -> str:
+    return base64.urlsafe_b64encode(f"{list_name} {after}".encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, list_name: str, *, valid: Callable[[str], bool] = bool) -> str:
+    """The key a cursor stands for. Only cursors that this list gave away are taken."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        content = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+    except (UnicodeError, binascii.Error):
+        content = ""
+    name, _, after = content.partition(" ")
+    if len(cursor) > _LONGEST or name != list_name or not valid(after):
+        raise unprocessable(
+            "cursor",
+            cursor,
+            "this cursor was not given by this list",
+            "leave it out to begin anew, or send the `next` of an earlier page as it was",
+        )
+    return after

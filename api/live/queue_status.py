@@ -1,0 +1,167 @@
+"""Where a placement stands beside its decision: in the queue, in a failed attempt, or in no hub any more."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from api.live.live import Live, Queue, Subject
+from api.live.wake_events import Hides, wakes_on
+from api.models import QueueModel, Waker
+from fleet.explain.answer.parts import State
+from fleet.history import Attempt
+from fleet.model.timestamps import format_timestamp
+from fleet.scheduler.attempt_record import Ending
+from fleet.scheduler.queue.item import Item, Place
+from fleet.scheduler.queue.timing import SECOND, Doubling, flush_moment, nanoseconds, window_end, window_of
+from fleet.settings.tree import Queue as QueueSettings
+
+UNSEEN: Final = "This process does not schedule and cannot see the queue: ask the API of the controller for more."
+_FAILED: Final = frozenset({Ending.TRANSIENT.value, Ending.INTERNAL.value})
+_BACKS_OFF: Final = frozenset({Place.BACKOFF, Place.ERROR_BACKOFF})
+
+
+def queue_model(live: Live, subject: Subject, settings: QueueSettings, *, hides: Hides) -> QueueModel:
+    snapshot = subject.snapshot.view if subject.snapshot is not None else None
+    wakers = wakes_on(snapshot, subject.key, hides=hides)
+    if live.queue is None:
+        return QueueModel(space="unknown", note=UNSEEN, wakes_on=wakers)
+    item = live.queue.look(subject.key)
+    if item is None:
+        return QueueModel(space="none", ready=live.queue.counts().active, wakes_on=wakers)
+    return _of_item(live, live.queue, item, settings, wakers)
+
+
+def _of_item(live: Live, queue: Queue, item: Item, settings: QueueSettings, wakers: tuple[Waker, ...]) -> QueueModel:
+    until, flush = _back_off_end(item, settings), _flush(item, settings)
+    return QueueModel(
+        space=_space(item),
+        ready=queue.counts().active,
+        priority=item.priority,
+        attempts=item.attempts,
+        unschedulable_count=item.unschedulable_count,
+        consecutive_errors=item.consecutive_errors_count,
+        rejectors=tuple(sorted(item.rejectors)),
+        pending=tuple(sorted(item.pending)),
+        gated_by=item.hold.plugin if item.hold else None,
+        gate_message=item.hold.message if item.hold else "",
+        since=_time_of_day(live, _entered(item)),
+        backoff_until=None if until is None else _time_of_day(live, until),
+        early_pop=settings.early_pop and item.place is Place.BACKOFF if item.place in _BACKS_OFF else None,
+        flush_by=None if flush is None else _time_of_day(live, flush),
+        wakes_on=wakers,
+        **_line(live, queue, item),
+    )
+
+
+def _line(live: Live, queue: Queue, item: Item) -> dict[str, Any]:
+    """Who comes before a placement that is ready."""
+    if item.place is not Place.ACTIVE:
+        return {}
+    rank = live.framework.queue_sort_func().key
+    others = (queue.look(key) for key in live.placement_keys())
+    ready = [one for one in others if one is not None and one.place is Place.ACTIVE]
+    first = [one for one in ready if rank(one) < rank(item)]
+    return {"ahead": len(first), "ahead_of_higher_priority": sum(one.priority > item.priority for one in first)}
+
+
+def _space(item: Item) -> str:
+    return "gated" if item.place is Place.POOL and item.hold else item.place.value
+
+
+# --- moments ----------------------------------------------------------------------------------------------------------
+
+
+def _entered(item: Item) -> int:
+    match item.place:
+        case Place.IN_FLIGHT:
+            return item.popped_at
+        case Place.POOL:
+            return item.pooled_at
+        case Place.ACTIVE:
+            return item.active_since
+    return item.timestamp
+
+
+def _back_off_end(item: Item, settings: QueueSettings) -> int | None:
+    match item.place:
+        case Place.BACKOFF:
+            waits = Doubling(nanoseconds(settings.initial_backoff_seconds), nanoseconds(settings.max_backoff_seconds))
+            return window_end(window_of(item.timestamp + waits.nth(item.unschedulable_count)))
+        case Place.ERROR_BACKOFF:
+            waits = Doubling(nanoseconds(settings.base_delay.seconds), nanoseconds(settings.max_delay.seconds))
+            return item.timestamp + waits.nth(item.consecutive_errors_count)
+    return None
+
+
+def _flush(item: Item, settings: QueueSettings) -> int | None:
+    if item.place is not Place.POOL or not item.policy.timed_retry or not settings.max_in_unschedulable_seconds:
+        return None
+    return flush_moment(item.pooled_at, nanoseconds(settings.max_in_unschedulable_seconds))
+
+
+def _time_of_day(live: Live, moment: int) -> str:
+    """The queue counts on a clock of its own."""
+    age = nanoseconds(live.clock.elapsed()) - moment
+    return format_timestamp((live.now() - age) // SECOND * SECOND)
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def present_state(queue: QueueModel | None, attempt: Attempt | None, *, was_decided: bool) -> State | None:
+    """What is more urgent to know than the decision; None where the decision says it all."""
+    match queue.space if queue else "":
+        case "in_flight":
+            return "InFlight"
+        case "gated":
+            return "Gated"
+        case "active" if not was_decided:
+            return "Queued"
+    if attempt is not None and attempt.ending in _FAILED:
+        return "BindFailed" if any(one.error for one in attempt.writes) else "SchedulerError"
+    if attempt is not None and attempt.ending == Ending.BAD_INPUT.value:
+        return None
+    if queue is not None and queue.space in ("backoff", "error"):
+        return "BackingOff"
+    return None if was_decided else "Queued"
+
+
+def next_step(queue: QueueModel | None) -> str:
+    """What the queue will do with it, in one line."""
+    if queue is None:
+        return ""
+    match queue.space:
+        case "active":
+            return "is tried as soon as a worker is free" + (f", after {queue.ahead} others" if queue.ahead else "")
+        case "in_flight":
+            return "is being decided right now"
+        case "backoff":
+            early = ", or earlier if a worker is idle" if queue.early_pop else ""
+            return f"is tried again at {_clock(queue.backoff_until)}{early}"
+        case "error":
+            return f"is tried again at {_clock(queue.backoff_until)} or soon after; each failure doubles the wait"
+        case "gated":
+            message = f": {queue.gate_message}" if queue.gate_message else ""
+            return f"waits until {queue.gated_by} lets it in{message}"
+        case "unschedulable":
+            return f"tried again when {_events(queue)}" + (
+                f"; else at {_clock(queue.flush_by)}" if queue.flush_by else ""
+            )
+        case "unknown":
+            events = _of_clusters(queue)
+            return f"tried again when {_events(queue)}. {queue.note}" if events else ""
+    return ""
+
+
+def _events(queue: QueueModel) -> str:
+    return "; ".join([*_of_clusters(queue), "the placement is edited"])
+
+
+def _of_clusters(queue: QueueModel) -> list[str]:
+    """What the placement waits for. That a deleted cluster wakes everybody goes without saying."""
+    about_clusters = [one for one in queue.wakes_on if one.event.startswith("MemberCluster/")]
+    return [one.when for one in about_clusters if not one.event.endswith("/Delete")]
+
+
+def _clock(moment: str | None) -> str:
+    return (moment or "").partition("T")[2][:8]

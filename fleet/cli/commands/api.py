@@ -1,0 +1,138 @@
+"""`fleet api`: the API in a process of its own, beside a controller somewhere else.
+
+Imported only when the command runs, so that `fleet --help` waits for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from api.app import create_app
+from api.auth.access import HubAccess
+from api.http.server import Listening, served
+from api.live.live import Live
+from fleet.clock import SystemClock
+from fleet.errors import ConfigurationError, first_of
+from fleet.eventloop import loop_factory
+from fleet.history import History
+from fleet.kube.backoff import JITTER
+from fleet.manager import logs
+from fleet.manager.hub_connection import connect
+from fleet.recorder.recorder import open_history
+from fleet.scheduler.closing import close_plugins
+from fleet.settings import Address, Effective, load_settings
+
+FINE = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """As they stand on the command line."""
+
+    address: str = "127.0.0.1:8090"
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    plain_http: bool = False
+    config: Path | None = None
+    settings: Sequence[str] = ()
+    kubeconfig: Path | None = None
+    context: str | None = None
+    ready_file: Path | None = None
+
+
+def run_api(options: Options) -> int:
+    """Until a signal says stop."""
+    effective = load_settings(options.config, os.environ, options.settings)
+    listening = Listening(
+        address=_address(options.address),
+        tls_cert=options.tls_cert,
+        tls_key=options.tls_key,
+        plain_http=options.plain_http,
+    )
+    listening.check()
+    if options.kubeconfig is not None and not options.kubeconfig.is_file():
+        raise ConfigurationError(f"--kubeconfig: there is no file {options.kubeconfig}")
+    logs.configure(effective.settings.logging.level, effective.settings.logging.format)
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_serve(options, effective, listening))
+    except BaseExceptionGroup as group:
+        raise first_of(group) from None
+    return FINE
+
+
+async def _serve(options: Options, effective: Effective, listening: Listening) -> None:
+    clock, stopping = SystemClock(), asyncio.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stopping.set)
+    async with (
+        _reading(effective) as history,
+        await connect(
+            effective.settings, kubeconfig=options.kubeconfig, context=options.context, clock=clock
+        ) as transport,
+        asyncio.TaskGroup() as tasks,
+    ):
+        live = Live.alone(transport, effective.settings, clock=clock, jitter=JITTER)
+        watching = tasks.create_task(live.caches.run(), name="watching")
+        app = create_app(live, history, HubAccess(transport, clock=clock), effective)
+        try:
+            async with served(app, listening, clock=clock) as url:
+                await _ready(live, stopping)
+                gc.collect()
+                gc.freeze()  # what was read stays: a collection that looked at all of it would hold up an answer
+                if not stopping.is_set():
+                    _tell(options, url)
+                await stopping.wait()
+        finally:
+            watching.cancel()
+            close_plugins(live.framework)
+
+
+@asynccontextmanager
+async def _reading(effective: Effective) -> AsyncIterator[History | None]:
+    """The history that the controller writes."""
+    history = await asyncio.to_thread(open_history, effective.settings)
+    try:
+        yield history
+    finally:
+        if history is not None:
+            await asyncio.to_thread(history.close)
+
+
+async def _ready(live: Live, stopping: asyncio.Event) -> None:
+    synced = asyncio.ensure_future(live.caches.synced())
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({synced, stop}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        synced.cancel()
+        stop.cancel()
+
+
+def _tell(options: Options, url: str) -> None:
+    sys.stdout.write(f"The API answers at {url}. Ctrl-C ends it.\n")
+    sys.stdout.flush()
+    if options.ready_file is not None:
+        descriptor, temporary = tempfile.mkstemp(dir=options.ready_file.parent, prefix=options.ready_file.name)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(json.dumps({"api": url}) + "\n")
+        Path(temporary).replace(options.ready_file)
+
+
+def _address(text: str) -> Address:
+    try:
+        return TypeAdapter(Address).validate_python(text)
+    except ValidationError as error:
+        raise ConfigurationError(f"--address: {text!r} is not {Address.expected}") from error

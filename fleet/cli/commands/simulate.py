@@ -1,0 +1,110 @@
+"""`fleet simulate`: read, check, decide, show. The work is done next door; here is the order of things.
+
+Imported only when the command runs, so that `fleet --help` does not wait for numpy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fleet.cli.input.problems import Findings, did_you_mean
+from fleet.cli.input.simulation import Moment, Simulation, moment_of, read_moment, simulate
+from fleet.cli.input.simulation_inputs import Inputs, read_inputs
+from fleet.cli.output.console import write
+from fleet.cli.output.report import as_json, as_yaml, report
+from fleet.cli.output.tables import tables
+from fleet.cli.output.why_text import why_texts
+from fleet.errors import ConfigurationError, InputError
+from fleet.scheduler.profiles import compiled_profile
+from fleet.settings import Settings, read_settings
+
+FINE: Final = 0
+UNFULFILLED: Final = 1
+FAILED: Final = 3
+BAD_INPUT: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    files: Sequence[str]
+    output: str
+    why: Sequence[str]
+    expect_fulfilled: bool
+    now: str | None
+    now_from: str = "--now"
+    settings: Sequence[str]
+    verbose: bool
+
+
+def run_simulate(options: Options) -> int:
+    """The exit code. Everything that is wrong is told in one go, whether it stands in files or on the command line."""
+    findings = Findings()
+    settings = _read_settings(options.settings, findings)
+    moment = _read_moment(options, findings)
+    inputs = read_inputs(options.files, findings)
+    _check_there_is_a_question(inputs, findings)
+    _check_names(options.why, inputs, findings)
+    _tell(findings, verbose=options.verbose)
+    if findings.problems:
+        return BAD_INPUT
+    simulation = simulate(inputs, compiled_profile(settings), moment or moment_of(inputs))
+    _show(simulation, settings, options)
+    if simulation.has_failed:
+        return FAILED
+    return UNFULFILLED if options.expect_fulfilled and not simulation.is_fulfilled else FINE
+
+
+def _read_settings(assignments: Iterable[str], findings: Findings) -> Settings:
+    try:
+        return read_settings(assignments)
+    except ConfigurationError as error:
+        findings.complain(f"--set: {error}")
+        return Settings()
+
+
+def _read_moment(options: Options, findings: Findings) -> Moment | None:
+    try:
+        return read_moment(options.now, source=options.now_from)
+    except InputError as error:
+        findings.complain(str(error))
+        return None
+
+
+def _check_there_is_a_question(inputs: Inputs, findings: Findings) -> None:
+    if findings.problems:
+        return  # what seems to be missing may be what is broken
+    if not inputs.asked:
+        findings.complain("there is nothing to decide: the files hold no placement and no latest policy snapshot")
+    elif not inputs.clusters:
+        findings.note("there is no MemberCluster in the files: the fleet is empty")
+
+
+def _check_names(names: Iterable[str], inputs: Inputs, findings: Findings) -> None:
+    if findings.problems:
+        return
+    known = inputs.cluster_names()
+    for name in names:
+        if name not in known:
+            findings.complain(f"--why: no cluster named {name!r} in the files{did_you_mean(name, known)}")
+
+
+def _tell(findings: Findings, *, verbose: bool) -> None:
+    notes = [*findings.notes, *(findings.details if verbose else ())]
+    for note in notes:
+        sys.stderr.write(f"note: {note}\n")
+    for problem in findings.in_order():
+        sys.stderr.write(f"error: {problem}\n")
+    if findings.problems:
+        count = len(findings.problems)
+        sys.stderr.write(f"{count} {'problem' if count == 1 else 'problems'}, nothing was decided\n")
+
+
+def _show(simulation: Simulation, settings: Settings, options: Options) -> None:
+    if options.output == "table":
+        write(why_texts(simulation, list(dict.fromkeys(options.why))) if options.why else tables(simulation))
+        return
+    found = report(simulation, settings)
+    sys.stdout.write((as_json(found) if options.output == "json" else as_yaml(found)) + "\n")

@@ -1,0 +1,255 @@
+"""The shape of an answer to "why is this placement where it is?".
+
+Plain values that become JSON. Within `fleet/v1` fields are added, never renamed or removed. Tables may be empty but are
+always there: an answer about one cluster, or none, looks like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from fleet.explain.facts.cluster_explanation import Answer as PluginAnswer
+from fleet.explain.facts.cluster_explanation import BindingFate
+from fleet.explain.facts.cluster_outcome import Counts
+from fleet.explain.facts.full_domains import Unusable
+from fleet.explain.facts.margins import Margin
+from fleet.explain.facts.rejection_groups import Closest
+from fleet.explain.fixes.fixes import Fix
+
+State = Literal[
+    "Queued",
+    "InFlight",
+    "InputError",
+    "Gated",
+    "BackingOff",
+    "Unschedulable",
+    "Preempting",
+    "Waiting",
+    "Binding",
+    "BindFailed",
+    "Scheduled",
+    "Partial",
+    "SchedulerError",
+    "ForeignScheduler",
+    "Deleted",
+]
+RowOutcome = Literal["selected", "fit-not-selected", "already-selected", "rejected", "not-evaluated"]
+Because = Literal["", "rank", "minTargets", "spread", "reserveFailed"]
+Key = tuple[int, int, int]
+"""Topology, affinity and the bonus for a binding that is there: compared in this order."""
+
+
+class Part(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of the answer's parts."""
+
+
+class PlacementPart(Part, frozen=True):
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int | None
+    scheduler_name: str
+    priority: int
+
+
+class ProblemPart(Part, frozen=True):
+    """What in the policy cannot be evaluated."""
+
+    field: str
+    value: Any
+    message: str
+
+
+class Invalid(Part, frozen=True):
+    """PickFixed: a cluster that is named and not eligible."""
+
+    cluster: str
+    plugin: str
+    reason: str
+    message: str
+
+
+class VerdictPart(Part, frozen=True, kw_only=True):
+    state: State
+    outcome: str
+    """SELECTED, PARTIAL, UNSCHEDULABLE or ERROR."""
+    placement_type: str
+    wanted: int | None
+    """PickN: how many clusters."""
+    min_targets: int | None
+    selected: int
+    in_use: int
+    counts: Counts
+    summary: str
+    since: str = ""
+    problems: tuple[ProblemPart, ...] = ()
+    error: str = ""
+    invalid: tuple[Invalid, ...] = ()
+    missing: tuple[str, ...] = ()
+    """PickFixed: names that no cluster has."""
+
+
+class PluginScore(Part, frozen=True):
+    plugin: str
+    raw: int
+    normalized: int
+    weight: int | None
+    """None where scores are compared one after the other and not added up."""
+    final: int
+
+
+class Rejection(Part, frozen=True, kw_only=True):
+    """What one filter says about the cluster."""
+
+    plugin: str
+    verdict: PluginAnswer = "reject"
+    code: str = ""
+    reason: str = ""
+    message: str = ""
+    details: Mapping[str, Any] = {}
+
+
+class ClusterRow(Part, frozen=True, kw_only=True):
+    name: str
+    outcome: RowOutcome
+    standing: str
+    """More exactly: selected, refreshed, revived, kept, not-picked, filtered, retained, not-listed, removed, …"""
+    because: Because = ""
+    rank: int | None = None
+    total: int | None = None
+    key: Key | None = None
+    """In place of a total where scores are compared one after the other."""
+    margin_to_next: int | Key | None = None
+    """Total or key minus those of the next in rank."""
+    margin: Margin | None = None
+    """Of a cluster that fits: to the last pick; of a target: to the best cluster that was not picked."""
+    short: str = ""
+    """That distance in words, for a cluster that fits."""
+    tie: bool | None = None
+    """Whether only the tie-break tells it from its neighbour in rank; None where the record does not say."""
+    step: int | None = None
+    scores: tuple[PluginScore, ...] = ()
+    first: str = ""
+    """The plugin that refused it first."""
+    rejections: tuple[Rejection, ...] = ()
+    retained: bool = False
+    bindings: tuple[BindingFate, ...] = ()
+
+
+class GroupPart(Part, frozen=True, kw_only=True):
+    plugin: str
+    reason: str
+    code: str
+    count: int
+    clusters: tuple[str, ...]
+    """The first names, sorted."""
+    more: int
+    """How many names are left out."""
+    hidden: int
+    """How many may not be named."""
+    closest: Closest | None
+
+
+class Skipped(Part, frozen=True):
+    plugin: str
+    hook: str
+
+
+class HookStatus(Part, frozen=True, kw_only=True):
+    plugin: str
+    code: str
+    message: str = ""
+    target: str = ""
+
+
+class RoundPart(Part, frozen=True):
+    round: int
+    limit: int
+    """At most how many it could pick."""
+    picked: tuple[str, ...]
+    hidden: int
+
+
+class WarningPart(Part, frozen=True):
+    kind: str
+    subject: str
+    clusters: tuple[str, ...]
+    hidden: int
+
+
+class PostFilterPart(Part, frozen=True):
+    plugins: tuple[str, ...]
+    nomination: tuple[str, ...]
+
+
+class DomainPart(Part, frozen=True, kw_only=True):
+    """A domain that should take the next pick and has no cluster left for it."""
+
+    key: str
+    domain: str
+    count: int
+    """How many of the placement's clusters are there."""
+    max_skew: int
+    clusters: tuple[Unusable, ...]
+    """The first, by name."""
+    more: int
+    hidden: int
+
+
+class AttemptPart(Part, frozen=True, kw_only=True):
+    n: int | None
+    id: str
+    profile: str
+    config_hash: str
+    frame_generation: int
+    evaluated_on: Literal["recorded", "current"]
+    at: str
+    duration_ms: float | None
+    digest: str
+    rounds: int
+    round_detail: tuple[RoundPart, ...]
+    examined: int
+    ranking: str
+    tie_break: str
+    scores_from: Literal["recorded", "explain"] | None
+    skipped: tuple[Skipped, ...]
+    groups: tuple[GroupPart, ...]
+    clusters: tuple[ClusterRow, ...]
+    next_cursor: str
+    """For the rows that follow; empty at the end."""
+    strangers: tuple[ClusterRow, ...]
+    """Names outside the fleet that the decision says something about."""
+    full_domains: tuple[DomainPart, ...]
+    """The first, by key and name."""
+    full_domains_left_out: int = 0
+    pre_filter: tuple[HookStatus, ...]
+    pre_score: tuple[HookStatus, ...]
+    post_filter: PostFilterPart | None
+    reserve: tuple[HookStatus, ...] = ()
+    permit: tuple[HookStatus, ...] = ()
+    pre_bind: tuple[HookStatus, ...] = ()
+    bind: tuple[HookStatus, ...] = ()
+    notes: Mapping[str, Any] = {}
+    warnings: tuple[WarningPart, ...] = ()
+
+
+class Answer(Part, frozen=True, kw_only=True):
+    """Everything but the queue, the history and links, which whoever serves the answer knows."""
+
+    api_version: Literal["fleet/v1"] = "fleet/v1"
+    placement: PlacementPart
+    verdict: VerdictPart
+    attempt: AttemptPart
+    fixes: tuple[Fix, ...] | None = None
+    """None where nobody asked for them."""
+    fixes_truncated: bool = False
+    fixes_evaluated_on: Literal["recorded", "current"] | None = None
+    """The fleet on which the fixes were tried: what was decided may be from the record all the same."""
+    history_unavailable_since: str = ""
+    """Since when records that would have told this could not be had; empty: they could."""
+    redacted: int = 0
+    """Clusters that are counted and not named."""

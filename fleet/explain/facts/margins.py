@@ -1,0 +1,96 @@
+"""How far a cluster that fits is behind the last one that was picked."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.cycle.decision import Decision, Round
+from fleet.framework.cycle.inspection import rank_all
+from fleet.framework.hooks import Component
+from fleet.snapshot.row_order import Places
+
+Decider = Literal["topology", "affinity", "obsolete", "total", "name"]
+
+
+class Scores(msgspec.Struct, frozen=True, rename="camel"):
+    """The parts of a score in the order they are compared; `total` only where they are added up instead."""
+
+    topology: int
+    affinity: int
+    obsolete: int = 0
+    total: int | None = None
+
+
+class Margin(msgspec.Struct, frozen=True, rename="camel"):
+    """The distance to the last pick. Parts are this cluster's score minus the other's."""
+
+    to: str
+    decided_by: Decider
+    """The first part that differs; the name where all are equal."""
+    topology: int
+    affinity: int
+    obsolete: int
+    total: int | None = None
+
+
+class Ranking:
+    """Ranks and scores of the last round, looked up by row."""
+
+    def __init__(self, decision: Decision, inp: DecisionInput) -> None:
+        self._frame, self._last = decision.frame, decision.round
+        self._weighted = inp.profile.ranking == "weighted"
+        self.order = Places(rank_all(decision, inp), self._frame.size)
+        self._places = Places(() if self._last is None else self._last.scores.rows, self._frame.size)
+        self._known: dict[int, Scores | None] = {}
+        self._totals = self._last.scores.totals() if self._last and self._weighted else None
+        self._parts = [None if self._last is None else self._last.scores.component(one) for one in Component]
+
+    def rank_of(self, row: int) -> int | None:
+        place = self.order.of(row)
+        return None if place is None else place + 1
+
+    def scores(self, row: int) -> Scores | None:
+        """A row is compared with its neighbours and with the last pick, so most are asked for several times."""
+        if row not in self._known:
+            self._known[row] = self._scores(row)
+        return self._known[row]
+
+    def _scores(self, row: int) -> Scores | None:
+        place = self._places.of(row)
+        if place is None or self._last is None or not self._last.scores.columns:
+            return None
+        topology, affinity, obsolete = (0 if part is None else int(part[place]) for part in self._parts)
+        return Scores(topology, affinity, obsolete, None if self._totals is None else int(self._totals[place]))
+
+    def margin(self, row: int) -> Margin | None:
+        last = _last_pick(self._last)
+        if last is None:
+            return None
+        mine, theirs = self.scores(row), self.scores(last)
+        if mine is None or theirs is None:
+            return None
+        total = None if mine.total is None or theirs.total is None else mine.total - theirs.total
+        parts = {
+            "topology": mine.topology - theirs.topology,
+            "affinity": mine.affinity - theirs.affinity,
+            "obsolete": mine.obsolete - theirs.obsolete,
+        }
+        return Margin(to=self._frame.name(last), decided_by=decider(Scores(**parts, total=total)), total=total, **parts)
+
+
+def _last_pick(last: Round | None) -> int | None:
+    return last.picked[-1] if last is not None and last.picked else None
+
+
+def decider(difference: Scores) -> Decider:
+    """The part in which two clusters differ."""
+    if difference.total is not None:
+        return "total" if difference.total else "name"
+    if difference.topology:
+        return "topology"
+    if difference.affinity:
+        return "affinity"
+    return "obsolete" if difference.obsolete else "name"

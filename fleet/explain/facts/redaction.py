@@ -1,0 +1,108 @@
+"""Clusters that the one who asks may not read: they are counted and never named, nor are labels that only they have.
+
+Whoever builds an answer asks here before it writes a name down. Texts of plugins from elsewhere are searched for names,
+because nobody knows what such a plugin mentions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from fleet.explain.facts.phrases import LOWEST, LOWEST_LEFT_OUT, is_in_tree
+from fleet.explain.facts.rejection_groups import NAMES_SHOWN
+from fleet.explain.facts.rejections import Refusal
+from fleet.snapshot.columns.bitset import each_row, from_rows
+from fleet.snapshot.frame import Frame
+
+Hidden = Callable[[str], bool]
+
+STAND_IN: Final = "(hidden)"
+_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+
+
+class Veil:
+    def __init__(self, frame: Frame, hidden: Hidden | None) -> None:
+        self._frame, self._hidden = frame, hidden
+        self._domains: dict[str, set[str | None]] = {}
+
+    @cached_property
+    def rows(self) -> int:
+        """Of hidden clusters."""
+        if self._hidden is None:
+            return 0
+        rows = (self._frame.row_of(name) for name in self._frame.names.ordered if self._hidden(name))
+        return from_rows(row for row in rows if row is not None)
+
+    @property
+    def count(self) -> int:
+        return self.rows.bit_count()
+
+    def hides(self, name: str) -> bool:
+        return self._hidden is not None and bool(name) and self._hidden(name)
+
+    def row_of(self, name: str) -> int | None:
+        """None for a name outside the fleet, and for a hidden one."""
+        return None if self.hides(name) else self._frame.row_of(name)
+
+    def visible(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if not self.hides(name))
+
+    def closest(self, name: str) -> str | None:
+        """The cluster that was probably meant."""
+        near = get_close_matches(name, self.visible(self._frame.names.ordered), n=1)
+        return near[0] if near else None
+
+    def text(self, text: str) -> str:
+        """With every hidden cluster's name replaced."""
+        if not self.rows:
+            return text
+        return _NAME.sub(lambda found: STAND_IN if self._is_hidden_cluster(found[0]) else found[0], text)
+
+    def value(self, value: Any) -> Any:
+        """The same for everything inside a plain value."""
+        if not self.rows:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(item) for item in value]
+        return value
+
+    # --- refusals -----------------------------------------------------------------------------------------------
+
+    def refusal(self, refused: Refusal) -> Refusal:
+        """What in-tree plugins say of a cluster names no other, but it may name the domains of others."""
+        if LOWEST in refused.details and is_in_tree(refused.plugin, refused.reason):
+            return self._with_few_domains(refused)
+        if is_in_tree(refused.plugin, refused.reason):
+            return refused
+        return Refusal(refused.plugin, refused.reason, self.text(refused.message), self.value(refused.details))
+
+    def _with_few_domains(self, refused: Refusal) -> Refusal:
+        lowest = refused.details[LOWEST]
+        shown = [one for one in lowest if self.shows_domain(refused.details["key"], one)][:NAMES_SHOWN]
+        left = len(lowest) - len(shown)
+        details = refused.details | {LOWEST: shown} | ({LOWEST_LEFT_OUT: left} if left else {})
+        return msgspec.structs.replace(refused, details=details)
+
+    def shows_domain(self, key: str, domain: str) -> bool:
+        """Whether a cluster that may be read has this label."""
+        if not self.rows:
+            return True
+        known = self._domains.get(key)
+        if known is None:
+            read, frame = self._frame.labels(key).read, self._frame
+            known = self._domains[key] = {read(frame.cluster(row)) for row in each_row(frame.valid & ~self.rows)}
+        return domain in known
+
+    def _is_hidden_cluster(self, name: str) -> bool:
+        row = self._frame.row_of(name)
+        return row is not None and bool(self.rows >> row & 1)

@@ -1,0 +1,65 @@
+"""Fixes that have not been tried yet: fixed sets of edits, and dials that can be turned until something happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from fleet.explain.whatif.edits import Edit, Scope, describe, scope_of
+
+Edits = tuple[Edit, ...]
+
+
+def key_of(edits: Edits) -> bytes:
+    """Edits hold documents, which have no hash of their own."""
+    return msgspec.json.encode(edits)
+
+
+_SCOPES: tuple[Scope, ...] = ("placement", "policy", "cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    edits: Edits
+    plugin: str
+    """Whose refusals it is meant to end; empty where it is about the placement as a whole."""
+    size: float = 1.0
+    """Relative size of the change, for choosing between equals."""
+    title: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.title or "; ".join(map(describe, self.edits))
+
+    @property
+    def scope(self) -> Scope:
+        """The widest of its edits."""
+        return max((scope_of(one) for one in self.edits), key=_SCOPES.index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dial:
+    """A number in the policy that may be changed from `start` as far as `limit`; as little as possible is wanted."""
+
+    plugin: str
+    field: str
+    """What the number is called, for people."""
+    start: int
+    limit: int
+    turned: Callable[[int], Edits]
+    """The edits that set the number."""
+    guess: int | None = None
+    """Where the effect probably begins."""
+
+    @property
+    def step(self) -> int:
+        return 1 if self.limit > self.start else -1
+
+    def at(self, value: int) -> Candidate:
+        size = abs(value - self.start) / max(abs(self.start), 1)
+        return Candidate(self.turned(value), self.plugin, size, f"{self.field} {self.start} → {value}")
+
+
+Proposal = Candidate | Dial

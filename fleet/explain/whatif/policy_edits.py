@@ -1,0 +1,254 @@
+"""What an edit makes of a placement's policy, and of the policy snapshot that carries it.
+
+A policy that asks for something else gets a snapshot of its own, as the placement controller would make it: whatever
+was placed under the old one is up for choice again. The number of clusters is no such change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import Any
+
+import msgspec
+
+from fleet.errors import InputError
+from fleet.explain.whatif.edits import Edit, Patch, RelaxAffinity, RelaxSpread, SetCount, Tolerate
+from fleet.framework.request import SCHEDULE_ANYWAY
+from fleet.framework.terms import LabelTest
+from fleet.model.keys import (
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PICK_FIXED,
+    PICK_N,
+    PLACEMENT_GENERATION,
+    POLICY_INDEX,
+)
+from fleet.model.views import (
+    Affinity,
+    ClusterSelector,
+    ClusterSelectorTerm,
+    LabelSelector,
+    PlacementPolicy,
+    PolicySnapshot,
+    PolicySnapshotSpec,
+    PolicySnapshotStatus,
+    PropertySelector,
+    Toleration,
+    TopologySpreadConstraint,
+)
+
+Json = dict[str, Any]
+
+
+def edited(snapshot: PolicySnapshot, edit: Edit, *, place: str, taken: Set[str]) -> PolicySnapshot:
+    """The snapshot after an edit of the policy. `taken` are names that the new one must not have."""
+    before = _policy(snapshot)
+    match edit:
+        case Tolerate():
+            after = _tolerating(before, edit, place)
+        case SetCount():
+            after = _counting(before, edit, place)
+        case RelaxAffinity():
+            after = _without_expression(before, edit, place)
+        case RelaxSpread():
+            after = _with_skew(before, edit, place)
+        case Patch():
+            after = _patched(before, edit, place)
+        case _:
+            raise InputError(f"{edit.op} does not change a policy", field=f"{place}.op", value=edit.op)
+    return _carrying(snapshot, before, after, taken)
+
+
+def _policy(snapshot: PolicySnapshot) -> PlacementPolicy:
+    """With the number of clusters, which a snapshot holds as an annotation."""
+    policy = snapshot.spec.policy or PlacementPolicy()
+    text = snapshot.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
+    if policy.placement_type != PICK_N or not (text.isascii() and text.isdigit()):
+        return policy
+    return msgspec.structs.replace(policy, number_of_clusters=int(text))
+
+
+# --- single edits ---------------------------------------------------------------------------------------------------
+
+
+def _tolerating(policy: PlacementPolicy, edit: Tolerate, place: str) -> PlacementPolicy:
+    if policy.placement_type == PICK_FIXED:
+        raise InputError("PickFixed ignores taints; there is nothing to tolerate", field=f"{place}.op", value=edit.op)
+    if edit.operator == "Exists" and edit.value:
+        raise InputError("Exists compares no value; leave it out", field=f"{place}.value", value=edit.value)
+    if edit.operator == "Equal" and not edit.key:
+        raise InputError("Equal needs a key; use Exists for every taint", field=f"{place}.key", value=edit.key)
+    if edit.effect not in ("", "NoSchedule"):
+        message = f"{edit.effect!r} is no effect of a member cluster's taint; use NoSchedule, or leave it out"
+        raise InputError(message, field=f"{place}.effect", value=edit.effect)
+    added = Toleration(edit.key, edit.operator, edit.value, edit.effect)
+    return msgspec.structs.replace(policy, tolerations=(*policy.tolerations, added))
+
+
+def _counting(policy: PlacementPolicy, edit: SetCount, place: str) -> PlacementPolicy:
+    if policy.placement_type != PICK_N:
+        message = f"{policy.placement_type} has no number of clusters; use patch to change the placement type"
+        raise InputError(message, field=f"{place}.op", value=edit.op)
+    if edit.value < 0:
+        raise InputError(f"{edit.value} should be 0 or more", field=f"{place}.value", value=edit.value)
+    return msgspec.structs.replace(policy, number_of_clusters=edit.value)
+
+
+def _with_skew(policy: PlacementPolicy, edit: RelaxSpread, place: str) -> PlacementPolicy:
+    constraints = policy.topology_spread_constraints
+    known = [one.topology_key for one in constraints]
+    if edit.key not in known:
+        message = f"no spread constraint has the key {edit.key!r}; there is {_listed(known)}"
+        raise InputError(message, field=f"{place}.key", value=edit.key)
+    if edit.max_skew < 1:
+        raise InputError(f"{edit.max_skew} should be 1 or more", field=f"{place}.maxSkew", value=edit.max_skew)
+    named = [one for one in constraints if one.topology_key == edit.key]
+    meant = [one for one in named if one.when_unsatisfiable != SCHEDULE_ANYWAY] or named
+    lowest = min(one.max_skew for one in meant)
+    changed = tuple(_widened(one, edit.max_skew, lowest) if one in meant else one for one in constraints)
+    return msgspec.structs.replace(policy, topology_spread_constraints=changed)
+
+
+def _widened(one: TopologySpreadConstraint, skew: int, lowest: int) -> TopologySpreadConstraint:
+    """Of several constraints with one key, those that are wider already stay as they are."""
+    return msgspec.structs.replace(one, max_skew=max(skew, one.max_skew) if skew >= lowest else skew)
+
+
+def _without_expression(policy: PlacementPolicy, edit: RelaxAffinity, place: str) -> PlacementPolicy:
+    affinity = policy.affinity.cluster_affinity if policy.affinity else None
+    terms = affinity.required.cluster_selector_terms if affinity and affinity.required else ()
+    if affinity is None or not 0 <= edit.term < len(terms):
+        message = f"there is no required term {edit.term}; the policy has {len(terms)}, counted from 0"
+        raise InputError(message, field=f"{place}.term", value=edit.term)
+    left = dict(_expressions(terms[edit.term]))
+    if edit.expression not in left:
+        message = f"term {edit.term} has no expression {edit.expression!r}; it has {_listed(list(left))}"
+        raise InputError(message, field=f"{place}.expression", value=edit.expression)
+    changed = (*terms[: edit.term], left[edit.expression], *terms[edit.term + 1 :])
+    relaxed = msgspec.structs.replace(affinity, required=ClusterSelector(changed))
+    return msgspec.structs.replace(policy, affinity=Affinity(relaxed))
+
+
+def _expressions(term: ClusterSelectorTerm) -> Iterator[tuple[str, ClusterSelectorTerm]]:
+    """The expressions of a term, each with what the term is without it."""
+    labels, properties = term.label_selector, term.property_selector
+    if labels is not None:
+        for key, value in sorted((labels.match_labels or {}).items()):
+            others = {name: text for name, text in (labels.match_labels or {}).items() if name != key}
+            less = LabelSelector(others or None, labels.match_expressions)
+            yield str(LabelTest(key, "In", (value,))), msgspec.structs.replace(term, label_selector=less)
+        for position, one in enumerate(labels.match_expressions):
+            rest = (*labels.match_expressions[:position], *labels.match_expressions[position + 1 :])
+            less = LabelSelector(labels.match_labels, rest)
+            yield str(LabelTest(one.key, one.operator, one.values)), msgspec.structs.replace(term, label_selector=less)
+    if properties is not None:
+        for position, measured in enumerate(properties.match_expressions):
+            left = (*properties.match_expressions[:position], *properties.match_expressions[position + 1 :])
+            without = msgspec.structs.replace(term, property_selector=PropertySelector(left))
+            yield f"{measured.name} {measured.operator} {', '.join(measured.values)}", without
+
+
+def _patched(policy: PlacementPolicy, edit: Patch, place: str) -> PlacementPolicy:
+    before: Json = msgspec.to_builtins(policy)
+    after = merge_patched(before, edit.patch)
+    known = {(problem.field, problem.message) for problem in policy_problems(before)}
+    for problem in policy_problems(after):
+        if (problem.field, problem.message) not in known:
+            field = f"{place}.patch.{problem.field}".rstrip(".")
+            raise InputError(problem.message, field=field, value=problem.value)
+    return msgspec.convert(_without_nulls(after), PlacementPolicy)
+
+
+def merge_patched(target: Any, patch: Any) -> Any:
+    """JSON merge patch: null removes, objects are merged, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patched(merged.get(key), value)
+    return merged
+
+
+def policy_problems(document: Any) -> list[InputError]:
+    """What the API server would say against a policy in a placement."""
+    from pydantic import ValidationError
+
+    from fleet.model.kinds.policy import RequestedPolicy
+
+    try:
+        policy = RequestedPolicy.model_validate(document)
+    except ValidationError as error:
+        return [
+            InputError(one["msg"], field=_path(one["loc"]), value=one.get("input"))
+            for one in error.errors(include_url=False)
+        ]
+    return list(_unknown_fields(policy, ""))
+
+
+def _unknown_fields(model: Any, path: str) -> Iterator[InputError]:
+    """Kinds keep what they do not know, for newer releases; in an edit it is a slip of the pen."""
+    if isinstance(model, tuple):
+        for position, one in enumerate(model):
+            yield from _unknown_fields(one, f"{path}[{position}]")
+        return
+    fields = getattr(type(model), "model_fields", None)
+    if fields is None:
+        return
+    for name, value in (model.model_extra or {}).items():
+        allowed = ", ".join(one.alias or key for key, one in fields.items())
+        yield InputError(f"there is no such field; use {allowed}", field=f"{path}.{name}".lstrip("."), value=value)
+    for key, one in fields.items():
+        yield from _unknown_fields(getattr(model, key), f"{path}.{one.alias or key}".lstrip("."))
+
+
+def _path(steps: tuple[int | str, ...]) -> str:
+    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in steps).lstrip(".")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names)) or "none"
+
+
+# --- snapshots ------------------------------------------------------------------------------------------------------
+
+
+def _carrying(
+    snapshot: PolicySnapshot, before: PlacementPolicy, after: PlacementPolicy, taken: Set[str]
+) -> PolicySnapshot:
+    annotations = dict(snapshot.metadata.annotations or {})
+    generation = annotations.get(PLACEMENT_GENERATION, "")
+    if generation.isascii() and generation.isdigit():
+        annotations[PLACEMENT_GENERATION] = str(int(generation) + 1)
+    annotations.pop(NUMBER_OF_CLUSTERS, None)
+    if after.placement_type == PICK_N and after.number_of_clusters is not None:
+        annotations[NUMBER_OF_CLUSTERS] = str(after.number_of_clusters)
+    metadata = msgspec.structs.replace(snapshot.metadata, annotations=annotations)
+    carried = msgspec.structs.replace(snapshot, metadata=metadata, spec=PolicySnapshotSpec(after))
+    return carried if _asks_the_same(before, after) else _renamed(carried, taken)
+
+
+def _asks_the_same(one: PlacementPolicy, other: PlacementPolicy) -> bool:
+    return msgspec.structs.replace(one, number_of_clusters=other.number_of_clusters) == other
+
+
+def _renamed(snapshot: PolicySnapshot, taken: Set[str]) -> PolicySnapshot:
+    metadata = snapshot.metadata
+    index = _index(metadata.label(POLICY_INDEX)) + 1
+    while (name := f"{metadata.label(PARENT_PLACEMENT)}-{index}") in taken or name == metadata.name:
+        index += 1
+    labels = {**(metadata.labels or {}), POLICY_INDEX: str(index)}
+    renamed = msgspec.structs.replace(metadata, name=name, uid="", generation=1, labels=labels)
+    return msgspec.structs.replace(snapshot, metadata=renamed, status=PolicySnapshotStatus())
+
+
+def _index(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0

@@ -1,0 +1,58 @@
+"""Which clusters go when a placement wants fewer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fleet.framework.bindings import PlacementBindings
+from fleet.framework.request import PlacementRequest
+from fleet.model.views import Binding, ClusterScore
+from fleet.snapshot.frame import Frame
+
+if TYPE_CHECKING:
+    from fleet.framework.runtime.profile import CompiledProfile
+
+_Key = tuple[bool, int, int, str]
+
+
+def surplus_clusters(
+    bindings: PlacementBindings,
+    count: int,
+    *,
+    frame: Frame,
+    request: PlacementRequest,
+    profile: CompiledProfile,
+) -> list[int]:
+    """Rows to give up: those only scheduled before those bound, low stored scores first, then smaller names."""
+    spread = profile.downscale_order == "SpreadAware" and bool(request.constraints)
+    domains = _domains(frame, request.constraints[0].key, bindings) if spread else {}
+    left = {row: (False, *stored_rank(one)) for row, one in bindings.scheduled.items()}
+    left |= {row: (True, *stored_rank(one)) for row, one in bindings.bound.items()}
+    rows: list[int] = []
+    while len(rows) < count:
+        row = min(left, key=lambda one: (-_crowd(one, domains), left[one]))
+        del left[row]
+        domains.pop(row, None)
+        rows.append(row)
+    return rows
+
+
+def _domains(frame: Frame, key: str, bindings: PlacementBindings) -> dict[int, str | None]:
+    column = frame.labels(key)
+    return {row: column.value(row) for row in (*bindings.scheduled, *bindings.bound)}
+
+
+def _crowd(row: int, domains: dict[int, str | None]) -> int:
+    """How many of the placement's clusters share the row's domain; 0 without one."""
+    domain = domains.get(row)
+    return 0 if domain is None else sum(1 for other in domains.values() if other == domain)
+
+
+def stored_rank(binding: Binding) -> _Key:
+    """Ascending: an unscored binding first, then low scores, then smaller names."""
+    score = binding.spec.cluster_decision.cluster_score
+    if score is None or score is msgspec.UNSET or not isinstance(score, ClusterScore):
+        return (False, 0, 0, binding.spec.target_cluster)
+    return (True, score.topology, score.affinity, binding.spec.target_cluster)

@@ -1,0 +1,57 @@
+"""Looking closer at a decision: every filter's opinion of every cluster, the whole ranking, and "what without these?".
+
+Nothing is decided here. The same hooks are asked again on the same inputs; the decision, its digest and everything
+outside stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fleet.framework.cycle.cycle import Cycle, DecisionInput
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.runtime.runner import NULL_PROBE
+from fleet.framework.state import CycleState
+from fleet.framework.verdicts import Rejection
+from fleet.snapshot.columns.bitset import from_rows
+
+
+def explain_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, int]]:
+    """Which rows each filter would reject on its own."""
+    return [(name, rejection.rows) for name, rejection in judge_all(decision, inp)]
+
+
+def judge_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, Rejection]]:
+    """What each filter that runs says about every row, with its reasons."""
+    cycle = _again(inp)
+    cycle.ctx.picked = _picked_before_last(decision)
+    narrowing = cycle.runner.run_pre_filter(inp.frame)
+    return cycle.runner.judge_all(inp.frame, narrowing)
+
+
+def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
+    """Every row the last round scored, best first: what `Round.order` is the beginning of."""
+    last = decision.round
+    if last is None:
+        return []
+    rows: list[int] = last.order.tolist()
+    if len(rows) < len(last.scores.rows) and last.scores.columns:
+        cycle = _again(inp)
+        cycle.ctx.need = len(last.scores.rows)
+        rows = cycle.runner.run_sort(inp.frame, last.scores.rows, last.scores).tolist()
+    return rows
+
+
+def excluding(inp: DecisionInput, rows: Iterable[int]) -> DecisionInput:
+    """The same question with rows set aside, for a target that could not be reserved."""
+    return replace(inp, frame=inp.frame.exclude(rows))
+
+
+def _again(inp: DecisionInput) -> Cycle:
+    return Cycle(inp, NULL_PROBE, CycleState())
+
+
+def _picked_before_last(decision: Decision) -> int:
+    taken = set() if decision.round is None else set(decision.round.picked)
+    return from_rows(target.row for target in decision.targets if target.step and target.row not in taken)

@@ -1,0 +1,188 @@
+"""The cut-down view of a decision that goes onto the policy snapshot, where users and other controllers read it.
+
+Selected clusters come first, then, within a budget, those that were not picked and those that were filtered. The
+order inside each part is fixed, so an unchanged situation publishes an unchanged status and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from fleet.framework.cycle.downscale import stored_rank
+from fleet.framework.cycle.operations import Action
+from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.status_messages import (
+    FULFILLED,
+    STOPPED,
+    UNFULFILLED,
+    invalid_reason,
+    missing_reason,
+    not_picked_reason,
+    selected_reason,
+)
+from fleet.framework.hooks import Component
+from fleet.framework.status import message_of, published_text
+from fleet.model.keys import PICK_FIXED, POLICY_FULFILLED, POLICY_UNFULFILLED, SCHEDULED_CONDITION
+from fleet.model.views import Binding, ClusterDecision, ClusterScore, Condition, PolicySnapshotStatus
+from fleet.snapshot.columns.bitset import Rows, from_rows, to_rows
+
+if TYPE_CHECKING:
+    from fleet.framework.cycle.decision import Decision, Round
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    observed_generation: int
+    condition: Condition
+    """Without a transition time: whoever writes it knows the time."""
+    decisions: tuple[ClusterDecision, ...]
+
+    def differs_from(self, stored: PolicySnapshotStatus) -> bool:
+        """Whether writing this would change anything a reader could care about."""
+        before = next((one for one in stored.conditions if one.type == SCHEDULED_CONDITION), None)
+        return (
+            stored.observed_crp_generation != self.observed_generation
+            or before is None
+            or (before.status, before.reason, before.message) != self._says
+            or before.observed_generation < self.condition.observed_generation
+            or _by_cluster(stored.target_clusters) != _by_cluster(self.decisions)
+        )
+
+    @property
+    def _says(self) -> tuple[str, str, str]:
+        return (self.condition.status, self.condition.reason, self.condition.message)
+
+
+def publish(decision: Decision) -> Published | None:
+    request = decision.request
+    if request.generation is None:
+        return None
+    if request.problems:
+        causes = "; ".join(str(problem) for problem in request.problems)
+        condition = _condition(decision, fulfilled=False, message=STOPPED.format(causes))
+        return Published(request.generation, condition, decision.previous.target_clusters)
+    if decision.active is None:
+        return None
+    text = FULFILLED if decision.fulfilled else UNFULFILLED
+    condition = _condition(decision, fulfilled=decision.fulfilled, message=text.format(decision.active))
+    return Published(request.generation, condition, tuple(_decisions(decision)))
+
+
+def _condition(decision: Decision, *, fulfilled: bool, message: str) -> Condition:
+    return Condition(
+        type=SCHEDULED_CONDITION,
+        status="True" if fulfilled else "False",
+        reason=POLICY_FULFILLED if fulfilled else POLICY_UNFULFILLED,
+        message=message,
+        observed_generation=decision.request.snapshot_generation,
+    )
+
+
+def _decisions(decision: Decision) -> Iterator[ClusterDecision]:
+    limits = decision.limits
+    if decision.request.placement_type == PICK_FIXED:
+        yield from islice(_fixed(decision), limits.max_decisions)
+        return
+    selected = list(islice(_once(_selected(decision)), limits.max_decisions))
+    yield from selected
+    budget = min(limits.unselected_budget, limits.max_decisions - len(selected))
+    listed = {one.cluster_name for one in selected}
+    yield from islice((one for one in _unselected(decision, budget) if one.cluster_name not in listed), budget)
+
+
+def _selected(decision: Decision) -> Iterator[ClusterDecision]:
+    operations = [one for one in decision.operations if one.scores is not None]
+    for wanted in ((Action.CREATE,), (Action.REFRESH, Action.REVIVE)):
+        yield from (one.decision() for one in operations if one.action in wanted)
+    removed = {one.name for one in decision.operations if one.action is Action.UNSCHEDULE}
+    groups = [list(decision.bindings.scheduled.values()), list(decision.bindings.bound.values())]
+    for group in reversed(groups) if decision.outcome is Outcome.UNCHANGED else groups:
+        yield from (one.spec.cluster_decision for one in _kept(group, removed))
+
+
+def _unselected(decision: Decision, budget: int) -> Iterator[ClusterDecision]:
+    last = decision.round
+    if decision.outcome is Outcome.UNCHANGED:
+        still_there = (one for one in decision.previous.target_clusters if one.cluster_name in decision.frame.names)
+        yield from (one for one in still_there if not one.selected)
+    elif last is not None:
+        yield from _not_picked(last, decision, budget)
+        yield from _filtered(last, decision, budget)
+
+
+def _not_picked(last: Round, decision: Decision, budget: int) -> Iterator[ClusterDecision]:
+    taken = set(last.picked)
+    rows = [row for row in last.order[: budget + len(taken)].tolist() if row not in taken]
+    positions = np.searchsorted(last.scores.rows, rows)
+    affinity, topology = (_part(last, one, positions) for one in (Component.AFFINITY, Component.TOPOLOGY))
+    for place, row in enumerate(rows):
+        name = decision.frame.name(row)
+        reason = not_picked_reason(name, affinity=affinity[place], topology=topology[place])
+        yield ClusterDecision(name, False, reason, ClusterScore(affinity[place], topology[place]))
+
+
+def _part(last: Round, component: Component, positions: Rows) -> list[int]:
+    column = last.scores.component(component)
+    found: list[int] = [0] * len(positions) if column is None else column[positions].tolist()
+    return found
+
+
+def _filtered(last: Round, decision: Decision, budget: int) -> Iterator[ClusterDecision]:
+    verdicts, frame = last.verdicts, decision.frame
+    in_use = decision.bindings.active_rows | from_rows(one.row for one in decision.targets)
+    rejected = verdicts.rejected & ~verdicts.already_selected() & ~in_use
+    if verdicts.fill is not None:
+        rejected = frame.valid & ~in_use
+    rows = to_rows(rejected, frame.size)
+    ranks = frame.names.rank[rows]
+    if len(rows) > budget:
+        rows = rows[np.argpartition(ranks, budget)[:budget]] if budget else rows[:0]
+        ranks = frame.names.rank[rows]
+    for row in rows[np.argsort(ranks)].tolist():
+        status = verdicts.status(row)
+        if status is not None:
+            yield ClusterDecision(frame.name(row), False, published_text(status))
+
+
+def _fixed(decision: Decision) -> Iterator[ClusterDecision]:
+    """Targets, not bindings: an ineligible cluster is not selected even while its binding stays."""
+    for target in decision.targets:
+        yield ClusterDecision(target.cluster, True, selected_reason(target.cluster, None))
+    for name in decision.invalid:
+        verdicts = decision.fixed_verdicts
+        status = None if verdicts is None else verdicts.status_by_name(name)
+        yield ClusterDecision(name, False, invalid_reason(name, message_of(status)))
+    for name in decision.missing:
+        yield ClusterDecision(name, False, missing_reason(name))
+
+
+def _kept(group: list[Binding], removed: set[str]) -> list[Binding]:
+    """By name; a group that lost some of its members is listed in the order in which they go."""
+    kept = [one for one in group if one.metadata.name not in removed]
+    if len(kept) < len(group):
+        return sorted(kept, key=stored_rank)
+    return sorted(kept, key=lambda one: one.metadata.name)
+
+
+def _once(decisions: Iterator[ClusterDecision]) -> Iterator[ClusterDecision]:
+    seen = set()
+    for one in decisions:
+        if one.cluster_name not in seen:
+            seen.add(one.cluster_name)
+            yield one
+
+
+def _by_cluster(decisions: tuple[ClusterDecision, ...]) -> dict[str, ClusterDecision]:
+    return {one.cluster_name: _with_plain_score(one) for one in decisions}
+
+
+def _with_plain_score(decision: ClusterDecision) -> ClusterDecision:
+    """An absent score and a null one read the same; a zero score differs from both."""
+    absent = decision.cluster_score is None or decision.cluster_score is msgspec.UNSET
+    return msgspec.structs.replace(decision, cluster_score=None) if absent else decision

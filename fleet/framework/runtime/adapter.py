@@ -1,0 +1,246 @@
+"""Per-cluster plugins: written for one cluster at a time, run as if they were columnar.
+
+The adapter gives such a plugin the vector hooks. It skips rows that are already rejected, hands out read-only views
+of single clusters, and turns the statuses it gets into reasons that live as long as the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fleet.errors import ConfigurationError, PluginError
+from fleet.framework.context import Unanswered
+from fleet.framework.hooks import Delta, PluginTraits, Verdict
+from fleet.framework.scores import ClusterScore
+from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, is_success
+from fleet.model.quantity import quantity_to_float
+from fleet.model.views import MemberCluster
+from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, from_rows, to_rows
+
+if TYPE_CHECKING:
+    from fleet.framework.context import Attempt
+    from fleet.framework.request import PlacementRequest
+    from fleet.framework.state import CycleState
+    from fleet.snapshot.frame import Frame
+
+_LIMIT: Final = 2**63
+
+# Per-cluster method → the vector hook it stands for.
+_SCALAR_FORMS: Final = {
+    "filter_one": "filter",
+    "score_one": "score",
+    "normalize_list": "normalize",
+    "pre_filter_names": "pre_filter",
+    "add_one": "add",
+    "remove_one": "remove",
+}
+
+
+class ClusterView:
+    """One row, read-only."""
+
+    __slots__ = ("_frame", "cluster", "row")
+
+    def __init__(self, frame: Frame, row: int) -> None:
+        self._frame, self.row = frame, row
+        self.cluster: MemberCluster = frame.cluster(row)
+
+    @property
+    def name(self) -> str:
+        return self.cluster.metadata.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.cluster.metadata.labels or {}
+
+    @property
+    def properties(self) -> Mapping[str, float]:
+        """Properties that are quantities, as numbers."""
+        found = {name: quantity_to_float(one.value) for name, one in (self.cluster.status.properties or {}).items()}
+        return {name: number for name, number in found.items() if number == number}
+
+    def feed(self, name: str, column: str) -> float:
+        return float(self._frame.feeds[name].columns[column][self.row])
+
+    def ledger(self, name: str) -> int:
+        return int(self._frame.ledger(name)[self.row])
+
+
+class ScalarPlugin(PluginTraits):
+    """Base of per-cluster plugins. Implement any of `filter_one`, `score_one`, `normalize_list`,
+    `pre_filter_names`, `add_one` and `remove_one`."""
+
+    def name(self) -> str:
+        return type(self).__name__
+
+
+def adapt(plugin: Any) -> Any:
+    """The plugin itself, or its vector form when it is written per cluster. Both forms of one hook are refused."""
+    forms = [scalar for scalar in _SCALAR_FORMS if callable(getattr(plugin, scalar, None))]
+    for scalar in forms:
+        vector = _SCALAR_FORMS[scalar]
+        if callable(getattr(plugin, vector, None)):
+            raise ConfigurationError(f"{plugin.name()} defines both {scalar} and {vector}: keep one")
+    return _Adapted(plugin, forms) if forms else plugin
+
+
+def is_scalar(plugin: Any, method: str) -> bool:
+    return isinstance(plugin, _Adapted) and method in plugin.scalar_methods
+
+
+class _Adapted:
+    """Delegates everything it does not adapt, so traits and other hooks of the plugin stay visible."""
+
+    def __init__(self, plugin: Any, forms: Sequence[str]) -> None:
+        self.wrapped = plugin
+        self.scalar_methods = frozenset(_SCALAR_FORMS[form] for form in forms)
+
+    def __getattr__(self, attribute: str) -> Any:
+        own = _VECTOR_FORMS.get(attribute)
+        if own is not None and attribute in self.scalar_methods:
+            return own.__get__(self, type(self))
+        return getattr(self.__dict__["wrapped"], attribute)
+
+    def _filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        passed: list[int] = []
+        failed: list[int] = []
+        numbers: list[int] = []
+        reasons = _Reasons()
+        for row, status in self._judged(ctx, state, req, frame, alive):
+            if status is None or (isinstance(status, Status) and is_success(status)):
+                passed.append(row)
+            else:
+                failed.append(row)
+                numbers.append(reasons.number(status, frame.name(row)))
+        ok = np.zeros(frame.size, dtype=np.bool_)
+        ok[passed] = True
+        by_row = np.zeros(frame.size, dtype=np.uint16)
+        by_row[failed] = numbers
+        return Verdict(ok=ok, reason=by_row, statuses=reasons.known)
+
+    def _judged(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
+    ) -> Iterator[tuple[int, Any]]:
+        judge = self.wrapped.filter_one
+        for row in _by_name(frame, alive):
+            view = ClusterView(frame, row)
+            try:
+                status = judge(ctx, state, req, view)
+            except (PluginError, Unanswered):
+                raise
+            except Exception as error:
+                raise _of(view, error) from error
+            yield row, status
+
+    def _score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+        scores = np.zeros(len(rows), dtype=np.int64)
+        for position, row in enumerate(rows.tolist()):
+            answer = self._one("score_one", ctx, state, req, ClusterView(frame, row))
+            score, status = answer if isinstance(answer, tuple) else (answer, SUCCESS)
+            if not is_success(status):
+                raise PluginError(f"score of {frame.name(row)} failed: {', '.join(status.reasons)}")
+            if not isinstance(score, int) or not -_LIMIT <= score < _LIMIT:
+                raise PluginError(f"score of {frame.name(row)} is {score!r}, not a whole number of 64 bits")
+            scores[position] = score
+        return scores
+
+    def _normalize(self, ctx: Attempt, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array:
+        # The names are positions: normalising may depend on scores only.
+        scores = [ClusterScore(str(position), score) for position, score in enumerate(raw.tolist())]
+        changed = self.wrapped.normalize_list(ctx, state, req, scores)
+        return np.array([one.score for one in (changed or scores)], dtype=np.int64)
+
+    def _pre_filter(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+    ) -> tuple[Mask | None, Status | None]:
+        views = [ClusterView(frame, row) for row in _by_name(frame, frame.valid)]
+        names, status = self.wrapped.pre_filter_names(ctx, state, req, views)
+        if names is None:
+            return None, status
+        rows = (frame.row_of(name) for name in names)
+        return from_rows(row for row in rows if row is not None), status
+
+    def _add(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+    ) -> Status | None:
+        return self._each_delta("add_one", ctx, state, req, frame, deltas)
+
+    def _remove(
+        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+    ) -> Status | None:
+        return self._each_delta("remove_one", ctx, state, req, frame, deltas)
+
+    def _each_delta(
+        self,
+        method: str,
+        ctx: Attempt,
+        state: CycleState,
+        req: PlacementRequest,
+        frame: Frame,
+        deltas: Sequence[Delta],
+    ) -> Status | None:
+        for delta in deltas:
+            status: Status | None = getattr(self.wrapped, method)(
+                ctx, state, req, delta.placement, ClusterView(frame, delta.row)
+            )
+            if not is_success(status):
+                return status
+        return None
+
+    def _one(self, method: str, ctx: Attempt, state: CycleState, req: PlacementRequest, view: ClusterView) -> Any:
+        try:
+            return getattr(self.wrapped, method)(ctx, state, req, view)
+        except (PluginError, Unanswered):
+            raise
+        except Exception as error:
+            raise _of(view, error) from error
+
+
+class _Reasons:
+    """Statuses given in one attempt, each numbered once; a plugin tends to give one and the same many times."""
+
+    def __init__(self) -> None:
+        self.known: list[Status] = []
+        self._numbers: dict[tuple[Code, tuple[str, ...], str], int] = {}
+        self._last: tuple[Status, int] | None = None
+
+    def number(self, status: Status | None, cluster: str) -> int:
+        if self._last is not None and self._last[0] is status:
+            return self._last[1]
+        if not isinstance(status, Status):
+            raise PluginError(f"cluster {cluster}: answered {type(status).__name__}, not a Status")
+        if status.code is Code.ERROR:
+            raise PluginError(f"cluster {cluster}: {', '.join(status.reasons)}")
+        if status.code not in REJECTIONS:
+            raise PluginError(f"invalid code {status.code} at Filter (cluster {cluster})")
+        key = (status.code, status.reasons, repr(sorted(status.details.items())))
+        number = self._numbers.get(key)
+        if number is None:
+            self.known.append(status)
+            number = self._numbers[key] = len(self.known)
+        self._last = (status, number)
+        return number
+
+
+def _of(view: ClusterView, error: Exception) -> PluginError:
+    return PluginError(f"cluster {view.name}: {type(error).__name__}: {error}")
+
+
+_VECTOR_FORMS: Final = {
+    "filter": _Adapted._filter,
+    "score": _Adapted._score,
+    "normalize": _Adapted._normalize,
+    "pre_filter": _Adapted._pre_filter,
+    "add": _Adapted._add,
+    "remove": _Adapted._remove,
+}
+
+
+def _by_name(frame: Frame, rows: int) -> list[int]:
+    """Rows in the order of names, so that a plugin with a memory still answers alike whatever the slots are."""
+    chosen = to_rows(rows & frame.valid, frame.size)
+    found: list[int] = chosen[np.argsort(frame.names.rank[chosen])].tolist()
+    return found

@@ -1,0 +1,60 @@
+"""Plugins that other distributions bring along. Part of the shell: the decision core never imports it.
+
+A distribution lists its plugins under the entry-point group `fleet.plugins`, each under the name the plugin calls
+itself. Being listed only makes a plugin available; where it runs is said by a profile. In-tree plugins are not looked
+up here, and nobody can take their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from fleet.errors import ConfigurationError
+from fleet.framework.runtime.registry import PluginFactory, Registry
+
+GROUP: Final = "fleet.plugins"
+
+
+def register_installed(
+    registry: Registry, *, only: Collection[str] | None = None, entries: Iterable[EntryPoint] | None = None
+) -> tuple[str, ...]:
+    """Add the installed plugins, all of them or those in `only`; their names, sorted.
+
+    Either every plugin is added, or none, and a ConfigurationError names whatever could not be.
+    """
+    found = entry_points(group=GROUP) if entries is None else entries
+    wanted = sorted(
+        (one for one in found if only is None or one.name in only), key=lambda one: (one.name, _origin(one))
+    )
+    problems: list[str] = []
+    factories: dict[str, PluginFactory] = {}
+    taken = dict.fromkeys(registry, "in-tree")
+    for entry in wanted:
+        try:
+            factories[entry.name] = _loaded(entry, taken)
+            taken[entry.name] = _origin(entry)
+        except ConfigurationError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    registry.merge(factories)
+    return tuple(factories)
+
+
+def _loaded(entry: EntryPoint, taken: dict[str, str]) -> PluginFactory:
+    where = f"{_origin(entry)}, entry point {entry.name} = {entry.value}"
+    if entry.name in taken:
+        raise ConfigurationError(f"{where}: a plugin named {entry.name} already exists ({taken[entry.name]})")
+    try:
+        factory: PluginFactory = entry.load()
+    except Exception as error:
+        raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from error
+    if not callable(factory):
+        raise ConfigurationError(f"{where}: expected a factory that takes arguments and handle, found {factory!r}")
+    return factory
+
+
+def _origin(entry: EntryPoint) -> str:
+    return "distribution unknown" if entry.dist is None else f"distribution {entry.dist.name} {entry.dist.version}"

@@ -1,0 +1,235 @@
+"""One profile at work: its plugins, what they may use of the process, and the runners of their hooks.
+
+A framework serves one scheduler name for the life of the process and is the handle of its plugins. The profile behind
+it may be exchanged between attempts. It decides through `cycle.decide` and nothing else, and leaves the queue, the
+waiting, the threads and the hub to whoever holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from fleet.errors import ConfigurationError, PurityError, SnapshotUseError
+from fleet.framework.context import Attempt
+from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.handle import NO_FRAMES, NO_HUB, NO_WATCHES, WatchHub
+from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.effects import Effects
+from fleet.framework.runtime.options import Option, Options
+from fleet.framework.runtime.profile import CompiledProfile, Hooked, Profile, compile_profile
+from fleet.framework.runtime.purity_guard import Phase, current_moment, during
+from fleet.framework.runtime.queue_sort import QueueSort, queue_sort_of, require_one_queue_sort
+from fleet.framework.runtime.registry import Registry
+from fleet.framework.runtime.reserve_permit import Admission, admit
+from fleet.framework.runtime.runner import NULL_PROBE, Probe
+from fleet.framework.state import CycleState, should_record_metrics
+from fleet.framework.waiting import WaitingPlacement
+from fleet.model.views import Binding
+from fleet.snapshot.frame import Frame
+
+
+class PluginEntry(NamedTuple):
+    """A plugin at a hook, as it is listed for people."""
+
+    name: str
+    form: Literal["vector", "scalar"]
+    weight: int | None = None
+    """Of scores."""
+
+
+class Framework:
+    profile: CompiledProfile
+    """The profile of attempts that start now."""
+
+    def __init__(self, registry: Registry, profile: Profile, options: Options) -> None:
+        """Not for callers: `build` also starts the watches, `build_frameworks` builds several that share a queue."""
+        self._options, self._configured = options, profile
+        self.profile = compile_profile(registry, profile, self)
+        self._queue_sort = queue_sort_of(self.profile.hooks["queueSort"])
+
+    @classmethod
+    def build(cls, registry: Registry, profile: Profile, *options: Option, start: Options | None = None) -> Framework:
+        """Check the profile, make its plugins, bind their hooks. Every mistake is a ConfigurationError."""
+        (framework,) = build_frameworks(registry, [profile], *options, start=start).values()
+        return framework
+
+    @property
+    def scheduler_name(self) -> str:
+        return self._configured.scheduler_name
+
+    # --- deciding -----------------------------------------------------------------------------------------------
+
+    def new_state(self, attempt: int) -> CycleState:
+        """For the process's n-th attempt."""
+        return self._options.new_state(attempt)
+
+    def inputs(self, request: PlacementRequest, bindings: Sequence[Binding], *, now: int, **more: Any) -> DecisionInput:
+        """A question about the fleet as it is known now, to the profile as it is now."""
+        frame = self.cache_view()
+        return DecisionInput(frame=frame, request=request, bindings=bindings, profile=self.profile, now=now, **more)
+
+    def decide(self, inp: DecisionInput, *, state: CycleState | None = None) -> Decision:
+        """`cycle.decide`, with plugins kept from reaching outside, and measured if the state says so."""
+        with during(Phase.DECIDING, inp.frame):
+            return decide(inp, self._probe(state), state=state)
+
+    def effects(self, inp: DecisionInput, decision: Decision, *, state: CycleState, now: int) -> Effects:
+        """The effect hooks for what was decided, of the profile it was decided with."""
+        ctx = Attempt(
+            now=now,
+            bindings=decision.bindings,
+            uid=inp.request.uid,
+            ranking=inp.profile.ranking,
+            tie_break=inp.profile.tie_break,
+        )
+        return Effects(
+            inp.profile,
+            ctx=ctx,
+            state=state,
+            placement=inp.request,
+            frame=decision.frame,
+            probe=self._probe(state),
+            max_permit_wait=self._options.max_permit_wait,
+        )
+
+    def admit(self, inp: DecisionInput, decision: Decision, effects: Effects) -> Admission:
+        """Reserve and ask for permission, deciding again without a cluster where the profile falls back."""
+        return admit(inp, decision, effects, decide=partial(self.decide, state=effects.state))
+
+    def _probe(self, state: CycleState | None) -> Probe:
+        return self._options.probe if should_record_metrics(state) else NULL_PROBE
+
+    # --- what is configured -------------------------------------------------------------------------------------
+
+    def queue_sort_func(self) -> QueueSort:
+        """The same object for all profiles that were built together."""
+        return self._queue_sort
+
+    def has_filter_plugins(self) -> bool:
+        return bool(self.profile.filters)
+
+    def has_score_plugins(self) -> bool:
+        return bool(self.profile.scores)
+
+    def list_plugins(self) -> Mapping[str, tuple[PluginEntry, ...]]:
+        """Per hook, in the order they run."""
+        return {
+            hook: tuple(_entry(one, scores=hook == "score") for one in bound)
+            for hook, bound in self.profile.hooks.items()
+        }
+
+    # --- exchanging the profile, and the end --------------------------------------------------------------------
+
+    def prepare(self, registry: Registry, profile: Profile) -> CompiledProfile:
+        """Build another version of this framework's profile beside the running one; nothing changes yet."""
+        if profile.scheduler_name != self.scheduler_name:
+            raise ConfigurationError(f"{self.scheduler_name} cannot become {profile.scheduler_name}: restart to rename")
+        require_one_queue_sort([self._configured, profile])
+        return compile_profile(registry, profile, self)
+
+    def install(self, prepared: CompiledProfile) -> CompiledProfile:
+        """Attempts that start from now on use it; those under way keep what they began with. Returns the former
+        profile, to be closed when the last of them has ended."""
+        former, self.profile = self.profile, prepared
+        return former
+
+    def close(self) -> None:
+        close_plugins(self.profile)
+
+    # --- the handle of the plugins ------------------------------------------------------------------------------
+
+    def snapshot(self) -> Frame:
+        moment = current_moment()
+        if moment is None:
+            return self.cache_view()
+        if moment.phase is Phase.ACTING and self._options.debug:
+            raise SnapshotUseError("the frame of the decision is out of date in effect hooks: use handle.cache_view()")
+        return moment.frame
+
+    def cache_view(self) -> Frame:
+        _must_not_be_deciding("the live cache")
+        if self._options.frames is None:
+            raise ConfigurationError(NO_FRAMES)
+        return self._options.frames()
+
+    def hub(self) -> Any:
+        _must_not_be_deciding("the hub")
+        if self._options.hub is None:
+            raise PurityError(NO_HUB)
+        return self._options.hub
+
+    def watches(self) -> WatchHub:
+        _must_not_be_deciding("watches")
+        if self._options.watches is None:
+            raise PurityError(NO_WATCHES)
+        return self._options.watches
+
+    def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None:
+        _must_not_be_deciding("waiting placements")
+        self._options.waiting.for_each(visit)
+
+    def get_waiting(self, uid: str) -> WaitingPlacement | None:
+        _must_not_be_deciding("waiting placements")
+        return self._options.waiting.get(uid)
+
+    def reject_waiting(self, uid: str, plugin: str, message: str) -> bool:
+        _must_not_be_deciding("waiting placements")
+        return self._options.waiting.reject(uid, plugin, message)
+
+
+def build_frameworks(
+    registry: Registry, profiles: Sequence[Profile], *options: Option, start: Options | None = None
+) -> dict[str, Framework]:
+    """One framework per profile, by scheduler name, with one queue order and one set of watches between them."""
+    settled = Options() if start is None else start
+    for option in options:
+        settled = option(settled)
+    _require_different_names(profiles)
+    require_one_queue_sort(profiles)
+    frameworks = [Framework(registry, profile, settled) for profile in profiles]
+    for framework in frameworks[1:]:
+        framework._queue_sort = frameworks[0]._queue_sort
+    if settled.watches is not None:
+        settled.watches.start()
+    return {framework.scheduler_name: framework for framework in frameworks}
+
+
+def close_plugins(profile: CompiledProfile) -> None:
+    """Close every plugin that wants to be closed, the last one first; errors are raised together, at the end."""
+    errors = []
+    for plugin in reversed(list(_plugins(profile))):
+        try:
+            getattr(plugin, "close", _nothing)()
+        except Exception as error:
+            error.add_note(f"while closing plugin {plugin.name()}")
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup(f"closing the plugins of {profile.scheduler_name}", errors)
+
+
+def _plugins(profile: CompiledProfile) -> Iterable[Any]:
+    return {id(one.plugin): one.plugin for bound in profile.hooks.values() for one in bound}.values()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _entry(one: Hooked, *, scores: bool) -> PluginEntry:
+    return PluginEntry(one.name, "scalar" if one.scalar else "vector", one.weight if scores else None)
+
+
+def _require_different_names(profiles: Sequence[Profile]) -> None:
+    names = [profile.scheduler_name for profile in profiles]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(f"profiles: schedulerName {name} is used {names.count(name)} times")
+
+
+def _must_not_be_deciding(what: str) -> None:
+    moment = current_moment()
+    if moment is not None and moment.phase is Phase.DECIDING:
+        raise PurityError(f"a decision hook asked for {what}: decisions depend on their inputs alone")

@@ -1,0 +1,292 @@
+"""Profiles: which plugins run at which hook, in which order, with which weights and arguments.
+
+A `Profile` is configuration. `compile_profile` checks it against the registry, builds every plugin once, and binds
+the hooks to callables, so that an attempt looks nothing up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from fleet.errors import ConfigurationError, UnknownPlugin
+from fleet.framework.cycle.ranking import Ranking, TieBreak
+from fleet.framework.handle import Handle
+from fleet.framework.hooks import Component, PluginTraits
+from fleet.framework.runtime.adapter import adapt, is_scalar
+from fleet.framework.runtime.registry import RawArgs, Registry
+from fleet.framework.status import MAX_CLUSTER_SCORE, MAX_TOTAL_SCORE, REJECTIONS
+from fleet.framework.verdicts import FRAMEWORK, Judge, judge_of
+
+# Hook name in configuration → method that implements it.
+METHODS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "queueSort": "key",
+        "preEnqueue": "pre_enqueue",
+        "batch": "batch",
+        "postBatch": "post_batch",
+        "preFilter": "pre_filter",
+        "filter": "filter",
+        "postFilter": "post_filter",
+        "preScore": "pre_score",
+        "score": "score",
+        "sort": "sort",
+        "reserve": "reserve",
+        "permit": "permit",
+        "preBind": "pre_bind",
+        "bind": "bind",
+        "postBind": "post_bind",
+    }
+)
+_EXACTLY_ONE: Final = ("queueSort", "batch", "sort")
+
+DownscaleOrder = Literal["StoredScore", "SpreadAware"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRef:
+    name: str
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a decision is published on the policy snapshot; the rest goes to the history only."""
+
+    unselected_budget: int = 20
+    max_decisions: int = 1000
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.unselected_budget <= 1000:
+            raise ConfigurationError(f"status.unselectedBudget: {self.unselected_budget} is not in 0 … 1000")
+        if not 1 <= self.max_decisions <= 1000:
+            raise ConfigurationError(f"status.maxDecisions: {self.max_decisions} is not in 1 … 1000")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    scheduler_name: str
+    plugins: Mapping[str, Sequence[PluginRef]]
+    plugin_config: Sequence[tuple[str, RawArgs]] = ()
+    ranking: Ranking = "lexicographic"
+    tie_break: TieBreak = "nameDescending"
+    limits: Limits = field(default_factory=Limits)
+    downscale_order: DownscaleOrder = "StoredScore"
+    percentage_of_clusters: int = 100
+    """Of the fleet, to look at before settling; 0 adapts to its size. Only per-cluster plugins make this matter."""
+    scan_domain_key: str | None = None
+    reserve_fallback: bool = False
+
+
+class Hooked(NamedTuple):
+    """A plugin bound to one hook."""
+
+    name: str
+    plugin: Any
+    call: Callable[..., Any]
+    scalar: bool
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledProfile:
+    scheduler_name: str
+    hooks: Mapping[str, tuple[Hooked, ...]]
+    judges: tuple[Judge, ...]
+    """Whoever may reject a cluster: Filter plugins in order, PreFilter plugins without a Filter, the framework."""
+    ranking: Ranking
+    tie_break: TieBreak
+    limits: Limits
+    downscale_order: DownscaleOrder
+    percentage_of_clusters: int
+    scan_domain_key: str | None
+    reserve_fallback: bool
+    config_hash: str
+    warnings: tuple[str, ...]
+
+    # The decision hooks, resolved.
+    batch: Hooked
+    post_batch: tuple[Hooked, ...]
+    pre_filter: tuple[Hooked, ...]
+    filters: tuple[Hooked, ...]
+    fixed_filters: tuple[tuple[int, Hooked], ...]
+    post_filter: tuple[Hooked, ...]
+    pre_score: tuple[Hooked, ...]
+    scores: tuple[Hooked, ...]
+    sort: Hooked
+    step_picker: Hooked | None
+    """The PostBatch plugin that may make all picks in one pass, if this profile allows it."""
+
+    @property
+    def picker_position(self) -> int:
+        """Where the picker's Filter stands: last."""
+        return len(self.filters) - 1
+
+    @property
+    def scans_in_parts(self) -> bool:
+        """Whether looking at fewer clusters could save anything: only per-cluster plugins cost per row."""
+        return any(one.scalar for one in (*self.filters, *self.scores))
+
+
+def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> CompiledProfile:
+    """Build the plugins of a profile. Every mistake in it is a ConfigurationError before anything runs."""
+    _check_lists(profile, registry)
+    registry.seal()
+    args = _args(profile)
+    plugins = {name: _build(registry, name, args.get(name), handle) for name in _used(profile)}
+    hooks = {hook: _bind(hook, profile.plugins.get(hook, ()), plugins) for hook in METHODS}
+    _check_hooks(hooks)
+    filters = hooks["filter"]
+    narrowing = [one for one in hooks["preFilter"] if one.name not in {other.name for other in filters}]
+    return CompiledProfile(
+        scheduler_name=profile.scheduler_name,
+        hooks=MappingProxyType(hooks),
+        judges=(*(judge_of(one.name, one.plugin) for one in (*filters, *narrowing)), FRAMEWORK),
+        ranking=profile.ranking,
+        tie_break=profile.tie_break,
+        limits=profile.limits,
+        downscale_order=profile.downscale_order,
+        percentage_of_clusters=profile.percentage_of_clusters,
+        scan_domain_key=profile.scan_domain_key,
+        reserve_fallback=profile.reserve_fallback,
+        config_hash=config_hash(profile),
+        warnings=tuple(_ordering_warnings(filters)),
+        batch=hooks["batch"][0],
+        post_batch=hooks["postBatch"],
+        pre_filter=hooks["preFilter"],
+        filters=filters,
+        fixed_filters=tuple(
+            (position, one) for position, one in enumerate(filters) if _trait(one.plugin, "APPLIES_TO_FIXED")
+        ),
+        post_filter=hooks["postFilter"],
+        pre_score=hooks["preScore"],
+        scores=hooks["score"],
+        sort=hooks["sort"][0],
+        step_picker=_step_picker(profile, hooks),
+    )
+
+
+def config_hash(profile: Profile) -> str:
+    content = {
+        "plugins": {hook: [(one.name, one.weight) for one in refs] for hook, refs in profile.plugins.items()},
+        "args": [(name, raw.content) for name, raw in profile.plugin_config],
+        "ranking": profile.ranking,
+        "tieBreak": profile.tie_break,
+        "limits": [profile.limits.unselected_budget, profile.limits.max_decisions],
+        "downscale": profile.downscale_order,
+        "scan": [profile.percentage_of_clusters, profile.scan_domain_key],
+        "reserveFallback": profile.reserve_fallback,
+    }
+    return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=8).hexdigest()
+
+
+# --- building -------------------------------------------------------------------------------------------------------
+
+
+def _used(profile: Profile) -> list[str]:
+    return list(dict.fromkeys(ref.name for hook in METHODS for ref in profile.plugins.get(hook, ())))
+
+
+def _args(profile: Profile) -> dict[str, RawArgs]:
+    args: dict[str, RawArgs] = {}
+    for name, raw in profile.plugin_config:
+        if name in args:
+            raise ConfigurationError(f"repeated config for plugin {name}")
+        args[name] = raw
+    return args
+
+
+def _build(registry: Registry, name: str, raw: RawArgs | None, handle: Handle) -> Any:
+    if name not in registry:
+        raise UnknownPlugin(name)
+    try:
+        plugin = adapt(registry[name](raw, handle))
+        called = plugin.name()
+    except Exception as error:
+        raise ConfigurationError(f'error initializing plugin "{name}": {error}') from error
+    if called != name:
+        raise ConfigurationError(f"plugin registered as {name} calls itself {called}")
+    _check_reasons(name, plugin)
+    return plugin
+
+
+def _check_reasons(name: str, plugin: Any) -> None:
+    for reason in getattr(plugin, "REASONS", PluginTraits.REASONS).reasons:
+        if reason.code not in REJECTIONS:
+            raise ConfigurationError(f"plugin {name}: invalid code {reason.code} at Filter (reason {reason.name})")
+
+
+def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> tuple[Hooked, ...]:
+    bound = []
+    for ref in refs:
+        plugin = plugins[ref.name]
+        call = getattr(plugin, METHODS[hook], None) or (getattr(plugin, "less", None) if hook == "queueSort" else None)
+        if not callable(call):
+            raise ConfigurationError(f"plugin {ref.name} does not extend {hook} plugin")
+        if hook == "reserve" and not callable(getattr(plugin, "unreserve", None)):
+            raise ConfigurationError(f"plugin {ref.name} does not extend reserve plugin: unreserve is missing")
+        bound.append(Hooked(ref.name, plugin, call, is_scalar(plugin, METHODS[hook]), ref.weight or 1))
+    return tuple(bound)
+
+
+# --- checking -------------------------------------------------------------------------------------------------------
+
+
+def _check_lists(profile: Profile, registry: Registry) -> None:
+    for hook, refs in profile.plugins.items():
+        if hook not in METHODS:
+            raise ConfigurationError(f"no hook named {hook}; hooks are {', '.join(METHODS)}")
+        seen = set()
+        for ref in refs:
+            if ref.name not in registry:
+                raise UnknownPlugin(ref.name)
+            if ref.name in seen:
+                raise ConfigurationError(f"plugin {ref.name} is listed twice at {hook}")
+            if ref.weight < 0:
+                raise ConfigurationError(f"plugin {ref.name} at {hook}: weight {ref.weight} is negative")
+            seen.add(ref.name)
+
+
+def _check_hooks(hooks: Mapping[str, tuple[Hooked, ...]]) -> None:
+    for hook in _EXACTLY_ONE:
+        if len(hooks[hook]) != 1:
+            raise ConfigurationError(f"exactly one {hook} plugin is needed, {len(hooks[hook])} configured")
+    if not hooks["bind"]:
+        raise ConfigurationError("at least one bind plugin is needed")
+    if sum(one.weight for one in hooks["score"]) * MAX_CLUSTER_SCORE > MAX_TOTAL_SCORE:
+        raise ConfigurationError("total score of Score plugins could overflow")
+
+
+def _ordering_warnings(filters: Sequence[Hooked]) -> list[str]:
+    for position, one in enumerate(filters):
+        later = next((other for other in filters[position + 1 :] if not other.scalar), None)
+        if one.scalar and later is not None:
+            return [f"filter {one.name} works cluster by cluster: put {later.name} before it, which judges all at once"]
+    return []
+
+
+def _step_picker(profile: Profile, hooks: Mapping[str, tuple[Hooked, ...]]) -> Hooked | None:
+    """One pass equals the rounds only when nothing but the picker itself can answer differently between rounds."""
+    limiting, filters = hooks["postBatch"], hooks["filter"]
+    if profile.ranking != "lexicographic" or len(limiting) != 1 or not hasattr(limiting[0].plugin, "pick"):
+        return None
+    picker = limiting[0].plugin
+    others = [one.plugin for one in (*filters, *hooks["score"]) if one.plugin is not picker]
+    equal = (
+        bool(filters) and filters[-1].plugin is picker,
+        all(_trait(one, "ROW_LOCAL") for one in others),
+        all(_trait(one, "SCORE_COMPONENT") is not Component.TOPOLOGY for one in others),
+        any("picks" in _trait(one, "READS") for one in others),  # somebody keeps picked clusters apart
+        not any(one.scalar for one in (*filters, *hooks["score"])),  # nobody scans in parts
+        getattr(hooks["sort"][0].plugin, "RANKS_BY_PROFILE", False),
+    )
+    return limiting[0] if all(equal) else None
+
+
+def _trait(plugin: Any, name: str) -> Any:
+    return getattr(plugin, name, getattr(PluginTraits, name))

@@ -1,0 +1,68 @@
+"""From a decision to clusters that are set aside for it: Reserve on every target, then Permit, then nothing or all.
+
+This is the last serial step of an attempt. A target that cannot be reserved fails the attempt, or, where the profile
+says so, is left out and the same attempt decides again: the whole decision, so that spread and limits still hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.cycle.decision import Decision, Target
+from fleet.framework.cycle.inspection import excluding
+from fleet.framework.runtime.effects import Effects, Failure
+from fleet.framework.waiting import Deadlines
+
+Decide = Callable[[DecisionInput], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What stands after Reserve. With a failure nothing is reserved."""
+
+    decision: Decision
+    """The last one made: another than at first when targets were left out."""
+    targets: tuple[Target, ...]
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What stands after Permit. With a failure nothing is reserved and nobody waits."""
+
+    decision: Decision
+    targets: tuple[Target, ...]
+    pending: Deadlines
+    failure: Failure | None = None
+
+
+def newly_chosen(decision: Decision) -> tuple[Target, ...]:
+    """The targets there is something to do for, in rank order; others are in place since earlier attempts."""
+    return tuple(target for target in decision.targets if target.operation is not None)
+
+
+def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> Reservation:
+    """Reserve all new targets. Errors are never worked around: only a plugin's no sets a cluster aside."""
+    while True:
+        targets = newly_chosen(decision)
+        failure = effects.run_reserve(targets)
+        if failure is None or failure.internal or not inp.profile.reserve_fallback:
+            return Reservation(decision, () if failure else targets, failure)
+        inp = excluding(inp, [failure.target.row])
+        decision = decide(inp)
+        if not newly_chosen(decision):
+            return Reservation(decision, (), failure)
+
+
+def admit(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> Admission:
+    """Reserve, then ask for permission; a denial gives everything back."""
+    reserved = reserve(inp, decision, effects, decide=decide)
+    if reserved.failure is not None:
+        return Admission(reserved.decision, (), {}, reserved.failure)
+    permission = effects.run_permit(reserved.targets)
+    if permission.denial is not None:
+        effects.run_unreserve(reserved.targets)
+        return Admission(reserved.decision, (), {}, permission.denial)
+    return Admission(reserved.decision, reserved.targets, permission.pending)

@@ -1,0 +1,473 @@
+"""Running the decision hooks of a profile: calling plugins, checking what they answer, recording what they said.
+
+Plugins are trusted code but not trusted to be right: an exception, an illegal code or a column of the wrong shape
+becomes a `PluginError` that names plugin and hook, and ends the attempt, never the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from fleet.errors import PluginError
+from fleet.framework.context import REFUSAL_WITHOUT_REASON, Attempt, Unanswered
+from fleet.framework.hooks import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
+from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.profile import CompiledProfile, Hooked
+from fleet.framework.scores import ScoreColumn, ScoreTable
+from fleet.framework.state import CycleState
+from fleet.framework.status import (
+    MAX_CLUSTER_SCORE,
+    MIN_CLUSTER_SCORE,
+    REJECTIONS,
+    Code,
+    Status,
+    code_of,
+    is_success,
+    message_of,
+)
+from fleet.framework.verdicts import SET_ASIDE, TAKEN, Rejection, Verdicts
+from fleet.model.keys import PICK_FIXED
+from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, as_bits, from_rows, to_rows
+from fleet.snapshot.frame import Frame
+
+# A scan in parts is worth its bookkeeping from here on.
+SCAN_IN_PARTS_FROM = 1000
+_FEWEST_FEASIBLE = 100
+_LEAST_COMPONENT, _GREATEST_COMPONENT = -(2**31), 2**31 - 1
+_PART = 64
+
+
+class Probe(Protocol):
+    """Measures hooks from the outside; what it reads never comes back in."""
+
+    def measure(self, hook: str, plugin: str, call: Callable[..., Any], *args: Any, **named: Any) -> Any: ...
+
+
+class _NullProbe:
+    def measure(self, hook: str, plugin: str, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        del hook, plugin
+        return call(*args, **named)
+
+
+NULL_PROBE: Probe = _NullProbe()
+
+
+class Narrowing(NamedTuple):
+    """What the PreFilter plugins left over: each plugin that named candidates, with them, or a general refusal."""
+
+    masks: tuple[tuple[str, int], ...] = ()
+    refusals: tuple[Status, ...] = ()
+    """Of the placement as a whole, one per plugin."""
+
+    @property
+    def refusal(self) -> Status | None:
+        """The one that is shown: what cannot be helped counts more than what came first."""
+        hopeless = (one for one in self.refusals if one.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        return next(hopeless, self.refusals[0] if self.refusals else None)
+
+
+class Runner:
+    """The decision hooks of one profile, for one attempt."""
+
+    def __init__(
+        self,
+        profile: CompiledProfile,
+        ctx: Attempt,
+        state: CycleState,
+        req: PlacementRequest,
+        probe: Probe = NULL_PROBE,
+    ) -> None:
+        self.profile, self.ctx, self.state, self.req, self._probe = profile, ctx, state, req, probe
+        self.skipped: dict[str, list[str]] = {}
+        """Per hook the plugins that switched themselves off in this round."""
+
+    # --- how many -----------------------------------------------------------------------------------------------
+
+    def run_batch(self, frame: Frame) -> int:
+        one = self.profile.batch
+        desired = self._call("batch", one, frame)
+        if not isinstance(desired, int):
+            raise PluginError(f"answered {type(desired).__name__}, not a number", plugin=one.name, hook="batch")
+        return desired
+
+    def run_post_batch(self, frame: Frame, desired: int) -> int:
+        """The smallest limit, or `desired` where nobody limits."""
+        limit = desired
+        for one in self.profile.post_batch:
+            offered, status = _pair(one, "postBatch", self._call("postBatch", one, frame, desired))
+            if code_of(status) is Code.SKIP:
+                self._skip("postBatch", one.name)
+            elif not is_success(status):
+                raise _illegal(one.name, "postBatch", status)
+            elif offered is not None and offered >= 0:
+                limit = min(limit, offered)
+        return limit
+
+    # --- who qualifies ------------------------------------------------------------------------------------------
+
+    def start_round(self) -> None:
+        limits = self.skipped.get("postBatch")
+        self.skipped = {} if limits is None else {"postBatch": limits}
+
+    def run_pre_filter(self, frame: Frame) -> Narrowing:
+        masks: list[tuple[str, int]] = []
+        refusals: list[Status] = []
+        for one in self.profile.pre_filter:
+            mask, status = _pair(one, "preFilter", self._call("preFilter", one, frame))
+            code = code_of(status)
+            if code is Code.SKIP:
+                self._skip("filter", one.name)
+            elif status is not None and code in REJECTIONS:
+                refusals.append(Status(code, status.reasons, plugin=one.name, details=status.details))
+                self._expect_reasons(one, status)
+                if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    break
+            elif code is not Code.SUCCESS:
+                raise _illegal(one.name, "preFilter", status)
+            if mask is not None:
+                masks.append((one.name, _mask(one.name, "preFilter", mask, frame)))
+        return Narrowing(tuple(masks), tuple(refusals) or _nothing_left(masks, frame))
+
+    def run_filter(
+        self, frame: Frame, narrowing: Narrowing, *, only_fixed: bool = False, picker: bool = True
+    ) -> Verdicts:
+        """First rejections in configured order; without `picker`, all but the plugin that answers anew per pick."""
+        if narrowing.refusal is not None:
+            refusals = narrowing.refusals
+            return Verdicts(frame, self.req, self.profile.judges, fill=narrowing.refusal, refusals=refusals)
+        start = self._start(frame, narrowing, only_fixed=only_fixed)
+        filters = list(self.profile.fixed_filters) if only_fixed else self._filters(picker=picker)
+        need = self._scan_need(frame, only_fixed=only_fixed)
+        if need is None:
+            for position, one in filters:
+                if not start.alive:
+                    break
+                start.reject(position, self._filter(one, frame, start.alive))
+            if picker and not only_fixed:
+                self.set_placed_aside(start)
+            return start
+        return self._scan(frame, start, filters, need)
+
+    def set_placed_aside(self, verdicts: Verdicts) -> None:
+        """One cluster, one binding: holds also in profiles without a plugin that says so."""
+        verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~self.ctx.placed, reason=TAKEN))
+
+    def rerun_for_picks(self, frame: Frame, verdicts: Verdicts, picked: int) -> None:
+        """Let the filters that look at picks judge the picked rows again; nobody else would answer differently."""
+        for position, one in self._filters():
+            if not self._is_picker(one) and picked & verdicts.alive and _reads_picks(one.plugin):
+                verdict = self._filter(one, frame, picked & verdicts.alive)
+                ok = as_bits(verdict.ok, verdicts.alive) | (verdicts.alive & ~picked)
+                verdicts.reject(position, verdict._replace(ok=ok))
+
+    def judge_all(self, frame: Frame, narrowing: Narrowing) -> list[tuple[str, Rejection]]:
+        """Every filter's verdict on every row. Changes nothing.
+
+        A plugin whose answers depend on other rows is told which rows are alive at its turn, as in the attempt.
+        """
+        only_fixed = self.req.placement_type == PICK_FIXED
+        turn = self._start(frame, narrowing, only_fixed=only_fixed)
+        found = []
+        for position, one in list(self.profile.fixed_filters) if only_fixed else self._filters():
+            local = getattr(one.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL)
+            verdict = self._filter(one, frame, frame.valid if local or one.scalar else turn.alive)
+            turn.reject(position, verdict)
+            found.append((one.name, Rejection(position, frame.valid & ~as_bits(verdict.ok, frame.valid), verdict)))
+        return found
+
+    def run_post_filter(self, frame: Frame, verdicts: Verdicts) -> PostFilterResult | None:
+        """The first plugin that knows a way."""
+        for one in self.profile.post_filter:
+            result, status = _pair(one, "postFilter", self._call("postFilter", one, frame, verdicts))
+            if is_success(status):
+                return result or PostFilterResult()
+            if code_of(status) not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+                raise _illegal(one.name, "postFilter", status)
+        return None
+
+    def run_add_placement(self, frame: Frame, deltas: Sequence[Delta]) -> None:
+        self._extend("add", frame, deltas)
+
+    def run_remove_placement(self, frame: Frame, deltas: Sequence[Delta]) -> None:
+        self._extend("remove", frame, deltas)
+
+    # --- who is best --------------------------------------------------------------------------------------------
+
+    def run_pre_score(self, frame: Frame, rows: Rows, verdicts: Verdicts) -> None:
+        for one in self.profile.pre_score:
+            status = _status(one, "preScore", self._call("preScore", one, frame, rows, verdicts))
+            if code_of(status) is Code.SKIP:
+                self._skip("score", one.name)
+            elif not is_success(status):
+                raise _illegal(one.name, "preScore", status)
+
+    def run_score(self, frame: Frame, rows: Rows, *, picker: bool = True) -> ScoreTable:
+        off = self.skipped.get("score", ())
+        columns = [
+            self._score(one, frame, rows)
+            for one in self.profile.scores
+            if one.name not in off and (picker or not self._is_picker(one))
+        ]
+        return ScoreTable(rows, tuple(columns))
+
+    def run_sort(self, frame: Frame, rows: Rows, scores: ScoreTable) -> Rows:
+        one = self.profile.sort
+        order = self._call("sort", one, frame, rows, scores)
+        if not isinstance(order, np.ndarray):
+            raise PluginError(f"answered {type(order).__name__}, not rows", plugin=one.name, hook="sort")
+        if len(order) < min(self.ctx.need, len(rows)):
+            raise PluginError(f"{len(order)} of {self.ctx.need} rows were ranked", plugin=one.name, hook="sort")
+        ranked: Rows = order
+        return ranked
+
+    def run_picker(self, frame: Frame, candidates: Candidates) -> Picks:
+        picker = self.profile.step_picker
+        assert picker is not None
+        found: Picks = self._call("postBatch", picker._replace(call=picker.plugin.pick), frame, candidates=candidates)
+        return found
+
+    def picker_column(self, scores: Int64Array) -> ScoreColumn:
+        picker = self.profile.step_picker
+        assert picker is not None
+        return ScoreColumn(picker.name, Component.TOPOLOGY, 1, scores, scores, scores)
+
+    def _is_picker(self, one: Hooked) -> bool:
+        picker = self.profile.step_picker
+        return picker is not None and picker.plugin is one.plugin
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _call(self, hook: str, one: Hooked, *args: Any, **named: Any) -> Any:
+        self.ctx.plugin = one.name
+        try:
+            if self._probe is NULL_PROBE:
+                return one.call(self.ctx, self.state, self.req, *args, **named)
+            return self._probe.measure(hook, one.name, one.call, self.ctx, self.state, self.req, *args, **named)
+        except Unanswered:
+            raise
+        except PluginError as error:
+            error.plugin, error.hook = error.plugin or one.name, error.hook or hook
+            raise
+        except Exception as error:
+            raise PluginError(f"{type(error).__name__}: {error}", plugin=one.name, hook=hook) from error
+
+    def _skip(self, hook: str, plugin: str) -> None:
+        self.skipped.setdefault(hook, []).append(plugin)
+
+    def _filters(self, *, picker: bool = True) -> list[tuple[int, Hooked]]:
+        off = self.skipped.get("filter", ())
+        return [
+            (position, one)
+            for position, one in enumerate(self.profile.filters)
+            if one.name not in off and (picker or not self._is_picker(one))
+        ]
+
+    def _start(self, frame: Frame, narrowing: Narrowing, *, only_fixed: bool) -> Verdicts:
+        verdicts = Verdicts(frame, self.req, self.profile.judges)
+        if only_fixed:
+            rows = (frame.row_of(name) for name in self.req.cluster_names)
+            verdicts.alive = verdicts.examined = from_rows(row for row in rows if row is not None)
+        if frame.excluded:
+            verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~frame.excluded, reason=SET_ASIDE))
+        for name, mask in narrowing.masks:
+            position = next(i for i, judge in enumerate(self.profile.judges) if judge.name == name)
+            reason = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"cluster(s) didn't satisfy plugin(s) [{name}]",))
+            verdicts.reject(position, Verdict(ok=mask, statuses=(reason,)))
+        return verdicts
+
+    def _filter(self, one: Hooked, frame: Frame, alive: int) -> Verdict:
+        verdict = _checked(one, self._call("filter", one, frame, alive), frame, alive)
+        for status in verdict.statuses or ():
+            self._expect_reasons(one, status)
+        return verdict
+
+    def _expect_reasons(self, one: Hooked, status: Status) -> None:
+        if not status.reasons:
+            self.ctx.warn(REFUSAL_WITHOUT_REASON, one.name)
+
+    def _score(self, one: Hooked, frame: Frame, rows: Rows) -> ScoreColumn:
+        raw = _column(one.name, "score", self._call("score", one, frame, rows), rows)
+        normalized = final = raw
+        if self.profile.ranking == "weighted":
+            if hasattr(one.plugin, "normalize"):
+                scaled = self._call("score", one._replace(call=one.plugin.normalize), raw)
+                normalized = _column(one.name, "normalizeScore", scaled, rows)
+            _check_range(one.name, normalized, rows, frame)
+            final = normalized * np.int64(one.weight)
+        else:
+            _check_component(one.name, raw, rows, frame)
+        component = getattr(one.plugin, "SCORE_COMPONENT", PluginTraits.SCORE_COMPONENT)
+        return ScoreColumn(one.name, component, one.weight, raw, normalized, final)
+
+    def _extend(self, method: str, frame: Frame, deltas: Sequence[Delta]) -> None:
+        off = self.skipped.get("filter", ())
+        for one in self.profile.pre_filter:
+            extensions = getattr(one.plugin, "pre_filter_extensions", lambda: None)()
+            if extensions is None or one.name in off:
+                continue
+            status = self._call("preFilter", one._replace(call=getattr(extensions, method)), frame, deltas)
+            if not is_success(status):
+                raise PluginError(f"{method} failed: {message_of(status)}", plugin=one.name, hook="preFilter")
+
+    # --- scans in parts -----------------------------------------------------------------------------------------
+
+    def _scan_need(self, frame: Frame, *, only_fixed: bool) -> int | None:
+        """How many feasible clusters are enough; None to look at all of them."""
+        profile, wanted = self.profile, self.req.wanted
+        if only_fixed or wanted is None or not profile.scans_in_parts:
+            return None
+        if not profile.scores:
+            return self.ctx.desired
+        if frame.count < SCAN_IN_PARTS_FROM or profile.percentage_of_clusters >= 100:
+            return None
+        percent = profile.percentage_of_clusters or max(50 - frame.count // 125, 5)
+        return max(frame.count * percent // 100, _FEWEST_FEASIBLE, 3 * wanted)
+
+    def _scan(self, frame: Frame, verdicts: Verdicts, filters: Sequence[tuple[int, Hooked]], need: int) -> Verdicts:
+        """Look at rows in scan order until enough are feasible, as if one row were judged at a time."""
+        candidates = verdicts.alive
+        order = [row for row in self._scan_order(frame) if candidates >> row & 1]
+        verdicts.alive, verdicts.examined = 0, verdicts.examined & ~candidates
+        done = passed = 0
+        while done < len(order) and passed < need:
+            part = order[done : done + _PART]
+            step, examined = self._judge(frame, part, filters, need - passed)
+            for rejection in step.rejections:
+                verdicts.rejections.append(rejection)
+            verdicts.alive |= step.alive
+            verdicts.retained |= step.retained
+            verdicts.examined |= from_rows(part[:examined])
+            passed += step.alive.bit_count()
+            done += examined
+        self.ctx.scanned = max(self.ctx.scanned, done)  # every round starts at the same cursor
+        return verdicts
+
+    def _judge(
+        self, frame: Frame, part: Sequence[int], filters: Sequence[tuple[int, Hooked]], missing: int
+    ) -> tuple[Verdicts, int]:
+        examined = len(part)
+        while True:
+            step = Verdicts(frame, self.req, self.profile.judges)
+            step.alive = from_rows(part[:examined])
+            for position, one in filters:
+                if step.alive:
+                    step.reject(position, self._filter(one, frame, step.alive))
+            self.set_placed_aside(step)
+            if step.alive.bit_count() <= missing:
+                return step, examined
+            hits = [place for place, row in enumerate(part) if step.alive >> row & 1]
+            examined = hits[missing - 1] + 1
+
+    def _scan_order(self, frame: Frame) -> list[int]:
+        order = frame.scan_order(self.profile.scan_domain_key)
+        start = self.ctx.cursor % len(order) if len(order) else 0
+        rotated: list[int] = np.concatenate((order[start:], order[:start])).tolist()
+        return rotated
+
+
+def _reads_picks(plugin: Any) -> bool:
+    reads = getattr(plugin, "READS", PluginTraits.READS)
+    return "*" in reads or "picks" in reads
+
+
+def _nothing_left(masks: Sequence[tuple[str, int]], frame: Frame) -> tuple[Status, ...]:
+    """The refusals of plugins that have no candidate in common: each of them could help by changing its mind."""
+    left = frame.valid
+    for _, mask in masks:
+        left &= mask
+    if left or not masks or not frame.valid:
+        return ()
+    names = " ".join(name for name, _ in masks)
+    together = " simultaneously" if len(masks) > 1 else ""
+    text = f"cluster(s) didn't satisfy plugin(s) [{names}]{together}"
+    return tuple(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), plugin=name) for name, _ in masks)
+
+
+def _pair(one: Hooked, hook: str, answer: Any) -> tuple[Any, Status | None]:
+    """A value and a status. None stands for success without a value."""
+    if answer is None:
+        return None, None
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise PluginError(f"answered {type(answer).__name__}, not a value and a Status", plugin=one.name, hook=hook)
+    return answer[0], _status(one, hook, answer[1])
+
+
+def _status(one: Hooked, hook: str, answer: Any) -> Status | None:
+    if answer is None or isinstance(answer, Status):
+        return answer
+    raise PluginError(f"answered {type(answer).__name__}, not a Status", plugin=one.name, hook=hook)
+
+
+def _illegal(plugin: str, hook: str, status: Status | None) -> PluginError:
+    code = code_of(status)
+    if code is Code.ERROR:
+        return PluginError(message_of(status) or "failed", plugin=plugin, hook=hook)
+    return PluginError(f"invalid code {code} at {hook[0].upper()}{hook[1:]}", plugin=plugin, hook=hook)
+
+
+def _mask(plugin: str, hook: str, mask: Mask, frame: Frame) -> int:
+    _check_mask(plugin, hook, mask, frame)
+    return as_bits(mask, frame.valid)
+
+
+def _check_mask(plugin: str, hook: str, mask: object, frame: Frame) -> None:
+    if isinstance(mask, int):
+        return
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (frame.size,):
+        found = f"{mask.dtype}{list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise PluginError(f"mask should be bool[{frame.size}] or an int, not {found}", plugin=plugin, hook=hook)
+
+
+def _checked(one: Hooked, verdict: object, frame: Frame, alive: int) -> Verdict:
+    if not isinstance(verdict, Verdict):
+        if isinstance(verdict, Status):
+            raise _illegal(one.name, "filter", verdict)
+        raise PluginError(f"answered {type(verdict).__name__}, not a Verdict", plugin=one.name, hook="filter")
+    _check_mask(one.name, "filter", verdict.ok, frame)
+    rejected = alive & ~as_bits(verdict.ok, alive)
+    if not rejected:
+        return verdict
+    known = len(verdict.statuses if verdict.statuses is not None else getattr(one.plugin, "REASONS", ()))
+    low, high = _reasons(one, verdict, frame, rejected)
+    if low < 1 or high > known:
+        bad = low if low < 1 else high
+        raise PluginError(f"undeclared reason {bad} (it declares {known})", plugin=one.name, hook="filter")
+    return verdict
+
+
+def _reasons(one: Hooked, verdict: Verdict, frame: Frame, rejected: int) -> tuple[int, int]:
+    if isinstance(verdict.reason, int):
+        return verdict.reason, verdict.reason
+    if verdict.reason.dtype != np.uint16 or verdict.reason.shape != (frame.size,):
+        found = f"{verdict.reason.dtype}{list(verdict.reason.shape)}"
+        raise PluginError(f"reasons should be uint16[{frame.size}], not {found}", plugin=one.name, hook="filter")
+    used = verdict.reason[to_rows(rejected, frame.size)]
+    return int(used.min()), int(used.max())
+
+
+def _column(plugin: str, hook: str, column: Any, rows: Rows) -> Int64Array:
+    if not isinstance(column, np.ndarray) or column.shape != rows.shape:
+        found = f"{list(column.shape)}" if isinstance(column, np.ndarray) else type(column).__name__
+        raise PluginError(f"scores should be int64[{len(rows)}], not {found}", plugin=plugin, hook=hook)
+    if column.dtype != np.int64:
+        what = "NaN" if column.dtype.kind == "f" and np.isnan(column).any() else str(column.dtype)
+        raise PluginError(f"scores should be int64, not {what}", plugin=plugin, hook=hook)
+    return column
+
+
+def _check_range(plugin: str, column: Int64Array, rows: Rows, frame: Frame) -> None:
+    if column.min(initial=0) < MIN_CLUSTER_SCORE or column.max(initial=0) > MAX_CLUSTER_SCORE:
+        wrong = int(np.flatnonzero((column < MIN_CLUSTER_SCORE) | (column > MAX_CLUSTER_SCORE))[0])
+        text = f"score {column[wrong]} of cluster {frame.name(int(rows[wrong]))} is not in "
+        raise PluginError(f"{text}{MIN_CLUSTER_SCORE} … {MAX_CLUSTER_SCORE}", plugin=plugin, hook="score")
+
+
+def _check_component(plugin: str, column: Int64Array, rows: Rows, frame: Frame) -> None:
+    """Components are 32 bits wide where they are published, and sums of them cannot wrap here."""
+    if column.min(initial=0) < _LEAST_COMPONENT or column.max(initial=0) > _GREATEST_COMPONENT:
+        wrong = int(np.flatnonzero((column < _LEAST_COMPONENT) | (column > _GREATEST_COMPONENT))[0])
+        text = f"score {column[wrong]} of cluster {frame.name(int(rows[wrong]))} does not fit into 32 bits"
+        raise PluginError(text, plugin=plugin, hook="score")

@@ -1,0 +1,231 @@
+"""One plugin run by itself, and all its answers in terms of clusters: nothing in them depends on rows.
+
+For conformance checks. The plugin runs at every decision hook it implements, behind the same runner as in production;
+where a profile needs more than the plugin, the plainest stand-ins are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fleet.errors import PluginError
+from fleet.framework.bindings import classify
+from fleet.framework.context import Attempt, Unanswered
+from fleet.framework.cycle.ranking import Ranking
+from fleet.framework.handle import Handle
+from fleet.framework.hooks import Answer, PluginTraits
+from fleet.framework.runtime.adapter import adapt
+from fleet.framework.runtime.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
+from fleet.framework.runtime.registry import PluginFactory, RawArgs, Registry
+from fleet.framework.runtime.runner import Narrowing, Runner
+from fleet.framework.scores import ScoreTable
+from fleet.framework.state import CycleState
+from fleet.framework.status import message_of
+from fleet.framework.testing.specimens import Specimen
+from fleet.framework.verdicts import Verdicts
+from fleet.snapshot.columns.bitset import Int64Array, Rows, to_rows
+from fleet.snapshot.frame import Frame
+
+_STAND_IN: Final = "ConformanceStandIn"
+_POINTS: Final = "ConformancePoints"
+_STAND_IN_HOOKS: Final = ("queueSort", "batch", "sort", "bind")
+_DESIRED: Final = 7
+
+
+class _StandIn(PluginTraits):
+    """Whatever a profile cannot be without."""
+
+    ROW_LOCAL = True
+
+    def name(self) -> str:
+        return _STAND_IN
+
+    def key(self, item: Any) -> tuple[int, ...]:
+        del item
+        return ()
+
+    def batch(self, ctx: Attempt, state: CycleState, req: Any, frame: Frame) -> int:
+        del ctx, state, frame
+        return req.wanted or 0
+
+    def sort(self, ctx: Attempt, state: CycleState, req: Any, frame: Frame, rows: Rows, scores: ScoreTable) -> Rows:
+        del ctx, state, req
+        ranked: Rows = rows[np.lexsort((frame.names.rank[rows], -scores.totals()))]
+        return ranked
+
+    def bind(self, *args: Any) -> None:
+        del args
+
+
+class _Points(_StandIn):
+    """Something to rank by, for a plugin that only sorts."""
+
+    def name(self) -> str:
+        return _POINTS
+
+    def score(self, ctx: Attempt, state: CycleState, req: Any, frame: Frame, rows: Rows) -> Int64Array:
+        del ctx, state, req
+        return (frame.names.hash[rows] % np.uint64(5)).astype(np.int64)
+
+
+class Bench:
+    """A plugin under examination, in profiles of its own."""
+
+    def __init__(self, factory: PluginFactory, args: RawArgs | None, handle: Handle) -> None:
+        self._factory, self._args, self._handle = factory, args, handle
+        self.made = factory(args, handle)
+        self.plugin = adapt(self.made)
+        self.name: str = self.plugin.name()
+        self.lexicographic = self._profile("lexicographic")
+        self.weighted = self._profile("weighted") if hasattr(self.plugin, "normalize") else None
+
+    def attempt(self, frame: Frame, case: Specimen, answers: Mapping[str, Answer]) -> Attempt:
+        bindings = classify(case.bindings, frame, case.request)
+        ctx = Attempt(now=case.now, bindings=bindings, answers=answers, uid=case.request.uid)
+        ctx.need = ctx.desired = ctx.shortfall = frame.size
+        return ctx
+
+    def _profile(self, ranking: Ranking) -> CompiledProfile:
+        hooks = {hook: [self.name] for hook, method in METHODS.items() if callable(getattr(self.plugin, method, None))}
+        hooks = {hook: [_STAND_IN] for hook in _STAND_IN_HOOKS} | hooks
+        if hooks["sort"] == [self.name]:
+            hooks.setdefault("score", [_POINTS])
+        registry = Registry({one.name(): _giving(one) for one in (self.made, _StandIn(), _Points())})
+        plugins = {hook: [PluginRef(name) for name in names] for hook, names in hooks.items()}
+        profile = Profile(scheduler_name="conformance", plugins=plugins, ranking=ranking)
+        return compile_profile(registry, profile, self._handle)
+
+
+def _giving(plugin: Any) -> PluginFactory:
+    def factory(raw: RawArgs | None, handle: Handle) -> Any:
+        del raw, handle
+        return plugin
+
+    return factory
+
+
+# --- what a plugin says ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of one cluster."""
+
+    code: str = ""
+    """Empty while it qualifies."""
+    text: str = ""
+    details: str = ""
+    retained: bool = False
+    broken: str = ""
+    """Why the reason could not be put into words."""
+
+    def __str__(self) -> str:
+        return f"{self.code} ({self.text}) {self.details}" if self.code else "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    verdicts: Mapping[str, Told]
+    raw: Mapping[str, int]
+    """Scores as the plugin gave them, for the clusters that qualify."""
+    normalized: Mapping[str, int]
+    order: list[str]
+    rest: Mapping[str, Any]
+    """Answers of the other hooks, by hook."""
+
+    def parts(self) -> dict[str, Any]:
+        scores = {"score": self.raw, "normalizeScore": self.normalized}
+        return {"filter": self.verdicts, **scores, "sort": self.order, **self.rest}
+
+
+def observe(bench: Bench, frame: Frame, case: Specimen, *, answers: Mapping[str, Answer]) -> Seen:
+    """All of a plugin's answers about a frame. Raises the PluginError that would end an attempt."""
+    try:
+        ctx = bench.attempt(frame, case, answers)
+        seen = _observe(bench.lexicographic, frame, case, ctx)
+        if bench.weighted is None:
+            return seen
+        again = _observe(bench.weighted, frame, case, bench.attempt(frame, case, answers))
+        return replace(seen, normalized=again.normalized)
+    except Unanswered as unanswered:
+        text = f"asks {unanswered.question.key!r}, to which the world has no answer"
+        raise PluginError(text, plugin=bench.name, hook="question") from unanswered
+
+
+def _observe(profile: CompiledProfile, frame: Frame, case: Specimen, ctx: Attempt) -> Seen:
+    runner = Runner(profile, ctx, CycleState(), case.request)
+    rest: dict[str, Any] = {"batch": runner.run_batch(frame), "postBatch": runner.run_post_batch(frame, _DESIRED)}
+    narrowing = runner.run_pre_filter(frame)
+    rest["preFilter"] = _narrowed(narrowing, frame)
+    verdicts = runner.run_filter(frame, narrowing)
+    rows = to_rows(verdicts.alive, frame.size)
+    scores, order = ScoreTable(rows), rows
+    if len(rows):
+        runner.run_pre_score(frame, rows, verdicts)
+        scores = runner.run_score(frame, rows)
+        order = runner.run_sort(frame, rows, scores)
+    found = runner.run_post_filter(frame, verdicts)
+    rest["postFilter"] = None if found is None else (found.nomination, found.evictions)
+    rest["warnings"] = {(one.kind, one.subject): verdicts.names(one.rows) for one in ctx.warnings.values()}
+    rest["notes"] = ctx.notes
+    rest["skipped"] = runner.skipped
+    return Seen(
+        verdicts=_told(verdicts),
+        raw=_by_cluster(frame, scores, "raw"),
+        normalized=_by_cluster(frame, scores, "normalized"),
+        order=[frame.name(row) for row in order.tolist()],
+        rest=rest,
+    )
+
+
+def _narrowed(narrowing: Narrowing, frame: Frame) -> Any:
+    if narrowing.refusal is not None:
+        return str(narrowing.refusal.code), message_of(narrowing.refusal)
+    return {
+        name: [frame.name(row) for row in frame.names.order.tolist() if mask >> row & 1]
+        for name, mask in narrowing.masks
+    }
+
+
+def _told(verdicts: Verdicts) -> dict[str, Told]:
+    frame = verdicts.frame
+    judged = (row for row in frame.names.order.tolist() if not frame.excluded >> row & 1)
+    return {frame.name(row): _told_of(verdicts, row) for row in judged}
+
+
+def _told_of(verdicts: Verdicts, row: int) -> Told:
+    retained = bool(verdicts.retained >> row & 1)
+    try:
+        status = verdicts.status(row)
+    except Exception as error:
+        return Told(code="rejected", broken=f"{type(error).__name__}: {error}")
+    if status is None:
+        return Told(retained=retained)
+    details = repr(sorted(status.details.items(), key=repr))
+    return Told(str(status.code), message_of(status), details, retained)
+
+
+def _by_cluster(frame: Frame, scores: ScoreTable, form: str) -> dict[str, int]:
+    if not scores.columns:
+        return {}
+    column: list[int] = getattr(scores.columns[0], form).tolist()
+    return dict(zip((frame.name(row) for row in scores.rows.tolist()), column, strict=True))
+
+
+# --- what a plugin must leave alone -----------------------------------------------------------------------------------
+
+
+def tampered(frame: Frame, fresh: Frame) -> Iterator[str]:
+    """Columns of a frame that no longer hold what they held, or that can be written; `fresh` has the same clusters."""
+    for key, column in frame._columns.items():
+        other = fresh._column(key)
+        for name in column.__slots__:
+            array = getattr(column, name)
+            if not isinstance(array, np.ndarray):
+                continue
+            if array.flags.writeable or not np.array_equal(array, getattr(other, name), equal_nan=True):
+                yield "/".join(key)

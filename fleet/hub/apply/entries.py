@@ -1,0 +1,128 @@
+"""The entries of `metadata.managedFields`: one for each manager, operation, API version and subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fleet.errors import InputError
+from fleet.hub.apply.field_sets import Set, decode, encode, union
+from fleet.hub.schema.causes import quoted
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+MOST_UPDATERS: Final = 10
+"""More managers that update are merged into one entry for each version, oldest first."""
+
+_OLD_CHANGES: Final = "ancient-changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """Identifies an entry. One that applies is the same in all versions, so that its `api_version` is empty."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str
+
+    def __str__(self) -> str:
+        """As conflicts name it."""
+        shown = quoted(self.name)
+        if self.subresource:
+            shown += f" with subresource {quoted(self.subresource)}"
+        if self.operation == APPLY:
+            return shown
+        return f"{shown} using {self.api_version}"
+
+    def rank(self) -> str:
+        return f"{self.name} {self.operation} {self.api_version} {self.subresource}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    fields: Set
+    api_version: str
+    time: str = ""
+
+
+Managed = dict[Manager, Entry]
+
+
+def is_reset(entries: object) -> bool:
+    """Whether a request asks to forget all managers: a list that is empty, or has one empty entry."""
+    return isinstance(entries, list) and entries in ([], [{}])
+
+
+def decode_managers(entries: object) -> Managed:
+    """What cannot be read counts as no notes at all."""
+    if not isinstance(entries, list):
+        return {}
+    try:
+        return dict(_decoded(entry) for entry in entries)
+    except InputError:
+        return {}
+
+
+def _decoded(entry: Any) -> tuple[Manager, Entry]:
+    if not isinstance(entry, dict):
+        raise InputError("an entry is an object", field="managedFields", value=entry)
+    texts = {name: entry.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "time")}
+    is_readable = all(isinstance(text, str) for text in texts.values())
+    if not is_readable or texts["operation"] not in (APPLY, UPDATE) or not texts["apiVersion"]:
+        raise InputError("not an entry of a manager", field="managedFields", value=entry)
+    if entry.get("fieldsType") != "FieldsV1":
+        raise InputError("unknown type of fields", field="managedFields", value=entry)
+    version = "" if texts["operation"] == APPLY else texts["apiVersion"]
+    manager = Manager(texts["manager"], texts["operation"], version, texts["subresource"])
+    return manager, Entry(decode(entry.get("fieldsV1") or {}), texts["apiVersion"], texts["time"])
+
+
+def encode_managers(managed: Managed) -> list[dict[str, Any]]:
+    ordered = sorted(managed.items(), key=lambda item: _order(*item))
+    return [_encoded(manager, entry) for manager, entry in ordered]
+
+
+def _order(manager: Manager, entry: Entry) -> tuple[str, str, str, str, str]:
+    return manager.operation, entry.time, manager.name, entry.api_version, manager.subresource
+
+
+def _encoded(manager: Manager, entry: Entry) -> dict[str, Any]:
+    encoded = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": entry.api_version,
+        "time": entry.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": encode(entry.fields),
+        "subresource": manager.subresource,
+    }
+    return {name: value for name, value in encoded.items() if value or name == "fieldsV1"}
+
+
+def merge_oldest(managed: Managed) -> Managed:
+    updaters = [manager for manager in managed if manager.operation == UPDATE]
+    if len(updaters) <= MOST_UPDATERS:
+        return managed
+    updaters.sort(key=lambda manager: (managed[manager].time, manager.rank()))
+    return _merged(managed, updaters, surplus=len(updaters) - MOST_UPDATERS)
+
+
+def _merged(managed: Managed, updaters: Sequence[Manager], *, surplus: int) -> Managed:
+    """The first manager of a version makes room for the second, third and so on: each merge saves one entry."""
+    result, first = dict(managed), {}
+    for manager in updaters:
+        version = manager.api_version
+        if surplus == 0:
+            break
+        if version not in first:
+            first[version] = manager
+            continue
+        bucket = replace(manager, name=_OLD_CHANGES, subresource="")
+        if bucket not in result:
+            result[bucket] = result.pop(first[version])
+        newer = result.pop(manager)
+        result[bucket] = Entry(union(newer.fields, result[bucket].fields), version, newer.time)
+        surplus -= 1
+    return result

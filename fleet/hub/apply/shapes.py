@@ -1,0 +1,173 @@
+"""Shapes: as much of a type as merging needs to know, from the schema of a custom resource or the table of kinds.
+
+Values that no schema describes have the deduced shape: maps are merged, lists are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from fleet.hub.apply.builtin_shapes import ROOTS, TYPES
+from fleet.hub.schema.schema import Schema
+
+JSONSchema = Mapping[str, Any]
+
+
+@dataclass(eq=False)
+class Shape:
+    """`fields` are those an object has by declaration, `others` the values of a map. A shape may contain itself.
+
+    `keys` (with the values that missing keys stand for) belong to a list-map, `patch_keys` to strategic merge patches,
+    where an empty one says that scalars are merged. A closed shape has no fields but its own; one that has all fields
+    names only those that are not plain.
+    """
+
+    fields: dict[str, Shape] = field(default_factory=dict)
+    others: Shape | None = None
+    items: Shape | None = None
+    keys: dict[str, Any] | None = None
+    is_set: bool = False
+    is_atomic: bool = False
+    is_closed: bool = False
+    has_all_fields: bool = False
+    patch_key: str | None = None
+    retains_keys: bool = False
+    is_replaced: bool = False
+
+    def declares(self, name: str) -> bool:
+        """Whether a field is there by declaration, not because somebody put it into a map."""
+        return name in self.fields or self.has_all_fields
+
+    def of_field(self, name: str) -> Shape:
+        return self.fields.get(name) or self.others or DEDUCED
+
+    @property
+    def of_item(self) -> Shape:
+        return self.items or DEDUCED
+
+    @property
+    def merges_items(self) -> bool:
+        return self.keys is not None or self.is_set
+
+
+SCALAR: Final = Shape(is_atomic=True)
+DEDUCED: Final = Shape()
+DEDUCED.others = DEDUCED.items = DEDUCED
+
+
+# --- custom resources -------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def of_schema(schema: Schema) -> Shape:
+    shape = _compile(schema.source)
+    shape.fields = {**shape.fields, "apiVersion": SCALAR, "kind": SCALAR, "metadata": _types()["ObjectMeta"]}
+    return shape
+
+
+def _compile(schema: JSONSchema) -> Shape:
+    if "items" in schema:
+        return _list_shape(schema)
+    others = schema.get("additionalProperties")
+    shape = Shape(
+        fields={name: _compile(inner) for name, inner in (schema.get("properties") or {}).items()},
+        others=_compile(others) if isinstance(others, Mapping) else None if _is_closed(schema) else DEDUCED,
+        is_closed=_is_closed(schema),
+        is_atomic=schema.get("x-kubernetes-map-type") == "atomic",
+    )
+    if schema.get("x-kubernetes-embedded-resource"):
+        shape.fields |= {"apiVersion": SCALAR, "kind": SCALAR}
+        shape.fields.setdefault("metadata", _types()["ObjectMeta"])
+    return shape
+
+
+def _is_closed(schema: JSONSchema) -> bool:
+    return bool(schema.get("properties")) and not schema.get("x-kubernetes-preserve-unknown-fields")
+
+
+def _list_shape(schema: JSONSchema) -> Shape:
+    items = _compile(schema["items"])
+    match schema.get("x-kubernetes-list-type"):
+        case "map":
+            properties = schema["items"].get("properties") or {}
+            keys = schema["x-kubernetes-list-map-keys"]
+            return Shape(items=items, keys={key: properties.get(key, {}).get("default") for key in keys})
+        case "set":
+            return Shape(items=items, is_set=True)
+    return Shape(items=items, is_atomic=True)
+
+
+# --- built-in kinds ---------------------------------------------------------------------------------------------------
+
+_TOKEN: Final = re.compile(
+    r"(?P<name>\w+):(?P<form>[^/+=\[]*(?:\[[^\]]*\])?)(?P<merges>/\w*)?(?P<retains>\+)?(?P<replaced>=)?"
+)
+
+
+def of_kind(api_version: str, kind: str) -> Shape:
+    """The shape of a built-in kind; deduced if there is no such."""
+    return _roots().get(f"{api_version}.{kind}", DEDUCED)
+
+
+@lru_cache(maxsize=1)
+def _roots() -> dict[str, Shape]:
+    found = {}
+    for root in ROOTS.split():
+        name, _, type_name = root.partition("=")
+        found[name] = _types()[type_name or name.rpartition(".")[2]]
+    return found
+
+
+@lru_cache(maxsize=1)
+def _types() -> dict[str, Shape]:
+    lines = [line.split() for line in TYPES.replace("\n    ", " ").splitlines()]
+    types = {name: Shape(has_all_fields=True) for name, *_ in lines}
+    for name, *tokens in lines:
+        types[name].fields.update(_field(token, types) for token in tokens)
+    for root in ROOTS.split():
+        types.setdefault(root.rpartition("=")[2].rpartition(".")[2], Shape(has_all_fields=True))
+    return types
+
+
+def _field(token: str, types: dict[str, Shape]) -> tuple[str, Shape]:
+    match = _TOKEN.fullmatch(token)
+    assert match is not None, token
+    shape = _form(match["form"], types)
+    if match["merges"]:
+        shape.patch_key = match["merges"][1:]
+        if shape.items is None:
+            shape.items = _named(match["form"].lstrip("!").partition("[")[0], types)
+    if match["retains"] or match["replaced"]:
+        shape = replace(shape, retains_keys=bool(match["retains"]), is_replaced=bool(match["replaced"]))
+    return match["name"], shape
+
+
+def _form(form: str, types: dict[str, Shape]) -> Shape:
+    if form == "?":
+        return Shape(others=DEDUCED, items=DEDUCED)
+    if form.startswith("!"):
+        return Shape(is_atomic=True)
+    if form.startswith("{"):
+        return Shape(others=_named(form[1:-1], types) if form != "{}" else SCALAR)
+    if form == "[]":
+        return Shape(is_set=True, items=SCALAR)
+    name, bracket, keys = form.partition("[")
+    if bracket:
+        return Shape(items=_named(name, types), keys=dict(_keys(keys[:-1])))
+    return _named(name, types)
+
+
+def _keys(text: str) -> Iterator[tuple[str, str | None]]:
+    for key in text.split(","):
+        name, found, default = key.partition("=")
+        yield name, default if found else None
+
+
+def _named(name: str, types: dict[str, Shape]) -> Shape:
+    if name in ("", "@"):
+        return SCALAR
+    return types.setdefault(name, Shape(has_all_fields=True))

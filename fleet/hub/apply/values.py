@@ -1,0 +1,346 @@
+"""Merging, comparing and taking apart values by their shapes: what server-side apply is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from fleet.errors import ApplyError
+from fleet.hub.apply.field_sets import MEMBER, Set, Steps, key_step, rendered, union, value_step
+from fleet.hub.apply.shapes import Shape
+
+ABSENT: Final[Any] = object()
+"""Stands for a value that is not there, which null is not."""
+
+
+def is_leaf(shape: Shape, *values: Any) -> bool:
+    """Whether values are handled as a whole: scalars, atomic ones, and empty ones on both sides."""
+    present = [value for value in values if value is not ABSENT]
+    if shape.is_atomic or not any(isinstance(value, (dict, list)) and value for value in present):
+        return True
+    kind = next(type(value) for value in reversed(present) if value is not None)
+    return kind not in (dict, list) or (kind is list and not shape.merges_items)
+
+
+def step_of_item(item: Any, shape: Shape) -> str:
+    """How an item of a list-map or a set is called. Raises ApplyError if it has no key."""
+    if shape.keys is None:
+        if isinstance(item, (dict, list)):
+            raise ApplyError("associative list without keys has an element that's a map type")
+        return value_step(item)
+    if not isinstance(item, dict):
+        text = "may not have a null element" if item is None else "may not have non-map elements"
+        raise ApplyError(f"associative list with keys {text}")
+    keys = {key: item.get(key, default) for key, default in shape.keys.items() if key in item or default is not None}
+    if not keys:
+        names = " ".join(f'"{key}"' for key in shape.keys)
+        text = f"associative list with keys has an element that omits all key fields [{names}]"
+        raise ApplyError(f"{text} (and doesn't have default values for any key fields)")
+    return key_step(keys)
+
+
+def _steps_of(items: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+    for item in items:
+        try:
+            yield step_of_item(item, shape), item
+        except ApplyError:
+            continue
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def check(value: Any, shape: Shape, path: Steps = ()) -> None:
+    """Raises ApplyError for what nobody may apply: unknown fields, items without keys, two items of one key."""
+    if isinstance(value, dict) and not shape.is_atomic:
+        for name, item in value.items():
+            if shape.is_closed and name not in shape.fields:
+                raise ApplyError(f"{rendered((*path, f'f:{name}'))}: field not declared in schema")
+            check(item, shape.of_field(name), (*path, f"f:{name}"))
+    elif isinstance(value, list) and shape.merges_items:
+        _check_items(value, shape, path)
+
+
+def _check_items(items: list[Any], shape: Shape, path: Steps) -> None:
+    seen = set()
+    for index, item in enumerate(items):
+        try:
+            step = step_of_item(item, shape)
+        except ApplyError as error:
+            raise ApplyError(f"{rendered(path)}: element {index}: {error.message}") from error
+        if step in seen:
+            raise ApplyError(f"{rendered(path)}: duplicate entries for key {rendered((step,))}")
+        seen.add(step)
+        check(item, shape.of_item, (*path, step))
+
+
+# --- which fields a value has -----------------------------------------------------------------------------------------
+
+
+def fields_of(value: Any, shape: Shape) -> Set:
+    """Every leaf, and every item of a list or map that is there because somebody added it."""
+    if shape.is_atomic or not isinstance(value, (dict, list)):
+        return {MEMBER: {}}
+    if isinstance(value, list):
+        return _fields_of_list(value, shape)
+    fields: Set = {}
+    for name, item in value.items():
+        below = fields_of(item, shape.of_field(name))
+        if item is None or item == {} or not shape.declares(name):
+            below = {MEMBER: {}, **below}
+        if below:
+            fields[f"f:{name}"] = below
+    return fields
+
+
+def _fields_of_list(value: list[Any], shape: Shape) -> Set:
+    if not shape.merges_items:
+        return {MEMBER: {}}
+    fields: Set = {}
+    for step, item in _steps_of(value, shape):
+        # Of items with the same key nobody owns more than the fact that there are some.
+        fields[step] = {MEMBER: {}} if step in fields else {MEMBER: {}, **fields_of(item, shape.of_item)}
+    return fields
+
+
+def with_declared_fields(fields: Set, shape: Shape, *, is_declared: bool = False) -> Set:
+    """With all fields on the way to a member that are there by declaration."""
+    complete: Set = {MEMBER: {}} if is_declared else {}
+    for step, below in fields.items():
+        if step == MEMBER:
+            complete[MEMBER] = {}
+        elif step.startswith("f:"):
+            name = step[2:]
+            complete[step] = with_declared_fields(below, shape.of_field(name), is_declared=shape.declares(name))
+        else:
+            complete[step] = with_declared_fields(below, shape.of_item)
+    return complete
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Comparison:
+    added: Set = field(default_factory=dict)
+    removed: Set = field(default_factory=dict)
+    modified: Set = field(default_factory=dict)
+
+
+def compare(old: Any, new: Any, shape: Shape) -> Comparison:
+    found = Comparison()
+    _compare(old, new, shape, (), found)
+    return found
+
+
+def _compare(old: Any, new: Any, shape: Shape, path: Steps, found: Comparison) -> None:
+    if old is ABSENT:
+        _graft(found.added, path, _everything(new, shape))
+    elif new is ABSENT:
+        _graft(found.removed, path, _everything(old, shape))
+    elif not shape.is_atomic and _becomes_another(old, new):
+        _insert(found.modified, path)
+        _compare_inside(old, new, shape, path, found)
+    elif is_leaf(shape, old, new):
+        if not is_same(old, new):
+            _insert(found.modified, path)
+    elif not _is_written_the_same(old, new):
+        _compare_inside(old, new, shape, path, found)
+
+
+def _everything(value: Any, shape: Shape) -> Set:
+    """What is added or removed with a value: the value, and everything inside it that can be owned."""
+    fields: Set = {MEMBER: {}}
+    if shape.is_atomic or not value:
+        return fields
+    if isinstance(value, dict):
+        for name, item in value.items():
+            fields[f"f:{name}"] = _everything(item, shape.of_field(name))
+        return fields
+    if not isinstance(value, list) or not shape.merges_items:
+        return fields
+    for step, items in _grouped(value, shape).items():
+        fields[step] = _everything(items[0], shape.of_item) if len(items) == 1 else {MEMBER: {}}
+    return fields
+
+
+def _is_written_the_same(old: Any, new: Any) -> bool:
+    """Tells fast that nothing changed; whether something did needs a closer look, as fields may come in any order."""
+    return msgspec.json.encode(old) == msgspec.json.encode(new)
+
+
+def _becomes_another(old: Any, new: Any) -> bool:
+    """Whether a map takes the place of something else, or the other way round."""
+    is_there = not any(value is ABSENT or value is None for value in (old, new))
+    return is_there and isinstance(old, dict) is not isinstance(new, dict)
+
+
+def _compare_inside(old: Any, new: Any, shape: Shape, path: Steps, found: Comparison) -> None:
+    if isinstance(old, dict) or isinstance(new, dict):
+        before, after = (value if isinstance(value, dict) else {} for value in (old, new))
+        for name in {**before, **after}:
+            inner = shape.of_field(name)
+            _compare(before.get(name, ABSENT), after.get(name, ABSENT), inner, (*path, f"f:{name}"), found)
+        return
+    if not shape.merges_items:
+        return
+    befores, afters = (_grouped(value, shape) if isinstance(value, list) else {} for value in (old, new))
+    for step in {**befores, **afters}:
+        _compare_items(befores.get(step, []), afters.get(step, []), shape.of_item, (*path, step), found)
+
+
+def _grouped(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for step, item in _steps_of(items, shape):
+        groups.setdefault(step, []).append(item)
+    return groups
+
+
+def _compare_items(old: list[Any], new: list[Any], shape: Shape, path: Steps, found: Comparison) -> None:
+    """Items of one key: normally one on each side; several are compared as a whole."""
+    if len(old) <= 1 and len(new) <= 1:
+        _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, shape, path, found)
+    elif len(old) > 1 and len(new) > 1:
+        if not is_same(old, new):
+            _insert(found.modified, path)
+    elif len(old) > 1:
+        if new:
+            _compare(ABSENT, new[0], shape, path, found)
+        _insert(found.removed, path)
+    else:
+        if old:
+            _compare(old[0], ABSENT, shape, path, found)
+        _insert(found.added, path)
+
+
+def _graft(fields: Set, path: Steps, below: Set) -> None:
+    if not path:
+        fields.update(below)
+        return
+    for step in path[:-1]:
+        fields = fields.setdefault(step, {})
+    fields[path[-1]] = union(fields[path[-1]], below) if path[-1] in fields else below
+
+
+def _insert(fields: Set, path: Steps) -> None:
+    for step in path:
+        fields = fields.setdefault(step, {})
+    fields[MEMBER] = {}
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Equality of JSON: true is not one, but 1 is 1.0."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(is_same(item, right[name]) for name, item in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+
+
+# --- merging ----------------------------------------------------------------------------------------------------------
+
+
+def merge(live: Any, applied: Any, shape: Shape) -> Any:
+    """The live value with everything that is applied; nothing is removed."""
+    if applied is ABSENT:
+        return live
+    if live is ABSENT or is_leaf(shape, live, applied):
+        return applied
+    if isinstance(applied, list) or (applied is None and isinstance(live, list)):
+        return _merge_lists(live if isinstance(live, list) else [], applied or [], shape)
+    before, after = (value if isinstance(value, dict) else {} for value in (live, applied))
+    return {
+        name: merge(before.get(name, ABSENT), after.get(name, ABSENT), shape.of_field(name))
+        for name in {**before, **after}
+    }
+
+
+def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
+    """What is applied comes in its own order, between it what is only live, as near to its old place as possible."""
+    old = list(_steps_of(live, shape))
+    old_items, is_unique = _unique(old)
+    new = list(_steps_of(applied, shape))
+    new_steps = {step for step, _ in new}
+    shared = iter([step for step, _ in new if step in old_items])
+    next_shared = next(shared, None)
+    merged: list[Any] = []
+    done: set[str] = set()
+    left = right = 0
+
+    def take(step: str, item: Any) -> None:
+        done.add(step)
+        merged.append(merge(old_items[step] if is_unique.get(step) else ABSENT, item, shape.of_item))
+
+    while left < len(old) or right < len(new):
+        if left < len(old) and right < len(new):
+            step = old[left][0]
+            if step == new[right][0]:
+                take(*new[right])
+                left, right, next_shared = left + 1, right + 1, next(shared, None)
+                continue
+            if step in new_steps and next_shared is not None and next_shared != step:
+                left += 1
+                continue
+        if left < len(old):
+            step, item = old[left]
+            if step not in new_steps:
+                merged.append(item)
+                left += 1
+                continue
+            if step in done:
+                left += 1
+        if right < len(new):
+            take(*new[right])
+            if next_shared == new[right][0]:
+                next_shared = next(shared, None)
+            right += 1
+    return merged
+
+
+def _unique(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str, bool]]:
+    first: dict[str, Any] = {}
+    is_unique: dict[str, bool] = {}
+    for step, item in items:
+        is_unique[step] = step not in first
+        first.setdefault(step, item)
+    return first, is_unique
+
+
+# --- removing ---------------------------------------------------------------------------------------------------------
+
+
+def remove(value: Any, fields: Set, shape: Shape) -> Any:
+    """The value without these fields.
+
+    What loses all its content but is not removed itself becomes empty. The API server makes it null, which most schemas
+    then refuse.
+    """
+    if shape.is_atomic or not value or not fields:
+        return value
+    if isinstance(value, dict):
+        return _remove_fields(value, fields, shape)
+    return _remove_items(value, fields, shape) if isinstance(value, list) and shape.merges_items else value
+
+
+def _remove_fields(value: dict[str, Any], fields: Set, shape: Shape) -> dict[str, Any]:
+    below = {name: fields.get(f"f:{name}", {}) for name in value}
+    return {
+        name: remove(item, below[name], shape.of_field(name))
+        for name, item in value.items()
+        if MEMBER not in below[name]
+    }
+
+
+def _remove_items(value: list[Any], fields: Set, shape: Shape) -> list[Any]:
+    kept = []
+    for item in value:
+        try:
+            below = fields.get(step_of_item(item, shape), {})
+        except ApplyError:
+            below = {}
+        if MEMBER not in below:
+            kept.append(remove(item, below, shape.of_item))
+    return kept

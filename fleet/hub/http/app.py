@@ -1,0 +1,175 @@
+"""The ASGI application: a request in, an answer out, and never anything but a Kubernetes Status when it goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from fleet.errors import RequestRefused
+from fleet.hub.http.authentication import ANONYMOUS, AUTHENTICATED, LOCAL, User, bearer, unauthorized
+from fleet.hub.http.endpoints import Endpoints
+from fleet.hub.http.requests import Request
+from fleet.hub.http.responses import Response, Stream, refusal
+from fleet.hub.hub import Hub
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_LOG: Final = logging.getLogger(__name__)
+_COMPRESSED_FROM: Final = 128 * 1024  # bytes; below, compressing costs more than it saves
+LARGEST_BODY: Final = 3 * 1024 * 1024  # bytes, the API server's own limit
+_LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to treat requests without credentials."""
+
+    trusts_local: bool  # plain HTTP on loopback: kubectl sends no credentials there
+    address: str = ""
+
+
+class Application:
+    def __init__(self, hub: Hub, access: Access) -> None:
+        self._hub = hub
+        self._access = access
+        self._endpoints = Endpoints(hub, access.address)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            answer = await self._answer(scope, receive)
+        except RequestRefused as refused:
+            answer = refusal(refused)
+        except Exception:
+            _LOG.exception("%s %s failed", scope["method"], scope["path"])
+            answer = refusal(RequestRefused(500, "InternalError", "the hub failed; its log says why"))
+        if isinstance(answer, Stream):
+            await _stream(answer, receive, send)
+        else:
+            await _send(_compressed(answer, scope["headers"]), send, bodiless=scope["method"] == "HEAD")
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response | Stream:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        user = self._user(headers)
+        if b"impersonate-user" in headers:
+            user = _impersonated(user, headers[b"impersonate-user"], scope["headers"])
+        body = await _body(receive, headers) if scope["method"] not in ("GET", "HEAD") else b""
+        query = scope["query_string"]
+        request = Request(
+            method=scope["method"],
+            path=scope["path"],
+            query=_query(query) if query else {},
+            headers=headers,
+            body=body,
+            user=user,
+        )
+        return await self._endpoints.answer(request)
+
+    def _user(self, headers: dict[bytes, str]) -> User:
+        token = bearer(headers.get(b"authorization", ""))
+        if token is not None:
+            user = self._hub.tokens.user(token)
+            if user is None:
+                raise unauthorized()
+            return user
+        if not self._access.trusts_local:
+            return ANONYMOUS
+        _check_is_no_browser(headers)
+        return LOCAL
+
+
+def _impersonated(user: User, name: str, headers: Iterable[tuple[bytes, bytes]]) -> User:
+    """Who an administrator wants to be for one request: `kubectl --as`."""
+    if not user.is_administrator:
+        text = f'users "{name}" is forbidden: User "{user.name}" cannot impersonate resource "users" in API group ""'
+        raise RequestRefused(403, "Forbidden", f"{text} at the cluster scope", details={"name": name, "kind": "users"})
+    groups = [value.decode("latin-1") for header, value in headers if header == b"impersonate-group"]
+    return User(name, groups=tuple(dict.fromkeys([*groups, AUTHENTICATED])))
+
+
+def _check_is_no_browser(headers: dict[bytes, str]) -> None:
+    """Without this, any web page could have the user's browser speak to the hub in the user's name."""
+    host = headers.get(b"host", "")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    if b"origin" in headers or name not in _LOOPBACK_HOSTS:
+        text = "without a token the hub serves programs of this machine only, and no web pages"
+        raise RequestRefused(403, "Forbidden", text, details={})
+
+
+def _query(text: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=200)
+    except ValueError as error:
+        raise RequestRefused(400, "BadRequest", f"the query cannot be read: {error}") from error
+
+
+async def _body(receive: Receive, headers: dict[bytes, str]) -> bytes:
+    if headers.get(b"content-length", "").isdigit() and int(headers[b"content-length"]) > LARGEST_BODY:
+        raise _too_large()
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestRefused(400, "BadRequest", "the request ended before its body")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > LARGEST_BODY:
+            raise _too_large()
+    return b"".join(parts)
+
+
+def _too_large() -> RequestRefused:
+    return RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}")
+
+
+def _compressed(response: Response, headers: Iterable[tuple[bytes, bytes]]) -> Response:
+    if len(response.body) < _COMPRESSED_FROM:
+        return response
+    if not any(name == b"accept-encoding" and b"gzip" in value for name, value in headers):
+        return response
+    body = gzip.compress(response.body, compresslevel=1, mtime=0)
+    return replace(response, body=body, headers=[*response.headers, (b"content-encoding", b"gzip")])
+
+
+async def _send(response: Response, send: Send, *, bodiless: bool) -> None:
+    headers = [
+        (b"content-type", response.media_type),
+        (b"content-length", b"%d" % len(response.body)),
+        *response.headers,
+    ]
+    await send({"type": "http.response.start", "status": response.code, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if bodiless else response.body})
+
+
+async def _stream(stream: Stream, receive: Receive, send: Send) -> None:
+    """Sends until the stream ends or the client is gone."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", stream.media_type)]})
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async with asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(_send_chunks(stream, send), name="fleet-hub-watch")
+        leaving = tasks.create_task(_disconnected(receive), name="fleet-hub-watch-disconnect")
+        sending.add_done_callback(lambda _: leaving.cancel())
+        leaving.add_done_callback(lambda _: sending.cancel())
+
+
+async def _send_chunks(stream: Stream, send: Send) -> None:
+    async for chunk in stream.chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

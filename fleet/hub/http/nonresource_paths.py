@@ -1,0 +1,85 @@
+"""Paths that are not of resources: health, version, discovery, documentation."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Final
+
+from fleet.hub import statuses
+from fleet.hub.http import discovery
+from fleet.hub.http.openapi import NOTHING_IN_OPENAPI_V2, OpenAPI
+from fleet.hub.http.requests import Request
+from fleet.hub.http.responses import TEXT, Response, json_response, page_not_found, wanted
+from fleet.hub.kinds.registry import Registry
+from fleet.hub.storage.encoding import encode
+
+_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_LISTS: Final = ("APIGroupDiscoveryList",)
+
+
+class Paths:
+    def __init__(self, registry: Registry, documents: OpenAPI, *, address: str) -> None:
+        self._registry = registry
+        self._openapi_documents = documents
+        self._address = address
+
+    def answer(self, request: Request) -> Response:
+        path = request.path.rstrip("/") or "/"
+        if request.method not in ("GET", "HEAD"):
+            raise statuses.method_not_allowed()
+        if path.startswith(_HEALTH):
+            return Response(b"ok", media_type=TEXT)
+        parts = path.strip("/").split("/")
+        match parts:
+            case [""]:
+                return json_response(discovery.root_paths(self._registry))
+            case ["version"]:
+                return json_response(discovery.VERSION)
+            case ["openapi", "v3", *rest]:
+                return _cached(self._openapi(rest), request.headers.get(b"if-none-match", ""))
+            case ["openapi", "v2"] if "protobuf" in request.accept:
+                return Response(NOTHING_IN_OPENAPI_V2, media_type=b"application/octet-stream")
+            case ["api" | "apis", *_]:
+                return self._discover(parts, request.accept)
+        return page_not_found()
+
+    def _discover(self, parts: list[str], accept: str) -> Response:
+        registry = self._registry
+        match parts:
+            case ["api" | "apis"]:
+                shape = wanted(accept)
+                if shape.shape in _LISTS and shape.version in ("v2", "v2beta1"):
+                    found = discovery.aggregated(registry, core=parts[0] == "api", api=shape.version)
+                    media = f"application/json;g=apidiscovery.k8s.io;v={shape.version};as=APIGroupDiscoveryList"
+                    return Response(encode(found), media_type=media.encode())
+                if parts[0] == "apis":
+                    return json_response(discovery.group_list(registry))
+                return json_response(discovery.core_versions(self._address))
+            case ["api", version] if registry.serves_version("", version):
+                return json_response(discovery.resource_list(registry, "", version))
+            case ["apis", group]:
+                document = discovery.group(registry, group)
+                return page_not_found() if document is None else json_response(document)
+            case ["apis", group, version] if registry.serves_version(group, version):
+                return json_response(discovery.resource_list(registry, group, version))
+        return page_not_found()
+
+    def _openapi(self, rest: list[str]) -> Response:
+        match rest:
+            case []:
+                return json_response(self._openapi_documents.index())
+            case ["api", version] if self._registry.serves_version("", version):
+                return Response(self._openapi_documents.document("", version))
+            case ["apis", group, version] if self._registry.serves_version(group, version):
+                return Response(self._openapi_documents.document(group, version))
+        return page_not_found()
+
+
+def _cached(answer: Response, known: str) -> Response:
+    """Documents are long and change rarely: a client that has one is told so."""
+    if answer.code != 200:
+        return answer
+    tag = f'"{hashlib.sha256(answer.body).hexdigest()}"'
+    headers = [(b"etag", tag.encode())]
+    return Response(b"", 304, headers=headers) if known == tag else replace(answer, headers=headers)

@@ -1,0 +1,152 @@
+"""OpenAPI v3, as far as kubectl reads it: to apply, to validate and to explain.
+
+Custom kinds are described by their definitions' schemas. Of built-in kinds only the fields that the hub itself reads
+are described: kubectl knows those kinds itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fleet.hub.kinds.field_types import json_schema
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.kinds.registry import Registry
+from fleet.hub.storage.encoding import encode
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_TEXT: Final[Document] = {"type": "string"}
+_TEXTS: Final[Document] = {"type": "object", "additionalProperties": _TEXT}
+_OBJECT_META: Final[Document] = {
+    "type": "object",
+    "description": "What every object has: its name, labels, annotations, owners and finalizers.",
+    "properties": {
+        "name": {**_TEXT, "description": "Unique among the objects of its kind in its namespace."},
+        "generateName": {**_TEXT, "description": "The beginning of a name that the server completes."},
+        "namespace": {**_TEXT, "description": "Where the name is unique."},
+        "labels": {**_TEXTS, "description": "What selectors match."},
+        "annotations": {**_TEXTS, "description": "Notes that nothing selects by."},
+        "finalizers": {"type": "array", "items": _TEXT, "description": "What must happen before the object is gone."},
+        "ownerReferences": {
+            "type": "array",
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "description": "Objects whose deletion deletes this one.",
+        },
+        "resourceVersion": {**_TEXT, "description": "The revision of the object; moves with every write."},
+        "uid": {**_TEXT, "description": "Unique in time and space."},
+        "generation": {"type": "integer", "format": "int64", "description": "Counts changes of what is wanted."},
+        "creationTimestamp": {**_TEXT, "format": "date-time", "description": "When the object was created."},
+        "deletionTimestamp": {**_TEXT, "format": "date-time", "description": "When its deletion was asked for."},
+        "managedFields": {
+            "type": "array",
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "description": "Who set which field.",
+        },
+    },
+}
+_PARAMETERS: Final[list[Document]] = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldManager", "fieldValidation")
+]
+_JSON_PATCHES: Final = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+)
+
+
+# kubectl looks here for kinds that it does not find in v3, and takes protobuf only. This is a document without any.
+NOTHING_IN_OPENAPI_V2: Final = b"\x0a\x032.0\x12\x17\x0a\x0aKubernetes\x12\x09v1.34.0+f"
+
+
+class OpenAPI:
+    """Documents are made when asked for and kept until the kinds change."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._generation = -1
+        self._documents: dict[str, bytes] = {}
+
+    def index(self) -> Document:
+        paths: Document = {}
+        for group in self._registry.groups:
+            for version in self._registry.versions(group):
+                name = f"apis/{group}/{version}" if group else f"api/{version}"
+                digest = hashlib.sha256(self.document(group, version)).hexdigest().upper()
+                paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={digest}"}
+        return {"paths": dict(sorted(paths.items()))}
+
+    def document(self, group: str, version: str) -> bytes:
+        if self._generation != self._registry.generation:
+            self._documents.clear()
+            self._generation = self._registry.generation
+        name = f"{group}/{version}"
+        if name not in self._documents:
+            self._documents[name] = encode(_described(self._registry.of_version(group, version)))
+        return self._documents[name]
+
+
+def _described(kinds: list[Kind]) -> Document:
+    schemas: Document = {_META: _OBJECT_META}
+    paths: Document = {}
+    for kind in kinds:
+        schemas[_schema_name(kind)] = _schema(kind)
+        paths[_path(kind)] = _operations(kind)
+    info = {"title": "Kubernetes", "version": "v1.34.0+fleet"}
+    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
+
+
+def _schema_name(kind: Kind) -> str:
+    return ".".join([*reversed((kind.group or "core").split(".")), kind.version, kind.kind])
+
+
+def _schema(kind: Kind) -> Document:
+    described: Document = _as_openapi(kind.json_schema or json_schema(kind.resource))
+    properties = dict(described.get("properties") or {})
+    properties["apiVersion"] = {**_TEXT, "description": "Group and version of the kind."}
+    properties["kind"] = {**_TEXT, "description": "The kind of the object."}
+    properties["metadata"] = {"allOf": [{"$ref": f"#/components/schemas/{_META}"}], "description": "Standard metadata."}
+    return {**described, "properties": properties, "x-kubernetes-group-version-kind": [_identity(kind)]}
+
+
+def _as_openapi(schema: Mapping[str, Any]) -> Document:
+    """Definitions and OpenAPI write the same schemas; only an int-or-string needs its choices spelt out."""
+    found = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-validations")}
+    for key in ("properties", "patternProperties"):
+        if isinstance(found.get(key), dict):
+            found[key] = {name: _as_openapi(inner) for name, inner in found[key].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(found.get(key), dict):
+            found[key] = _as_openapi(found[key])
+    if found.get("x-kubernetes-int-or-string"):
+        found["oneOf"] = [{"type": "integer"}, {"type": "string"}]
+    return found
+
+
+def _path(kind: Kind) -> str:
+    base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    scope = "/namespaces/{namespace}" if kind.namespaced else ""
+    return f"{base}{scope}/{kind.plural}/{{name}}"
+
+
+def _operations(kind: Kind) -> Document:
+    identity = _identity(kind)
+    reference = {"schema": {"$ref": f"#/components/schemas/{_schema_name(kind)}"}}
+    answer = {"200": {"description": "OK", "content": {"application/json": reference}}}
+    patch: Document = {
+        "parameters": [
+            *_PARAMETERS,
+            {"name": "force", "in": "query", "schema": {"type": "boolean", "uniqueItems": True}},
+        ],
+        "requestBody": {"content": {name: {"schema": {"type": "object"}} for name in _JSON_PATCHES}, "required": True},
+        "responses": answer,
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": identity,
+    }
+    get = {"responses": answer, "x-kubernetes-action": "get", "x-kubernetes-group-version-kind": identity}
+    return {"get": get, "patch": patch}
+
+
+def _identity(kind: Kind) -> Document:
+    return {"group": kind.group, "kind": kind.kind, "version": kind.version}

@@ -1,0 +1,313 @@
+"""Reads protobuf bodies of the kinds that typed clients send, such as kubectl and Helm, as JSON documents.
+
+A body is a magic number and an envelope with the kind and the bytes of the object. Go sends zero values that nobody
+set; they are left out, as Go itself leaves them out of JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from fleet.errors import EncodingError, UnsupportedKind
+from fleet.hub.http.protobuf_messages import MESSAGES, ROOTS
+
+MAGIC: Final = b"k8s\x00"
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_LONGEST_VARINT: Final = 10  # bytes
+_DEEPEST: Final = 64
+_KEY, _VALUE = 1, 2
+_ENVELOPE_TYPE, _ENVELOPE_RAW, _ENVELOPE_ENCODING, _ENVELOPE_CONTENT = 1, 2, 3, 4
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Field(NamedTuple):
+    name: str
+    type: str
+    is_repeated: bool
+    is_map: bool
+    keeps_zero: bool
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """Raises EncodingError for bytes that are no such message, and UnsupportedKind."""
+    if not body.startswith(MAGIC):
+        raise EncodingError("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
+    envelope = _last_values(memoryview(body)[len(MAGIC) :])
+    api_version, kind = _type_of(envelope)
+    raw = _bytes(envelope.get(_ENVELOPE_RAW, b""))
+    if envelope.get(_ENVELOPE_ENCODING):
+        raise UnsupportedKind("the content of the envelope is encoded", value=kind)
+    message = _roots().get(f"{api_version}.{kind}") or (kind if kind == "DeleteOptions" else None)
+    if message is None:
+        raise UnsupportedKind(f"{api_version} {kind} cannot be read as protobuf; send JSON instead", value=kind)
+    return {"apiVersion": api_version, "kind": kind, **_decode_message(raw, message, 0)}
+
+
+def _type_of(envelope: dict[int, Any]) -> tuple[str, str]:
+    names = _last_values(_bytes(envelope.get(_ENVELOPE_TYPE, b"")))
+    return _text(names.get(1, b"")), _text(names.get(2, b""))
+
+
+# --- the wire ---------------------------------------------------------------------------------------------------------
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+    """Numbers and raw values: whole numbers, or the bytes of everything else."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise EncodingError("a field has the number 0")
+        if wire == _VARINT:
+            value, at = _varint(data, at)
+            yield number, value
+            continue
+        length = {_FIXED64: 8, _FIXED32: 4}.get(wire)
+        if wire == _BYTES:
+            length, at = _varint(data, at)
+        if length is None:
+            raise EncodingError(f"field {number} has the unknown wire type {wire}")
+        if length > end - at:
+            raise EncodingError(f"field {number} is longer than its message")
+        yield number, data[at : at + length]
+        at += length
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for position, byte in enumerate(data[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << (7 * position)
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, at + position + 1
+    raise EncodingError("a number does not end")
+
+
+def _last_values(data: memoryview | bytes) -> dict[int, Any]:
+    return dict(_fields(memoryview(data)))
+
+
+def _bytes(value: Any) -> memoryview:
+    if isinstance(value, int):
+        raise EncodingError("a number where bytes are expected")
+    return memoryview(value)
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(_bytes(value), "utf-8")
+    except UnicodeDecodeError as error:
+        raise EncodingError("a text is not UTF-8") from error
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int):
+        raise EncodingError("bytes where a number is expected")
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def _decode_message(data: memoryview, message: str, depth: int) -> dict[str, Any]:
+    if depth > _DEEPEST:
+        raise EncodingError("messages are nested too deeply")
+    known = _messages()[message]
+    document: dict[str, Any] = {}
+    for number, raw in _fields(data):
+        field = known.get(number)
+        if field is not None:
+            _add(document, field, raw, depth)
+    return document
+
+
+def _add(document: dict[str, Any], field: Field, raw: Any, depth: int) -> None:
+    if field.is_map:
+        entry = _last_values(_bytes(raw))
+        value = _value(entry[_VALUE], field.type, depth) if _VALUE in entry else _zero(field.type)
+        document.setdefault(field.name, {})[_text(entry.get(_KEY, b""))] = value
+    elif field.is_repeated:
+        document.setdefault(field.name, []).extend(_items(raw, field.type, depth))
+    elif not field.name:
+        document.update(_decode_message(_bytes(raw), field.type, depth + 1))
+    else:
+        value = _value(raw, field.type, depth)
+        if value is not None and (field.keeps_zero or not _is_zero(value)):
+            document[field.name] = value
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether Go would take a value for one that was never set."""
+    return all(map(_is_zero, value.values())) if isinstance(value, dict) else not value
+
+
+def _zero(kind: str) -> Any:
+    return {"s": "", "y": "", "i": 0, "u": 0, "b": False, "f": 0.0}.get(kind, {})
+
+
+def _items(raw: Any, kind: str, depth: int) -> list[Any]:
+    """One item, or all numbers of a packed list."""
+    if kind not in ("i", "u", "b") or isinstance(raw, int):
+        return [_value(raw, kind, depth)]
+    at, found = 0, []
+    while at < len(raw):
+        number, at = _varint(raw, at)
+        found.append(_value(number, kind, depth))
+    return found
+
+
+def _value(raw: Any, kind: str, depth: int) -> Any:
+    scalar = _SCALARS.get(kind)
+    if scalar is not None:
+        return scalar(raw)
+    special = _SPECIAL.get(kind)
+    if special is not None:
+        return special(_bytes(raw), depth + 1)
+    return _decode_message(_bytes(raw), kind, depth + 1)
+
+
+def _double(raw: Any) -> int | float:
+    data = _bytes(raw)
+    if len(data) != 8:
+        raise EncodingError("a double has eight bytes")
+    number: float = struct.unpack("<d", data)[0]
+    if number != number or number in (float("inf"), float("-inf")):
+        raise EncodingError("a number that JSON does not know")
+    return int(number) if number.is_integer() else number
+
+
+_SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
+    "b": lambda raw: _integer(raw) != 0,
+    "f": _double,
+    "i": _integer,
+    "s": _text,
+    "u": lambda raw: _integer(raw) & 0xFFFF_FFFF_FFFF_FFFF,
+    "y": lambda raw: base64.b64encode(_bytes(raw)).decode("ascii"),
+}
+
+
+# --- types with a JSON form of their own ------------------------------------------------------------------------------
+
+
+def _time(data: memoryview, _depth: int) -> str | None:
+    moment = _moment(data)
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(data: memoryview, _depth: int) -> str | None:
+    moment = _moment(data)
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(data: memoryview) -> datetime | None:
+    """A missing time is an empty message; years have four digits, as they do in JSON."""
+    parts = _last_values(data)
+    seconds, nanos = _integer(parts.get(1, 0)), _integer(parts.get(2, 0))
+    if not parts:
+        return None
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError as error:
+        raise EncodingError("a time out of range") from error
+
+
+def _wrapped_text(data: memoryview, _depth: int) -> str:
+    return _text(_last_values(data).get(1, b""))
+
+
+def _int_or_string(data: memoryview, _depth: int) -> int | str:
+    parts = _last_values(data)
+    return _text(parts.get(3, b"")) if _integer(parts.get(1, 0)) == 1 else _integer(parts.get(2, 0))
+
+
+def _wrapped_json(data: memoryview, _depth: int) -> Any:
+    raw = _bytes(_last_values(data).get(1, b""))
+    try:
+        return json.loads(bytes(raw)) if raw else None
+    except (ValueError, RecursionError) as error:
+        raise EncodingError("embedded JSON cannot be read") from error
+
+
+def _duration(data: memoryview, _depth: int) -> str:
+    nanos = _integer(_last_values(data).get(1, 0))
+    minutes, rest = divmod(abs(nanos), 60 * 10**9)
+    seconds = f"{rest / 10**9:.9f}".rstrip("0").rstrip(".")
+    hours, minutes = divmod(minutes, 60)
+    text = (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{seconds}s"
+    return f"-{text}" if nanos < 0 else text
+
+
+def _texts(data: memoryview, _depth: int) -> list[str]:
+    return [_text(raw) for number, raw in _fields(data) if number == 1]
+
+
+def _schema_or_list(data: memoryview, depth: int) -> Any:
+    schemas = [_decode_message(_bytes(raw), "JSONSchemaProps", depth) for number, raw in _fields(data) if number == 2]
+    return schemas or _schema(data, 1, depth)
+
+
+def _schema_or_bool(data: memoryview, depth: int) -> Any:
+    schema = _schema(data, 2, depth)
+    return schema if schema is not None else _integer(_last_values(data).get(1, 0)) != 0
+
+
+def _schema_or_texts(data: memoryview, depth: int) -> Any:
+    schema = _schema(data, 1, depth)
+    return schema if schema is not None else [_text(raw) for number, raw in _fields(data) if number == 2]
+
+
+def _schema(data: memoryview, wanted: int, depth: int) -> dict[str, Any] | None:
+    raw = _last_values(data).get(wanted)
+    return None if raw is None else _decode_message(_bytes(raw), "JSONSchemaProps", depth)
+
+
+_SPECIAL: Final[dict[str, Callable[[memoryview, int], Any]]] = {
+    "@Duration": _duration,
+    "@FieldsV1": _wrapped_json,
+    "@IntOrString": _int_or_string,
+    "@JSON": _wrapped_json,
+    "@JSONSchemaPropsOrArray": _schema_or_list,
+    "@JSONSchemaPropsOrBool": _schema_or_bool,
+    "@JSONSchemaPropsOrStringArray": _schema_or_texts,
+    "@MicroTime": _micro_time,
+    "@Quantity": _wrapped_text,
+    "@RawExtension": _wrapped_json,
+    "@Time": _time,
+    "@strings": _texts,
+}
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _roots() -> dict[str, str]:
+    pairs = (root.partition("=") for root in ROOTS.split())
+    return {name: message or name.rpartition(".")[2] for name, _, message in pairs}
+
+
+@lru_cache(maxsize=1)
+def _messages() -> dict[str, dict[int, Field]]:
+    lines = (line.split() for line in MESSAGES.replace("\n    ", " ").splitlines())
+    return {name: dict(map(_field, fields)) for name, *fields in lines}
+
+
+def _field(token: str) -> tuple[int, Field]:
+    """`6ports*:ContainerPort`: number, name, mark and type."""
+    declared, _, kind = token.rpartition(":")
+    digits = len(declared) - len(declared.lstrip("0123456789"))
+    name = declared[digits:]
+    return int(declared[:digits]), Field(
+        name=name.rstrip("?*{}"),
+        type=kind,
+        is_repeated=name.endswith("*"),
+        is_map=name.endswith("{}"),
+        keeps_zero=name.endswith("?"),
+    )

@@ -1,0 +1,100 @@
+"""A request as the endpoints see it, and what its body says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from fleet.errors import InputError, RequestRefused
+from fleet.hub.http import protobuf
+from fleet.hub.http.authentication import User
+from fleet.hub.http.options import Query
+from fleet.hub.kinds.kind import Document
+from fleet.hub.statuses import bad_request
+from fleet.hub.storage.encoding import check_depth, decode, decode_bytes, duplicate_fields, encode, unrecognized
+
+_JSON: Final = "application/json"
+_YAML: Final = "application/yaml"
+_PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_UNKNOWN_FORMAT: Final = (
+    f"the body of the request was in an unknown format - accepted media types include: {_JSON}, {_YAML}, {_PROTOBUF}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    query: Query
+    headers: Mapping[bytes, str]
+    body: bytes
+    user: User
+
+    @property
+    def accept(self) -> str:
+        return self.headers.get(b"accept", "")
+
+    @property
+    def media_type(self) -> str:
+        return self.headers.get(b"content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def agent(self) -> str:
+        return self.headers.get(b"user-agent", "")
+
+    def document(self, expected: str) -> Document:
+        """The body as an object; `expected` names the kind for the complaint when it is none."""
+        match self.media_type:
+            case "application/json" | "":
+                return decode(self.body, expected=expected)
+            case "application/yaml":
+                return _from_yaml(self.body, expected)
+            case "application/vnd.kubernetes.protobuf":
+                return _from_protobuf(self.body, expected)
+        raise RequestRefused(415, "UnsupportedMediaType", _UNKNOWN_FORMAT)
+
+    def duplicates(self) -> list[str]:
+        """Paths of fields that a JSON body names twice."""
+        return duplicate_fields(self.body) if self.media_type in (_JSON, "") else []
+
+
+def _from_yaml(body: bytes, expected: str) -> Document:
+    parsed = parse_yaml(body)
+    if not isinstance(parsed, dict):
+        raise unrecognized(expected, "couldn't get version/kind; yaml parse error: not an object", body)
+    return parsed
+
+
+def parse_yaml(body: bytes) -> Any:
+    """What the YAML would be as JSON; YAML has values that JSON has not, and those are made texts or refused."""
+    try:
+        parsed = decode_bytes(encode(yaml.load(body, Loader=_JsonYaml)))
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, UnicodeError) as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+    check_depth([parsed])
+    return parsed
+
+
+def _from_protobuf(body: bytes, expected: str) -> Document:
+    try:
+        return protobuf.decode(body)
+    except InputError as error:
+        raise unrecognized(expected, str(error), b"") from error
+
+
+class _JsonYaml(yaml.SafeLoader):
+    """YAML that knows only what JSON knows: no dates, no aliases that could grow without bound."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not accepted")
+        return super().compose_node(parent, index)
+
+
+_JsonYaml.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

@@ -1,0 +1,75 @@
+"""What a request is answered with, and in which representation the client wants it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleet.errors import RequestRefused
+from fleet.hub import statuses
+from fleet.hub.storage.encoding import encode
+
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+_READABLE: Final = ("application/json", "application/*", "*/*")
+_NOT_ACCEPTABLE: Final = "only the following media types are accepted: application/json, application/json;stream=watch"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    body: bytes
+    code: int = 200
+    media_type: bytes = JSON
+    headers: Sequence[tuple[bytes, bytes]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer without end: each chunk is sent as soon as it is there."""
+
+    chunks: AsyncIterator[bytes]
+    media_type: bytes = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The first representation in an Accept header that we can make."""
+
+    shape: str = ""  # Table, PartialObjectMetadata, …; empty is the object itself
+    version: str = ""
+    group: str = ""
+
+
+PLAIN: Final = Wanted()
+
+
+def json_response(document: Any, code: int = 200) -> Response:
+    return Response(encode(document), code)
+
+
+def refusal(refused: RequestRefused) -> Response:
+    headers = [(b"retry-after", b"%d" % refused.retry_after)] if refused.retry_after else []
+    return Response(encode(statuses.document(refused)), refused.code, headers=headers)
+
+
+def page_not_found() -> Response:
+    return Response(b"404 page not found\n", 404, TEXT)
+
+
+def warning(text: str) -> tuple[bytes, bytes]:
+    escaped = "".join(character for character in text if character.isprintable())
+    escaped = escaped.replace("\\", "\\\\").replace('"', '\\"')
+    return b"warning", f'299 - "{escaped}"'.encode("ascii", "backslashreplace")
+
+
+def wanted(accept: str) -> Wanted:
+    if not accept or accept in ("application/json", "*/*"):
+        return PLAIN
+    for choice in accept.split(","):
+        media_type, *parameters = (part.strip() for part in choice.split(";"))
+        if media_type not in _READABLE:
+            continue
+        given = dict(parameter.partition("=")[::2] for parameter in parameters)
+        return Wanted(given.get("as", ""), given.get("v", ""), given.get("g", ""))
+    raise RequestRefused(406, "NotAcceptable", _NOT_ACCEPTABLE, details={})

@@ -1,0 +1,111 @@
+"""Kinds that answer a question: who is this, and may they?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from fleet.hub import statuses
+from fleet.hub.http.authentication import Tokens, User
+from fleet.hub.http.authorization import Attributes, Authorizer
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.objects.metadata import Clock, timestamp
+from fleet.hub.statuses import Fault
+
+_AUDIENCE: Final = "https://kubernetes.default.svc"
+
+
+class Reviews:
+    def __init__(self, tokens: Tokens, authorizer: Authorizer, *, clock: Clock) -> None:
+        self._tokens = tokens
+        self._authorizer = authorizer
+        self._clock = clock
+
+    def answer(self, kind: Kind, namespace: str, document: Document, user: User) -> Document:
+        spec = document.get("spec") or {}
+        if not isinstance(spec, dict):
+            raise statuses.bad_request(f"json: cannot unmarshal the spec into Go value of type v1.{kind.kind}Spec")
+        asked = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {}}
+        match kind.kind:
+            case "TokenReview":
+                return asked | {"spec": spec, "status": self._token_status(spec)}
+            case "SelfSubjectReview":
+                asked["metadata"] = {"creationTimestamp": timestamp(self._clock())}
+                return asked | {"status": {"userInfo": _user_info(user)}}
+            case "SelfSubjectRulesReview":
+                return asked | {"spec": spec, "status": self._rules_status(spec, user)}
+            case "SelfSubjectAccessReview":
+                _check(kind, _attribute_faults(spec))
+                return asked | {"spec": spec, "status": self._access_status(kind, spec, user)}
+        _check(kind, [*_attribute_faults(spec), *_subject_faults(spec)])
+        status = self._access_status(kind, spec, _subject(spec), namespace=namespace)
+        return asked | {"spec": spec, "status": status}
+
+    def _token_status(self, spec: Mapping[str, Any]) -> Document:
+        token = spec.get("token")
+        if not token or not isinstance(token, str):
+            raise statuses.bad_request("token is required for TokenReview in authentication")
+        user = self._tokens.user(token)
+        if user is None:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": _user_info(user), "audiences": [_AUDIENCE]}
+
+    def _access_status(self, kind: Kind, spec: Mapping[str, Any], user: User, *, namespace: str = "") -> Document:
+        wanted = _attributes(spec)
+        if namespace and wanted.namespace != namespace:
+            text = f"must match metadata.namespace: {namespace}"
+            _check(kind, [statuses.invalid_value("spec.resourceAttributes.namespace", wanted.namespace, text)])
+        reason = self._authorizer.reason(user, wanted)
+        return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
+
+    def _rules_status(self, spec: Mapping[str, Any], user: User) -> Document:
+        namespace = spec.get("namespace")
+        if not namespace or not isinstance(namespace, str):
+            raise statuses.bad_request("no namespace on request")
+        rules = [dict(rule) for rule in self._authorizer.rules(user, namespace)]
+        return {
+            "resourceRules": [rule for rule in rules if rule.get("resources")],
+            "nonResourceRules": [rule for rule in rules if rule.get("nonResourceURLs")],
+            "incomplete": False,
+        }
+
+
+def _subject(spec: Mapping[str, Any]) -> User:
+    groups = tuple(str(group) for group in spec.get("groups") or ())
+    return User(str(spec.get("user") or ""), str(spec.get("uid") or ""), groups)
+
+
+def _attributes(spec: Mapping[str, Any]) -> Attributes:
+    path, resource = spec.get("nonResourceAttributes"), spec.get("resourceAttributes")
+    if isinstance(path, dict):
+        return Attributes(verb=str(path.get("verb") or ""), path=str(path.get("path") or ""))
+    assert isinstance(resource, dict), "one of the two is there"
+    names = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Attributes(**{name: str(resource.get(name) or "") for name in names})
+
+
+def _subject_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    groups = spec.get("groups")
+    if not isinstance(groups, list | None):
+        yield statuses.invalid_value("spec.groups", groups, "must be a list")
+    elif not spec.get("user") and not groups:
+        yield statuses.invalid_value("spec.user", "", "at least one of user or group must be specified")
+
+
+def _attribute_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if isinstance(resource, dict) == isinstance(path, dict):
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield statuses.invalid_value("spec.resourceAttributes", resource, text)
+
+
+def _check(kind: Kind, faults: Iterable[Fault]) -> None:
+    """Reviews are nameless, and the API server leaves the kind out of their refusals."""
+    if found := list(faults):
+        raise statuses.invalid(replace(kind, kind=""), "", found)
+
+
+def _user_info(user: User) -> Document:
+    found = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,230 @@
+"""Starts the hub: listens, writes what a client needs to find it, and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+import yaml
+
+from fleet.errors import ConfigurationError
+from fleet.hub.http.app import Access, Application
+from fleet.hub.http.authentication import Tokens, User, new_administrator, read_tokens, write_tokens
+from fleet.hub.hub import Hub
+from fleet.hub.storage.encoding import encode
+
+_NAME: Final = "fleet-hub"
+_TOKENS: Final = "tokens.csv"
+_KUBECONFIG: Final = "kubeconfig"
+_BACKLOG: Final = 2048
+_SHUTDOWN: Final = 1  # second that open requests get when the hub stops; watches would never end by themselves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSettings:
+    """Without `data_dir` the hub keeps everything in memory. Port 0 takes a free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    data_dir: Path | None = None
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    ready_file: Path | None = None
+    allow_remote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the hub is and what one needs to get in."""
+
+    url: str
+    kubeconfig: Path
+    token_file: Path
+    ca_file: Path | None
+
+
+async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = None) -> None:
+    """Serves until cancelled or until SIGINT or SIGTERM; `ready` is told where, once it does."""
+    check(settings)
+    with contextlib.ExitStack() as stack:
+        folder = settings.data_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-hub-")))
+        _make(folder)
+        listener = stack.enter_context(_listen(settings))
+        endpoint, users = _endpoint(settings, folder, listener)
+        async with _running(settings, Tokens(users)) as hub:
+            _write_kubeconfig(endpoint, users)  # not before the data directory is known to be ours
+            host, port = listener.getsockname()[:2]
+            access = Access(trusts_local=_is_plain_loopback(settings), address=f"{host}:{port}")
+            await _serve_http(hub, access, settings, listener, _announcer(settings, endpoint, ready))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ConfigurationError(f"the data directory {folder} cannot be made: {error.strerror}") from error
+
+
+def check(settings: HubSettings) -> None:
+    if not settings.allow_remote and not _is_loopback(settings.host):
+        text = f"host {settings.host!r} can be reached from other machines; say so explicitly with --allow-remote"
+        raise ConfigurationError(text)
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise ConfigurationError("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
+    if settings.allow_remote and not _is_loopback(settings.host) and not settings.tls_cert:
+        raise ConfigurationError("a hub for other machines needs TLS: give --tls-cert and --tls-key")
+
+
+@contextlib.asynccontextmanager
+async def _running(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
+    """The hub with its background work and, with a data directory, its database."""
+    if settings.data_dir is None:
+        hub = Hub(tokens)
+        hub.furnish()
+        async with _background(hub):
+            yield hub
+        return
+    from fleet.hub.storage.database import Database, Writer  # slow to import, and a hub in memory does not need it
+
+    database = Database(settings.data_dir)
+    try:
+        hub = Hub(tokens, revision=database.revision(), entries=database.entries())
+        writer = Writer(database, apply=hub.store.apply, forget=hub.store.forget_under_way)
+        hub.store.journal = writer
+        try:
+            hub.furnish()
+            async with _background(hub):
+                yield hub
+        finally:
+            writer.close()
+    finally:
+        database.close()
+
+
+@contextlib.asynccontextmanager
+async def _background(hub: Hub) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        teardown = tasks.create_task(hub.teardown.run(), name="fleet-hub-teardown")
+        try:
+            yield
+        finally:
+            teardown.cancel()
+
+
+async def _serve_http(
+    hub: Hub, access: Access, settings: HubSettings, listener: socket.socket, announce: Callable[[], None]
+) -> None:
+    config = uvicorn.Config(
+        Application(hub, access),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_keep_alive=300,
+        timeout_graceful_shutdown=_SHUTDOWN,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    server = uvicorn.Server(config)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.serve(sockets=[listener]), name="fleet-hub-http")
+        announce()
+
+
+def _announcer(
+    settings: HubSettings, endpoint: Endpoint, ready: Callable[[Endpoint], None] | None
+) -> Callable[[], None]:
+    def announce() -> None:
+        if settings.ready_file is not None:
+            _write_whole(settings.ready_file, encode(_as_json(endpoint)))
+        if ready is not None:
+            ready(endpoint)
+
+    return announce
+
+
+def _listen(settings: HubSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
+    return listener
+
+
+def _endpoint(settings: HubSettings, folder: Path, listener: socket.socket) -> tuple[Endpoint, dict[str, User]]:
+    """Where the hub will be, and who may come, by token."""
+    token_file = settings.token_file or folder / _TOKENS
+    if settings.token_file is None and not token_file.exists():
+        write_tokens(token_file, dict([new_administrator()]))
+    host, port = listener.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    url = f"{'https' if settings.tls_cert else 'http'}://{name}:{port}"
+    return Endpoint(url, folder / _KUBECONFIG, token_file, settings.tls_cert), read_tokens(token_file)
+
+
+def _write_kubeconfig(endpoint: Endpoint, users: Mapping[str, User]) -> None:
+    """For the administrator."""
+    administrator = next((token for token, user in users.items() if user.is_administrator), "")
+    _write_whole(endpoint.kubeconfig, yaml.safe_dump(_kubeconfig(endpoint, administrator)).encode())
+
+
+def _kubeconfig(endpoint: Endpoint, token: str) -> dict[str, Any]:
+    cluster: dict[str, Any] = {"server": endpoint.url}
+    if endpoint.ca_file is not None:
+        cluster["certificate-authority"] = str(endpoint.ca_file.resolve())
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+        "current-context": _NAME,
+    }
+
+
+def _as_json(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "url": endpoint.url,
+        "kubeconfig": str(endpoint.kubeconfig.resolve()),
+        "tokenFile": str(endpoint.token_file.resolve()),
+        "caFile": str(endpoint.ca_file.resolve()) if endpoint.ca_file else "",
+    }
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Readers see the old file or the new one, never half of it; nobody else sees the secrets in it."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    Path(temporary).replace(path)
+
+
+def _is_plain_loopback(settings: HubSettings) -> bool:
+    return settings.tls_cert is None and _is_loopback(settings.host)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

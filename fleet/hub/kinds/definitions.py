@@ -1,0 +1,349 @@
+"""CustomResourceDefinitions: what a valid one is, what status it gets, and which kinds come of it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from fleet.errors import SchemaError
+from fleet.hub.kinds.builtin import AGE, DEFINITIONS
+from fleet.hub.kinds.kind import Column, Document, Kind
+from fleet.hub.kinds.registry import Registry
+from fleet.hub.objects.metadata import Clock, timestamp
+from fleet.hub.schema import schema as structural
+from fleet.hub.statuses import Fault, invalid_value, not_supported, required
+from fleet.hub.storage.encoding import decode_bytes, encode
+from fleet.hub.storage.store import Change
+
+_LOG: Final = logging.getLogger(__name__)
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_LABEL_TEXT: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_COMPILED_SCHEMAS: Final = 256
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_SCOPES: Final = ("Cluster", "Namespaced")
+
+
+class Definitions:
+    """Keeps the registry in step with the stored definitions."""
+
+    def __init__(self, registry: Registry, *, clock: Clock, stored: Callable[[], Iterable[Document]]) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._stored = stored
+        self._served: dict[str, list[Kind]] = {}
+
+    def on_change(self, change: Change) -> None:
+        if change.resource != DEFINITIONS:
+            return
+        document = change.current.document() if change.current else None
+        self.serve(change.entry.name, document)
+
+    def serve(self, name: str, document: Document | None) -> None:
+        """From now on serves what the definition says, or nothing of it any more."""
+        kinds = self._kinds(name, document) if document is not None and _is_established(document) else []
+        self._registry.replace(self._served.pop(name, []), kinds)
+        if kinds:
+            self._served[name] = kinds
+
+    def _kinds(self, name: str, document: Document) -> list[Kind]:
+        """Nothing for a stored definition that today's checks refuse: better one kind missing than no hub."""
+        try:
+            return list(kinds_of(document))
+        except SchemaError as error:
+            _LOG.error("%s is not served: %s", name, error)
+        except Exception:
+            _LOG.exception("%s is not served", name)
+        return []
+
+    def complete(self, document: Document, old: Document | None) -> None:
+        """Defaults, and the status: names are accepted and the kind is established at once, or there is a conflict."""
+        spec = document.get("spec")
+        if not isinstance(spec, dict):
+            spec = document["spec"] = {}
+        names = spec.get("names")
+        if not isinstance(names, dict):
+            names = spec["names"] = {}
+        if names.get("kind") and isinstance(names["kind"], str):
+            names.setdefault("singular", names["kind"].lower())
+            names.setdefault("listKind", f"{names['kind']}List")
+        spec.setdefault("conversion", {"strategy": "None"})
+        if not [*self.faults(document, old)]:
+            document["status"] = self._status(document, (old or {}).get("status") or {})
+
+    def faults(self, document: Document, old: Document | None) -> Iterable[Fault]:
+        yield from _faults(document)
+        if old is not None:
+            yield from _immutability_faults(document, old)
+
+    def _status(self, document: Document, old: Mapping[str, Any]) -> Document:
+        spec = document["spec"]
+        conflict = self._name_conflict(document)
+        storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+        accepted = dict(old.get("acceptedNames") or {"kind": "", "plural": ""}) if conflict else dict(spec["names"])
+        return {
+            "conditions": [self._condition(old, found) for found in _conditions(conflict)],
+            "acceptedNames": accepted,
+            "storedVersions": list(dict.fromkeys([*(old.get("storedVersions") or ()), storage])),
+        }
+
+    def _condition(self, old: Mapping[str, Any], found: Document) -> Document:
+        before: Document = next((known for known in old.get("conditions") or () if known["type"] == found["type"]), {})
+        since = before.get("lastTransitionTime") if before.get("status") == found["status"] else None
+        return found | {"lastTransitionTime": since or timestamp(self._clock())}
+
+    def _name_conflict(self, document: Document) -> tuple[str, str] | None:
+        """Reason and text when another definition of the group already has one of the names."""
+        spec = document["spec"]
+        others = [
+            other["status"].get("acceptedNames", {})
+            for other in self._stored()
+            if other["spec"]["group"] == spec["group"]
+            and other["metadata"]["name"] != document["metadata"].get("name")
+            and "status" in other
+        ]
+        taken = {name for other in others for name in _resource_names(other)}
+        kinds = {name for other in others for name in (other.get("kind"), other.get("listKind"))}
+        names = spec["names"]
+        for reason, wanted, known in (
+            ("PluralConflict", [names["plural"]], taken),
+            ("SingularConflict", [names["singular"]], taken),
+            ("ShortNamesConflict", names.get("shortNames") or [], taken),
+            ("KindConflict", [names["kind"]], kinds),
+            ("ListKindConflict", [names["listKind"]], kinds),
+        ):
+            for name in wanted:
+                if name in known:
+                    return reason, f'"{name}" is already in use'
+        return None
+
+
+def kinds_of(document: Document) -> Iterator[Kind]:
+    """One kind for each served version."""
+    spec, names = document["spec"], document["spec"]["names"]
+    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+        subresources = version.get("subresources") or {}
+        yield Kind(
+            spec["group"],
+            version["name"],
+            names["kind"],
+            names["plural"],
+            namespaced=spec["scope"] == "Namespaced",
+            singular=names.get("singular", ""),
+            list_kind=names.get("listKind", ""),
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            subresources=("status",) if "status" in subresources else (),
+            storage_version=storage,
+            custom=True,
+            counts_generations=True,
+            columns=tuple(_columns(version)),
+            schema=_compiled(encode(schema)),
+            json_schema=schema,
+            field_labels=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
+            deprecation=_deprecation(version, spec["group"], names["kind"]),
+        )
+
+
+def _columns(version: Mapping[str, Any]) -> Iterator[Column]:
+    declared = version.get("additionalPrinterColumns")
+    if not declared:
+        yield AGE
+        return
+    for column in declared:
+        yield Column(
+            column["name"],
+            column["jsonPath"],
+            column.get("type", "string"),
+            column.get("format", ""),
+            column.get("description", ""),
+            column.get("priority", 0),
+        )
+
+
+def _deprecation(version: Mapping[str, Any], group: str, kind: str) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+
+
+def _is_established(document: Document) -> bool:
+    conditions = document.get("status", {}).get("conditions", ())
+    return any(found.get("type") == "Established" and found.get("status") == "True" for found in conditions)
+
+
+def _conditions(conflict: tuple[str, str] | None) -> list[Document]:
+    """Without times, which depend on the conditions before."""
+    if conflict:
+        rows = [
+            ("NamesAccepted", "False", *conflict),
+            ("Established", "False", "NotAccepted", "not all names are accepted"),
+        ]
+    else:
+        rows = [
+            ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+            ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]
+    return [dict(zip(("type", "status", "reason", "message"), row, strict=True)) for row in rows]
+
+
+def _resource_names(names: Mapping[str, Any]) -> set[str]:
+    return {name for name in (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ())) if name}
+
+
+def _faults(document: Document) -> Iterator[Fault]:
+    spec, names = document["spec"], document["spec"]["names"]
+    group, plural = spec.get("group") or "", names.get("plural") or ""
+    name = document["metadata"].get("name", "")
+    if name and name != f"{plural}.{group}":
+        yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not group:
+        yield required("spec.group")
+    elif "." not in group:
+        yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+    scope = spec.get("scope")
+    if not scope:
+        yield required("spec.scope")
+    elif scope not in _SCOPES:
+        yield not_supported("spec.scope", scope, _SCOPES)
+    yield from _conversion_faults(spec)
+    versions = spec.get("versions")
+    yield from _version_faults(versions if isinstance(versions, list) else [])
+    yield from _name_faults(names)
+
+
+def _conversion_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    strategy = (spec.get("conversion") or {}).get("strategy", "None")
+    if strategy != "None":
+        text = f'Unsupported value: "{strategy}": the embedded hub converts between versions with "None" only'
+        yield Fault("spec.conversion.strategy", "FieldValueNotSupported", text)
+
+
+def _version_faults(versions: Sequence[Any]) -> Iterator[Fault]:
+    named = [version for version in versions if isinstance(version, dict) and isinstance(version.get("name"), str)]
+    for index, version in enumerate(versions):
+        if version not in named:
+            yield required(f"spec.versions[{index}].name")
+        elif not _LABEL.match(version["name"]):
+            yield invalid_value(f"spec.versions[{index}].name", version["name"], _LABEL_TEXT)
+    for path, schema in _per_version(named, _schema_of, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema"):
+        yield from _schema_faults(schema, path)
+    own = "additionalPrinterColumns"
+    for path, columns in _per_version(named, lambda version: version.get(own), f"spec.{own}", own):
+        yield from _column_faults(columns or (), path)
+    own = "selectableFields"
+    for path, fields in _per_version(named, lambda version: version.get(own), f"spec.{own}", own):
+        yield from (
+            required(f"{path}[{index}].jsonPath") for index, one in enumerate(fields or ()) if not one.get("jsonPath")
+        )
+    if sum(bool(version.get("storage")) for version in named) != 1:
+        yield invalid_value("spec.versions", versions, "must have exactly one version marked as storage version")
+    if len({version["name"] for version in named}) != len(named):
+        yield invalid_value("spec.versions", versions, "must contain unique version names")
+
+
+def _per_version(
+    versions: Sequence[Document], get: Callable[[Document], Any], common: str, own: str
+) -> Iterator[tuple[str, Any]]:
+    """What each version says, with its path. What all of them say alike stands above them for the API server."""
+    found = [get(version) for version in versions]
+    if found and found[0] is not None and all(value == found[0] for value in found):
+        yield common, found[0]
+        return
+    for index, value in enumerate(found):
+        yield f"spec.versions[{index}].{own}", value
+
+
+def _schema_of(version: Document) -> Any:
+    return (version.get("schema") or {}).get("openAPIV3Schema")
+
+
+def _column_faults(columns: Sequence[Any], path: str) -> Iterator[Fault]:
+    for index, column in enumerate(columns):
+        place = f"{path}[{index}]"
+        if not column.get("name"):
+            yield required(f"{place}.name")
+        if column.get("type") not in _COLUMN_TYPES:
+            text = f"must be one of {','.join(_COLUMN_TYPES)}"
+            yield invalid_value(f"{place}.type", column.get("type", ""), text)
+        if not column.get("jsonPath"):
+            yield required(f"{place}.JSONPath")
+        elif not column["jsonPath"].startswith("."):
+            yield invalid_value(f"{place}.JSONPath", column["jsonPath"], "must be a simple json path starting with .")
+
+
+def _schema_faults(schema: Any, path: str) -> Iterator[Fault]:
+    if schema is None:
+        yield required(path)
+        return
+    if not schema.get("type"):
+        yield required(f"{path}.type", "must not be empty at the root")
+        return
+    if schema["type"] != "object":
+        yield invalid_value(f"{path}.type", schema["type"], "must be object at the root")
+        return
+    try:
+        _compiled(encode(schema))
+    except SchemaError as error:
+        yield from _schema_causes(error, path)
+
+
+@lru_cache(maxsize=_COMPILED_SCHEMAS)
+def _compiled(schema: bytes) -> structural.Schema:
+    """Every write of a definition compiles its schemas more than once, and versions often share one."""
+    return structural.compile_schema(decode_bytes(schema))
+
+
+def _schema_causes(error: SchemaError, path: str) -> Iterator[Fault]:
+    for cause in error.causes:
+        if isinstance(cause, structural.Cause):
+            yield Fault(f"{path}.{cause.field}" if cause.field else path, cause.kind, cause.message)
+        else:
+            yield Fault(path, "FieldValueInvalid", f"Invalid value: {cause}")
+
+
+def _name_faults(names: Mapping[str, Any]) -> Iterator[Fault]:
+    for key in ("plural", "singular", "kind", "listKind"):
+        value = names.get(key)
+        path = f"spec.names.{key}"
+        if not value or not isinstance(value, str):
+            yield required(path)
+        elif not _LABEL.match(value.lower()) or (key in ("plural", "singular") and value != value.lower()):
+            yield invalid_value(path, value, _LABEL_TEXT)
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        yield invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+    for index, value in enumerate(names.get("shortNames") or ()):
+        if not isinstance(value, str) or not _LABEL.match(value):
+            yield invalid_value(f"spec.names.shortNames[{index}]", value, _LABEL_TEXT)
+
+
+def _immutability_faults(document: Document, old: Document) -> Iterator[Fault]:
+    new, before = document["spec"], old["spec"]
+    for path, value, was in (
+        ("spec.group", new.get("group"), before.get("group")),
+        ("spec.scope", new.get("scope"), before.get("scope")),
+        ("spec.names.kind", new["names"].get("kind"), before["names"].get("kind")),
+        ("spec.names.plural", new["names"].get("plural"), before["names"].get("plural")),
+    ):
+        if value != was:
+            yield invalid_value(path, value, "field is immutable")
+    stored = (old.get("status") or {}).get("storedVersions") or ()
+    served = {version.get("name") for version in new.get("versions") or () if isinstance(version, dict)}
+    for index, version in enumerate(stored):
+        if version not in served:
+            text = (
+                f"missing from spec.versions; {version} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {version} and removes "
+                f"{version} from status.storedVersions"
+            )
+            yield invalid_value(f"status.storedVersions[{index}]", version, text)

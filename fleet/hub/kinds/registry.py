@@ -1,0 +1,71 @@
+"""Which kinds are served right now, found by the words of a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import MappingProxyType
+
+from fleet.hub.kinds.kind import Kind
+
+_STABILITY = {"": 3, "beta": 2, "alpha": 1}
+
+
+class Registry:
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self._kinds: dict[tuple[str, str, str], Kind] = {}
+        self._versions: dict[str, tuple[str, ...]] = {}
+        self._stored: dict[str, Kind] = {}
+        self.generation = 0  # moves with every change; what is computed from the kinds is kept under it
+        self.replace((), kinds)
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        return self._kinds.get((group, version, plural))
+
+    def serves_version(self, group: str, version: str) -> bool:
+        return version in self._versions.get(group, ())
+
+    def versions(self, group: str) -> Sequence[str]:
+        """Served versions, the preferred one first."""
+        return self._versions.get(group, ())
+
+    @property
+    def groups(self) -> Sequence[str]:
+        return tuple(self._versions)
+
+    def of_version(self, group: str, version: str) -> list[Kind]:
+        found = [kind for kind in self._kinds.values() if (kind.group, kind.version) == (group, version)]
+        return sorted(found, key=lambda kind: kind.plural)
+
+    @property
+    def kinds(self) -> MappingProxyType[tuple[str, str, str], Kind]:
+        return MappingProxyType(self._kinds)
+
+    def stored_kind(self, resource: str) -> Kind | None:
+        """The kind in whose version the objects of a resource are kept, or the nearest to it that is served."""
+        return self._stored.get(resource)
+
+    def replace(self, gone: Iterable[Kind], come: Iterable[Kind]) -> None:
+        for kind in gone:
+            self._kinds.pop((kind.group, kind.version, kind.plural), None)
+        for kind in come:
+            self._kinds[kind.group, kind.version, kind.plural] = kind
+        versions: dict[str, set[str]] = {}
+        self._stored = {}
+        for kind in self._kinds.values():
+            if kind.is_stored_form or kind.resource not in self._stored:
+                self._stored[kind.resource] = kind
+            versions.setdefault(kind.group, set()).add(kind.version)
+        self._versions = {group: tuple(sorted(found, key=priority)) for group, found in versions.items()}
+        self.generation += 1
+
+
+def priority(version: str) -> tuple[int, int, int, str]:
+    """Sorts v2, v1, v1beta2, v1beta1, v1alpha1, other: the order in which clients prefer versions."""
+    head, stage, tail = version, "", ""
+    for word in ("alpha", "beta"):
+        if word in version:
+            head, tail = version.split(word, 1)
+            stage = word
+    if not (head[:1] == "v" and head[1:].isdigit() and (not stage or tail.isdigit())):
+        return (0, 0, 0, version)
+    return (-_STABILITY[stage], -int(head[1:]), -int(tail or 0), version)

@@ -1,0 +1,44 @@
+"""One stored object, several versions of its kind: only the name of the version and the known fields differ."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fleet.hub.kinds.builtin import event_from_core, event_to_core
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.storage.encoding import decode_bytes, encode
+
+_NEWER_EVENTS: Final = "events.k8s.io"
+
+
+def stored_resource(kind: Kind) -> str:
+    """Where objects of a kind are kept. Both event APIs are views of the same events."""
+    return "events" if kind.group == _NEWER_EVENTS else kind.resource
+
+
+def shown_body(kind: Kind, stored: bytes) -> bytes:
+    """An object as a client of this version sees it. The stored version, which almost everyone asks for, is free."""
+    return stored if is_stored_form(kind) else encode(shown_document(kind, stored))
+
+
+def shown_document(kind: Kind, stored: bytes) -> Document:
+    found: Document = decode_bytes(stored)
+    if is_stored_form(kind):
+        return found
+    if kind.group == _NEWER_EVENTS:
+        return event_from_core(found)
+    found["apiVersion"] = kind.api_version
+    if kind.schema is not None:
+        kind.schema.prune(found)
+    return found
+
+
+def stored_document(kind: Kind, found: Document) -> Document:
+    """The way back."""
+    if kind.group == _NEWER_EVENTS:
+        return event_to_core(found)
+    return found | {"apiVersion": kind.storage_api_version}
+
+
+def is_stored_form(kind: Kind) -> bool:
+    return kind.is_stored_form and kind.group != _NEWER_EVENTS

@@ -1,0 +1,323 @@
+"""What all objects share: the shape, the rules and the system-owned fields of `metadata`."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import Any, Final
+
+from fleet.errors import RequestRefused
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.statuses import Fault, bad_request, forbidden_field, invalid_value, required
+
+Clock = Callable[[], float]
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+DEFINITION_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+NAMESPACE_FINALIZER: Final = "kubernetes"
+
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
+_SUFFIX_LENGTH: Final = 5
+_RANDOM: Final = Random()  # of its own: the shared one belongs to whoever may have seeded it
+_LONGEST_GENERATED: Final = 63
+_ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of keys and values together
+
+_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*\Z")
+_LABEL: Final = re.compile(rf"{_DNS_LABEL}\Z")
+_SERVICE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_KEY_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
+_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
+
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SERVICE_TEXT: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_KEY_TEXT: Final = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_QUALIFIED_TEXT: Final = (
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+    "'example.com/MyName')"
+)
+
+_TEXTS: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "selfLink",
+)
+_SHAPES: Final[Mapping[str, tuple[type, str]]] = {
+    **dict.fromkeys(_TEXTS, (str, "string")),
+    "generation": (int, "int64"),
+    "deletionGracePeriodSeconds": (int, "int64"),
+    "labels": (dict, "map[string]string"),
+    "annotations": (dict, "map[string]string"),
+    "finalizers": (list, "[]string"),
+    "ownerReferences": (list, "[]v1.OwnerReference"),
+    "managedFields": (list, "[]v1.ManagedFieldsEntry"),
+}
+_JSON_NAMES: Final[Mapping[type, str]] = {str: "string", bool: "bool", dict: "object", list: "array"}
+# What only the server writes; an update keeps the old values whatever the client sends.
+_SERVER_OWNED: Final = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def timestamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def check_shape(kind: Kind, document: Document) -> None:
+    """Refuses metadata that is no metadata, drops fields that are unknown or null."""
+    metadata = document.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise _wrong(kind, f"cannot unmarshal {_json(metadata)} into Go value of type v1.ObjectMeta")
+    known = {key: value for key, value in metadata.items() if key in _SHAPES and value is not None}
+    for key, value in known.items():
+        wanted, go_type = _SHAPES[key]
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise _wrong_field(kind, value, f"ObjectMeta.{key}", go_type)
+        _check_items(kind, key, value)
+    document["metadata"] = known
+
+
+def unknown_metadata(document: Document) -> list[str]:
+    metadata = document.get("metadata")
+    return [f"metadata.{key}" for key in metadata if key not in _SHAPES] if isinstance(metadata, dict) else []
+
+
+def _check_items(kind: Kind, key: str, value: Any) -> None:
+    wanted: type = dict if key in ("ownerReferences", "managedFields") else str
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        if not isinstance(item, wanted):
+            go_type = "string" if wanted is str else _SHAPES[key][1].removeprefix("[]")
+            raise _wrong_field(kind, item, f"ObjectMeta.{key}", go_type)
+    if key == "ownerReferences":
+        for owner in value:
+            for name in ("apiVersion", "kind", "name", "uid"):
+                if not isinstance(owner.get(name, ""), str):
+                    raise _wrong_field(kind, owner[name], f"OwnerReference.{name}", "string")
+
+
+def _wrong_field(kind: Kind, value: Any, field: str, go_type: str) -> RequestRefused:
+    return _wrong(kind, f"cannot unmarshal {_json(value)} into Go struct field {field} of type {go_type}")
+
+
+def _wrong(kind: Kind, text: str) -> RequestRefused:
+    return bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: json: {text}')
+
+
+def _json(value: Any) -> str:
+    return _JSON_NAMES.get(type(value), "number")
+
+
+def name_new(document: Document) -> None:
+    metadata = document["metadata"]
+    if not metadata.get("name") and metadata.get("generateName"):
+        base = metadata["generateName"][: _LONGEST_GENERATED - _SUFFIX_LENGTH]
+        metadata["name"] = base + "".join(_RANDOM.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+
+
+def initialize(kind: Kind, document: Document, *, namespace: str, now: float) -> None:
+    """The system's fields of a new object; whatever the client wrote there is overwritten."""
+    metadata = document["metadata"]
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"):
+        metadata.pop(key, None)
+    if kind.namespaced:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)
+    tidy(metadata)
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = timestamp(now)
+    if kind.counts_generations:
+        metadata["generation"] = 1
+
+
+def inherit(document: Document, old: Document) -> None:
+    """The system's fields of an updated object come from the old one."""
+    metadata, before = document["metadata"], old["metadata"]
+    metadata.pop("selfLink", None)
+    tidy(metadata)
+    for key in _SERVER_OWNED:
+        if key in before:
+            metadata[key] = before[key]
+        else:
+            metadata.pop(key, None)
+    for key in ("name", "namespace", "generateName"):
+        if key in before:
+            metadata.setdefault(key, before[key])
+
+
+def warnings(kind: Kind, metadata: Document) -> list[str]:
+    """What is accepted, but had better be written otherwise."""
+    text = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+    unqualified = [name for name in metadata.get("finalizers") or () if "/" not in name]
+    foreign = [name for name in unqualified if name not in (FOREGROUND, ORPHAN)]
+    return [f'metadata.finalizers: "{name}": {text}' for name in foreign if kind.custom]
+
+
+def tidy(metadata: Document) -> None:
+    """To the API server an empty map or list is the same as none."""
+    for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if key in metadata and not metadata[key]:
+            del metadata[key]
+
+
+def faults(kind: Kind, document: Document) -> list[Fault]:
+    """Everything wrong with the metadata of an object, in the API server's order."""
+    metadata = document["metadata"]
+    return [
+        *_name_faults(kind, metadata),
+        *_label_faults(metadata.get("labels") or {}),
+        *_annotation_faults(metadata.get("annotations") or {}),
+        *_owner_faults(metadata.get("ownerReferences") or []),
+        *_finalizer_faults(kind, metadata.get("finalizers") or []),
+    ]
+
+
+def update_faults(document: Document, old: Document) -> Iterator[Fault]:
+    metadata, before = document["metadata"], old["metadata"]
+    if "deletionTimestamp" in before:
+        added = [name for name in metadata.get("finalizers") or () if name not in (before.get("finalizers") or ())]
+        if added:
+            listed = ", ".join(f'"{name}"' for name in added)
+            text = (
+                "no new finalizers can be added if the object is being deleted, found new finalizers "
+                f"[]string{{{listed}}}"
+            )
+            yield forbidden_field("metadata.finalizers", text)
+    for key in ("name", "namespace"):
+        if metadata.get(key) != before.get(key):
+            yield invalid_value(f"metadata.{key}", metadata.get(key, ""), "field is immutable")
+
+
+def _name_faults(kind: Kind, metadata: Document) -> Iterator[Fault]:
+    name = metadata.get("name", "")
+    if not name:
+        yield required("metadata.name", "name or generateName is required")
+        return
+    for text in _name_complaints(kind, name):
+        yield invalid_value("metadata.name", name, text)
+
+
+def _name_complaints(kind: Kind, name: str) -> Iterator[str]:
+    if kind.names_are_paths:
+        if name in (".", ".."):
+            yield f"may not be '{name}'"
+        for character in "/%":
+            if character in name:
+                yield f"may not contain '{character}'"
+        return
+    pattern, text, longest = _SUBDOMAIN, _SUBDOMAIN_TEXT, 253
+    if kind.resource == "namespaces":
+        pattern, text, longest = _LABEL, _LABEL_TEXT, 63
+    elif kind.resource == "services":
+        pattern, text, longest = _SERVICE_NAME, _SERVICE_TEXT, 63
+    if pattern is _LABEL and "." in name:
+        yield "must not contain dots"
+        return
+    if len(name) > longest:
+        yield f"must be no more than {longest} characters"
+    if not pattern.match(name):
+        yield text
+
+
+def _label_faults(labels: Mapping[str, str]) -> Iterator[Fault]:
+    for key, value in labels.items():
+        for text in key_complaints(key):
+            yield invalid_value("metadata.labels", key, text)
+        if len(value) > 63:
+            yield invalid_value("metadata.labels", value, "must be no more than 63 characters")
+        if not _VALUE.match(value):
+            yield invalid_value("metadata.labels", value, _VALUE_TEXT)
+
+
+def _annotation_faults(annotations: Mapping[str, str]) -> Iterator[Fault]:
+    for key in annotations:
+        for text in key_complaints(key.lower()):
+            yield invalid_value("metadata.annotations", key, text)
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if size > _ANNOTATIONS_LIMIT:
+        text = f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes"
+        yield Fault("metadata.annotations", "FieldValueTooLong", text)
+
+
+def _owner_faults(owners: list[Document]) -> Iterator[Fault]:
+    field = "metadata.ownerReferences"
+    for owner in owners:
+        for name, text in (
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ):
+            if not owner.get(name):
+                yield invalid_value(f"{field}.{name}", owner.get(name, ""), text)
+    controllers = [owner for owner in owners if owner.get("controller") is True]
+    if len(controllers) > 1:
+        first, second = (f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers[:2])
+        text = (
+            f'Only one reference can have Controller set to true. Found "true" in references for {first} and {second}'
+        )
+        yield invalid_value(field, owners, text)
+
+
+def _finalizer_faults(kind: Kind, finalizers: list[str]) -> Iterator[Fault]:
+    for index, name in enumerate(finalizers):
+        for _ in key_complaints(name):
+            yield invalid_value("metadata.finalizers", name, _QUALIFIED_TEXT)
+        if "/" not in name and name not in (FOREGROUND, ORPHAN, DEFINITION_CLEANUP) and not kind.custom:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid_value(f"metadata.finalizers[{index}]", name, text)
+    if FOREGROUND in finalizers and ORPHAN in finalizers:
+        text = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+        yield invalid_value("metadata.finalizers", finalizers, text)
+
+
+def key_complaints(key: str) -> Iterator[str]:
+    """What is wrong with the key of a label or annotation."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        yield _QUALIFIED_TEXT
+        return
+    if slash and not prefix:
+        yield "prefix part must be non-empty"
+    elif slash and not _SUBDOMAIN.match(prefix):
+        yield f"prefix part {_SUBDOMAIN_TEXT}"
+    if not name:
+        yield "name part must be non-empty"
+    elif len(name) > 63:
+        yield "name part must be no more than 63 characters"
+    if not _KEY_NAME.match(name):
+        yield _KEY_TEXT

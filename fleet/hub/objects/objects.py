@@ -1,0 +1,382 @@
+"""The life of an object: created, updated, patched, marked for deletion, gone.
+
+Everything between reading an object's head and handing its successor to the store happens without giving up the event
+loop, so no two writes of one object can overtake each other. Only then does a request wait for durability.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from fleet.errors import RequestRefused
+from fleet.hub import statuses
+from fleet.hub.apply import managed_fields as managedfields
+from fleet.hub.http.options import DeleteOptions, WriteOptions
+from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
+from fleet.hub.kinds.field_types import check_shape
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.objects import admission, metadata
+from fleet.hub.objects.conversion import shown_body, shown_document, stored_document, stored_resource
+from fleet.hub.objects.update_rules import (
+    check_custom_type,
+    check_patched_identity,
+    count_generation,
+    finalizers_for,
+    has_content,
+    is_same,
+    of_subresource,
+    schema_faults,
+    strict_refusal,
+    untracked,
+)
+from fleet.hub.statuses import Fault
+from fleet.hub.storage.encoding import Entry, encode
+from fleet.hub.storage.store import Key, Store
+
+_NOTHING: Final[frozenset[str]] = frozenset()
+_GENERATED_TRIES: Final = 8
+_NO_NAMESPACE: Final[Kind] = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write came to. `durable` is what the answer has to wait for."""
+
+    code: int
+    body: bytes
+    durable: asyncio.Future[None] | None = None
+    warnings: tuple[str, ...] = ()
+    entry: Entry | None = None
+
+
+class DefinitionRules(Protocol):
+    """What writing a CustomResourceDefinition needs to know; see `definitions`."""
+
+    def complete(self, document: Document, old: Document | None) -> None: ...
+
+    def faults(self, document: Document, old: Document | None) -> Iterable[Fault]: ...
+
+
+class Objects:
+    def __init__(self, store: Store, *, clock: metadata.Clock, definitions: DefinitionRules) -> None:
+        self._store = store
+        self._clock = clock
+        self._definitions = definitions
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def get(self, kind: Kind, key: Key) -> Entry:
+        entry = self._store.collection(stored_resource(kind)).entries.get(key)
+        if entry is None:
+            raise statuses.not_found(kind, key[1])
+        return entry
+
+    def head(self, kind: Kind, key: Key) -> Entry | None:
+        return self._store.collection(stored_resource(kind)).head(key)
+
+    # --- creating -----------------------------------------------------------------------------------------------------
+
+    def create(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> Written:
+        return self._create(kind, namespace, document, options, tracked=False)
+
+    def _create(
+        self, kind: Kind, namespace: str, document: Document, options: WriteOptions, *, tracked: bool
+    ) -> Written:
+        warnings = self._check_sent(kind, namespace, document, options)
+        self._check_namespace(kind, namespace, document["metadata"].get("name", ""))
+        if document["metadata"].get("resourceVersion"):
+            raise statuses.bad_request("resourceVersion should not be set on objects to be created")
+        if kind.has_status and kind.custom:
+            document.pop("status", None)
+        key = self._name(kind, namespace, document)
+        self._complete_new(kind, namespace, document)
+        if not tracked:
+            document = self._tracked(kind, None, document, options, "")
+        self._validate(kind, document, None)
+        if self.head(kind, key) is not None:
+            raise statuses.already_exists(kind, key[1])
+        return self._put(kind, document, options, code=201, warnings=warnings)
+
+    def _name(self, kind: Kind, namespace: str, document: Document) -> Key:
+        """Settles the object's name, avoiding generated ones that are taken."""
+        given = document["metadata"].get("name")
+        for _ in range(_GENERATED_TRIES):
+            metadata.name_new(document)
+            key = (namespace if kind.namespaced else "", document["metadata"].get("name", ""))
+            if given or self.head(kind, key) is None:
+                return key
+            del document["metadata"]["name"]
+        raise RequestRefused(
+            409, "AlreadyExists", f"the server was not able to generate a unique name for {kind.resource}"
+        )
+
+    def _complete_new(self, kind: Kind, namespace: str, document: Document) -> None:
+        metadata.initialize(kind, document, namespace=namespace, now=self._clock())
+        admission.prepare_new(kind, document)
+        if kind.resource == DEFINITIONS:
+            self._definitions.complete(document, None)
+
+    def _check_sent(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> tuple[str, ...]:
+        """Type, namespace, shape; then fields that no version of the kind has."""
+        self._check_type(kind, document)
+        unknown = metadata.unknown_metadata(document) if options.validation != "Ignore" else []
+        metadata.check_shape(kind, document)
+        check_shape(kind, document)
+        sent = document["metadata"].get("namespace", "")
+        if sent and sent != namespace and kind.namespaced:
+            text = "the namespace of the provided object does not match the namespace sent on the request"
+            raise statuses.bad_request(text)
+        return (*self._shape(kind, document, options, unknown), *metadata.warnings(kind, document["metadata"]))
+
+    def _shape(self, kind: Kind, document: Document, options: WriteOptions, unknown: list[str]) -> tuple[str, ...]:
+        """Drops unknown fields and fills in defaults; says which fields were unknown."""
+        if kind.schema is not None:
+            dropped = kind.schema.prune(document)
+            kind.schema.default(document)
+        else:
+            dropped = admission.unknown_fields(kind, document)
+            admission.drop_unknown(kind, document)
+        texts = [f'unknown field "{path}"' for path in sorted({*dropped, *unknown})]
+        if options.validation == "Ignore":
+            return ()
+        if texts and options.validation == "Strict":
+            raise strict_refusal(kind, texts)
+        return tuple(texts)
+
+    def _check_type(self, kind: Kind, document: Document) -> None:
+        sent_version, sent_kind = document.get("apiVersion"), document.get("kind")
+        if kind.custom:
+            check_custom_type(kind, document)
+        elif sent_kind is not None and sent_kind != kind.kind:
+            text = (
+                f"converting ({sent_version}.{sent_kind}) to ({kind.group or 'core'}.{kind.kind}): unknown conversion"
+            )
+            raise statuses.bad_request(
+                f'{sent_kind} in version "{sent_version}" cannot be handled as a {kind.kind}: {text}'
+            )
+        elif sent_version is not None and sent_version != kind.api_version:
+            text = f'no kind "{sent_kind}" is registered for version "{sent_version}"'
+            raise statuses.bad_request(
+                f'{sent_kind} in version "{sent_version}" cannot be handled as a {kind.kind}: {text}'
+            )
+        document["apiVersion"], document["kind"] = kind.api_version, kind.kind
+
+    def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+        if not kind.namespaced:
+            return
+        home = self._store.collection(NAMESPACES).head(("", namespace))
+        if home is None:
+            raise statuses.not_found(_NO_NAMESPACE, namespace)
+        if home.terminating:
+            text = f"unable to create new content in namespace {namespace} because it is being terminated"
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise statuses.forbidden(kind, name, text, causes=[cause])
+
+    # --- updating -----------------------------------------------------------------------------------------------------
+
+    def update(self, kind: Kind, key: Key, document: Document, options: WriteOptions, subresource: str = "") -> Written:
+        """A PUT: the whole object as the client wants it."""
+        warnings = self._check_sent(kind, key[0], document, options)
+        sent = document["metadata"].get("name", "")
+        if sent and sent != key[1]:
+            text = f"the name of the object ({sent}) does not match the name on the URL ({key[1]})"
+            raise statuses.bad_request(text)
+        document["metadata"]["name"] = key[1]
+        old = self.head(kind, key)
+        if old is None:
+            raise statuses.not_found(kind, key[1])
+        if kind.custom and not document["metadata"].get("resourceVersion"):
+            text = "must be specified for an update"
+            raise statuses.invalid_resource(kind, key[1], [statuses.invalid_value("metadata.resourceVersion", 0, text)])
+        return self.replace(kind, old, document, options, subresource=subresource, warnings=warnings)
+
+    def replace(
+        self,
+        kind: Kind,
+        old: Entry,
+        document: Document,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+        warnings: tuple[str, ...] = (),
+        tracked: bool = False,
+    ) -> Written:
+        """Every kind of update ends here: `document` is the wanted state, `old` the head it replaces."""
+        before = shown_document(kind, old.body)
+        self._check_revision(kind, old, document)
+        metadata.inherit(document, before)
+        document = of_subresource(kind, document, before, subresource)
+        if not subresource:
+            admission.prepare_updated(kind, document, before)
+        if kind.resource == DEFINITIONS:
+            self._definitions.complete(document, before)
+        count_generation(kind, document, before)
+        if not tracked:
+            document = self._tracked(kind, before, document, options, subresource)
+        self._validate(kind, document, before, subresource)
+        if is_same(document, before):
+            return Written(200, shown_body(kind, old.body), warnings=warnings, entry=old)
+        if old.terminating and not document["metadata"].get("finalizers") and not has_content(document):
+            return self._finish_removal(kind, old, document, options)
+        return self._put(kind, document, options, code=200, warnings=warnings, old=old)
+
+    def replace_patched(
+        self,
+        kind: Kind,
+        old: Entry,
+        document: Document,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+        tracked: bool = False,
+    ) -> Written:
+        """The result of a patch goes through what a sent object goes through."""
+        check_patched_identity(kind, old, document.get("metadata"))
+        warnings = self._check_sent(kind, old.namespace, document, options)
+        return self.replace(kind, old, document, options, subresource=subresource, warnings=warnings, tracked=tracked)
+
+    def create_applied(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> Written:
+        """An apply of something that is not there: as a create, but the managers are already noted."""
+        uid = document["metadata"].get("uid")
+        if uid:
+            text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise statuses.conflict(kind, document["metadata"]["name"], text)
+        document["metadata"].pop("resourceVersion", None)
+        return self._create(kind, namespace, document, options, tracked=True)
+
+    def _check_revision(self, kind: Kind, old: Entry, document: Document) -> None:
+        sent = document["metadata"].get("resourceVersion", "")
+        if sent and not sent.isdigit():
+            text = f'strconv.ParseUint: parsing "{sent}": invalid syntax'
+            raise statuses.invalid(kind, old.name, [statuses.invalid_value("metadata.resourceVersion", sent, text)])
+        if sent and sent != "0" and int(sent) != old.revision:
+            raise statuses.modified(kind, old.name)
+        uid = document["metadata"].get("uid", "")
+        if uid and uid != old.uid:
+            text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
+            raise statuses.conflict(kind, old.name, text)
+
+    def _finish_removal(self, kind: Kind, old: Entry, document: Document, options: WriteOptions) -> Written:
+        """The last finalizer went: the update is the deletion."""
+        if options.dry_run:
+            return Written(200, encode(document), entry=old)
+        revision, durable = self._store.remove(stored_resource(kind), old)
+        document["metadata"]["resourceVersion"] = str(revision)
+        return Written(200, encode(document), durable, entry=old)
+
+    # --- deleting -----------------------------------------------------------------------------------------------------
+
+    def delete(self, kind: Kind, key: Key, options: DeleteOptions) -> Written:
+        entry = self.head(kind, key)
+        if entry is None:
+            raise statuses.not_found(kind, key[1])
+        self._check_preconditions(kind, entry, options)
+        if kind.resource == NAMESPACES:
+            self._check_deletable_namespace(kind, entry)
+        document = entry.document()
+        finalizers = finalizers_for(kind, document, options)
+        if not finalizers and kind.resource != NAMESPACES:
+            return self._remove(kind, entry, options)
+        return self._mark(kind, entry, document, finalizers, options)
+
+    def _remove(self, kind: Kind, entry: Entry, options: DeleteOptions) -> Written:
+        body = encode(statuses.success(kind, entry.name, entry.uid))
+        if options.dry_run:
+            return Written(200, body, entry=entry)
+        _, durable = self._store.remove(stored_resource(kind), entry)
+        return Written(200, body, durable, entry=entry)
+
+    def _mark(
+        self, kind: Kind, entry: Entry, document: Document, finalizers: list[str], options: DeleteOptions
+    ) -> Written:
+        """Something has to happen first: the object stays, with the time at which it was given up."""
+        marked = document["metadata"]
+        was = dict(marked)
+        if finalizers:
+            marked["finalizers"] = finalizers
+        if not entry.terminating:
+            marked["deletionTimestamp"] = metadata.timestamp(self._clock())
+            if kind.resource == NAMESPACES:
+                document["status"] = {**document.get("status", {}), "phase": "Terminating"}
+            elif kind.resource != DEFINITIONS:
+                marked["deletionGracePeriodSeconds"] = 0
+            if "generation" in marked and kind.resource != DEFINITIONS:
+                marked["generation"] += 1
+        if marked == was:
+            return Written(200, shown_body(kind, entry.body), entry=entry)
+        if options.dry_run:
+            return Written(200, encode(document), entry=entry)
+        written, durable = self._store.put(stored_resource(kind), document)
+        return Written(200, shown_body(kind, written.body), durable, entry=written)
+
+    def _check_preconditions(self, kind: Kind, entry: Entry, options: DeleteOptions) -> None:
+        if options.uid is not None and options.uid != entry.uid:
+            text = (
+                f"the UID in the precondition ({options.uid}) does not match the UID in record ({entry.uid}). "
+                "The object might have been deleted and then recreated"
+            )
+            raise statuses.precondition_failed(kind, entry.name, text)
+        if options.revision is not None and options.revision != str(entry.revision):
+            text = (
+                f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in "
+                f"record ({entry.revision}). The object might have been modified"
+            )
+            raise statuses.precondition_failed(kind, entry.name, text)
+
+    def _check_deletable_namespace(self, kind: Kind, entry: Entry) -> None:
+        if entry.name in ("default", "kube-system", "kube-public"):
+            raise statuses.forbidden(kind, entry.name, "this namespace may not be deleted")
+
+    # --- what both share ----------------------------------------------------------------------------------------------
+
+    def _tracked(
+        self, kind: Kind, old: Document | None, new: Document, options: WriteOptions, subresource: str
+    ) -> Document:
+        """Notes in managedFields who set what."""
+        return managedfields.track_update(
+            old,
+            new,
+            manager=options.manager,
+            schema=kind.schema,
+            now=metadata.timestamp(self._clock()),
+            subresource=subresource,
+            ignored=_NOTHING if subresource else untracked(kind),
+        )
+
+    def _validate(self, kind: Kind, document: Document, old: Document | None, subresource: str = "") -> None:
+        faults: list[Fault] = metadata.faults(kind, document)
+        if old is not None:
+            faults += metadata.update_faults(document, old)
+        if kind.resource == DEFINITIONS:
+            faults += self._definitions.faults(document, old)
+        if kind.schema is not None:
+            faults += schema_faults(kind, document, old, subresource=subresource)
+        elif not subresource:
+            faults += admission.faults(kind, document, old)
+        if faults:
+            raise statuses.invalid(kind, document["metadata"].get("name", ""), faults)
+
+    def _put(
+        self,
+        kind: Kind,
+        document: Document,
+        options: WriteOptions,
+        *,
+        code: int,
+        warnings: tuple[str, ...],
+        old: Entry | None = None,
+    ) -> Written:
+        if options.dry_run:
+            document["metadata"].pop("resourceVersion", None)
+            if old is not None:
+                document["metadata"]["resourceVersion"] = str(old.revision)
+            return Written(code, encode(document), warnings=warnings, entry=old)
+        entry, durable = self._store.put(stored_resource(kind), stored_document(kind, document))
+        return Written(code, shown_body(kind, entry.body), durable, warnings, entry)

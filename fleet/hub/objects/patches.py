@@ -1,0 +1,207 @@
+"""Patches of three kinds on JSON documents: merge patches, JSON patches and strategic merge patches.
+
+The document is never changed; results may share parts with it. Odd as some results are, they are those of the API
+server: `replace` and `copy` take a missing field of an object for null, and indexes count from the end if negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from fleet.errors import PatchError, PatchTestFailed
+from fleet.hub.objects.strategic_merge import strategic_merge_patch
+
+__all__ = ["MOST_OPERATIONS", "json_patch", "merge_patch", "strategic_merge_patch"]
+
+MOST_OPERATIONS: Final = 10_000
+"""What the API server accepts in one JSON patch; the caller answers 413 to more."""
+
+_JSON_TYPES: Final[dict[type, str]] = {
+    dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"
+}  # fmt: skip
+
+
+def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """RFC 7386: fields of the patch replace those of the document, null removes, lists are replaced."""
+    if patch is None:
+        raise PatchError("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        raise _undecodable(patch, "value of type map[string]interface {}")
+    return _merged(document, patch)
+
+
+def _merged(document: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), value) if isinstance(value, dict) else value
+    return merged
+
+
+def _type_name(value: Any) -> str:
+    return _JSON_TYPES.get(type(value), "value")
+
+
+# --- JSON patch -------------------------------------------------------------------------------------------------------
+
+
+def json_patch(document: dict[str, Any], operations: Any) -> Any:
+    """RFC 6902: all operations or none. `PatchError.is_unprocessable` tells 422 from 400."""
+    checked = _checked_operations(operations)
+    patched = deepcopy(document)
+    for operation in checked:
+        perform = _OPERATIONS.get(operation.get("op"))
+        if perform is None:
+            raise _misfit(f"Unexpected kind: {operation.get('op') or 'unknown'}")
+        patched = perform(patched, operation)
+    return patched
+
+
+def _checked_operations(operations: Any) -> list[Mapping[str, Any]]:
+    if operations is None:
+        return []
+    if not isinstance(operations, list):
+        raise _undecodable(operations, "value of type []handlers.jsonPatchOp")
+    for operation in operations:
+        if not isinstance(operation, dict):
+            raise _undecodable(operation, "value of type handlers.jsonPatchOp")
+        for name in ("op", "path", "from"):
+            text = operation.get(name)
+            if text is not None and not isinstance(text, str):
+                raise _undecodable(text, f"struct field jsonPatchOp.{name} of type string")
+    return operations
+
+
+def _undecodable(value: Any, place: str) -> PatchError:
+    return PatchError(f"error decoding patch: json: cannot unmarshal {_type_name(value)} into Go {place}")
+
+
+def _misfit(message: str) -> PatchError:
+    return PatchError(message, is_unprocessable=True)
+
+
+def _add(document: Any, operation: Mapping[str, Any]) -> Any:
+    return _put(document, _path(operation, "path"), operation.get("value"), "add")
+
+
+def _remove(document: Any, operation: Mapping[str, Any]) -> Any:
+    path = _path(operation, "path")
+    container, key = _place(document, path, "remove")
+    if isinstance(container, list):
+        del container[_index(container, key)]
+    elif key in container:
+        del container[key]
+    else:
+        raise _misfit(f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value")
+    return document
+
+
+def _replace(document: Any, operation: Mapping[str, Any]) -> Any:
+    path = _path(operation, "path")
+    if path == "":
+        if not isinstance(operation.get("value"), (dict, list)):
+            raise _misfit("replace operation value must be object or array")
+        return operation["value"]
+    container, key = _place(document, path, "replace")
+    container[_index(container, key) if isinstance(container, list) else key] = operation.get("value")
+    return document
+
+
+def _move(document: Any, operation: Mapping[str, Any]) -> Any:
+    value = _value_at(document, _path(operation, "from"), "move")
+    _remove(document, {"path": operation["from"]})
+    return _put(document, _path(operation, "path"), value, "move")
+
+
+def _copy(document: Any, operation: Mapping[str, Any]) -> Any:
+    value = _value_at(document, _path(operation, "from"), "copy")
+    return _put(document, _path(operation, "path"), deepcopy(value), "copy")
+
+
+def _test(document: Any, operation: Mapping[str, Any]) -> Any:
+    path, wanted = _path(operation, "path"), operation.get("value")
+    found = document if path == "" else _value_at(document, path, "test")
+    if not _is_same(found, wanted):
+        raise PatchTestFailed(f"testing value {path} failed: test failed", is_unprocessable=True)
+    return document
+
+
+_OPERATIONS: Final[dict[Any, Callable[[Any, Mapping[str, Any]], Any]]] = {
+    "add": _add,
+    "copy": _copy,
+    "move": _move,
+    "remove": _remove,
+    "replace": _replace,
+    "test": _test,
+}
+
+
+def _path(operation: Mapping[str, Any], name: str) -> str:
+    path = operation.get(name)
+    if not isinstance(path, str):
+        missing = "operation missing path field" if name == "path" else "operation, missing from field"
+        raise _misfit(f"{operation.get('op')} operation failed to decode {name}: {missing}: missing value")
+    return path
+
+
+def _place(document: Any, path: str, verb: str) -> tuple[Any, str]:
+    """The container that a path leads into, and the key in it."""
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
+    container = document
+    for step in steps[1:-1]:
+        container = _child(container, step)
+        if not isinstance(container, (dict, list)):
+            break
+    if len(steps) < 2 or not isinstance(container, (dict, list)):
+        raise _misfit(f'{verb} operation does not apply: doc is missing path: "{path}": missing value')
+    return container, steps[-1]
+
+
+def _child(container: Any, step: str) -> Any:
+    if isinstance(container, dict):
+        return container.get(step)
+    try:
+        return container[_index(container, step)]
+    except PatchError:
+        return None
+
+
+def _value_at(document: Any, path: str, verb: str) -> Any:
+    container, key = _place(document, path, verb)
+    return container[_index(container, key)] if isinstance(container, list) else container.get(key)
+
+
+def _put(document: Any, path: str, value: Any, verb: str) -> Any:
+    container, key = _place(document, path, verb)
+    if isinstance(container, dict):
+        container[key] = value
+    elif key == "-":
+        container.append(value)
+    else:
+        container.insert(_index(container, key, end=len(container) + 1), value)
+    return document
+
+
+def _index(container: list[Any], key: str, *, end: int | None = None) -> int:
+    length = len(container) if end is None else end
+    digits = key[1:] if key[:1] in ("-", "+") else key
+    # Longer numbers are out of range anyway, and slow to read.
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
+        raise _misfit(f"value was not a proper array index: '{key}'")
+    index = int(key)
+    if not -length <= index < length:
+        raise _misfit(f"Unable to access invalid index: {index}: invalid index referenced")
+    return index + length if index < 0 else index
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Equality of JSON: true is not one."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_is_same(item, right[name]) for name, item in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)

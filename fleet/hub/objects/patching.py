@@ -1,0 +1,182 @@
+"""PATCH: what its four kinds make of an object."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, Final
+
+import msgspec
+
+from fleet.errors import ApplyError, PatchError, RequestRefused
+from fleet.hub import statuses
+from fleet.hub.apply import managed_fields as managedfields
+from fleet.hub.http.options import WriteOptions
+from fleet.hub.http.requests import parse_yaml
+from fleet.hub.kinds.field_types import check_shape
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.objects import admission, metadata, patches
+from fleet.hub.objects.conversion import shown_document
+from fleet.hub.objects.objects import Objects, Written
+from fleet.hub.objects.scale import SCALE, scale_of, scaled
+from fleet.hub.objects.update_rules import untracked
+from fleet.hub.storage.encoding import Entry, check_depth, decode_bytes
+from fleet.hub.storage.store import Key
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_UNFIT: Final = "the server rejected our request due to an error in our request"
+
+
+class Patcher:
+    def __init__(self, objects: Objects, *, clock: metadata.Clock) -> None:
+        self._objects = objects
+        self._clock = clock
+
+    def patch(
+        self, kind: Kind, key: Key, media_type: str, body: bytes, options: WriteOptions, subresource: str = ""
+    ) -> Written:
+        check_media_type(kind, media_type)
+        if media_type == APPLY_PATCH:
+            return self._apply(kind, key, _parsed_yaml(body), options, subresource)
+        patch = _parsed_json(body)
+        old = self._objects.head(kind, key)
+        if old is None:
+            raise statuses.not_found(kind, key[1])
+        document = _patched(kind, shown_document(kind, old.body), media_type, patch)
+        return self._objects.replace_patched(kind, old, document, options, subresource=subresource)
+
+    def scale(
+        self, kind: Kind, key: Key, media_type: str, body: bytes, options: WriteOptions, sent: Document | None
+    ) -> Written:
+        """Changes an object through its Scale: `sent` as a whole, or else by a patch."""
+        old = self._objects.head(kind, key)
+        if old is None:
+            raise statuses.not_found(kind, key[1])
+        if sent is None:
+            if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+                raise RequestRefused(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+            sent = _patched(SCALE, scale_of(old.document()), media_type, _parsed_json(body))
+        return self._objects.replace_patched(kind, old, scaled(old, sent), options)
+
+    def _apply(self, kind: Kind, key: Key, applied: Any, options: WriteOptions, subresource: str) -> Written:
+        document = self._checked_applied(kind, key, applied)
+        old = self._objects.head(kind, key)
+        if old is None and subresource:
+            raise statuses.not_found(kind, key[1])
+        result = self._merged(kind, old, document, options, subresource)
+        if result.conflicts:
+            raise _apply_conflict(result)
+        if old is None:
+            return self._objects.create_applied(kind, key[0], result.object, options)
+        return self._objects.replace_patched(kind, old, result.object, options, subresource=subresource, tracked=True)
+
+    def _merged(
+        self, kind: Kind, old: Entry | None, document: Document, options: WriteOptions, subresource: str
+    ) -> managedfields.Applied:
+        ignored = frozenset(document) - {subresource} if subresource else untracked(kind)
+        try:
+            return managedfields.apply(
+                shown_document(kind, old.body) if old is not None else None,
+                document,
+                manager=options.manager,
+                force=options.force,
+                schema=kind.schema,
+                now=metadata.timestamp(self._clock()),
+                subresource=subresource,
+                ignored=ignored,
+            )
+        except ApplyError as error:
+            raise statuses.bad_request(error.message) from error
+
+    def _checked_applied(self, kind: Kind, key: Key, applied: Any) -> Document:
+        if not isinstance(applied, dict):
+            raise statuses.bad_request("error decoding YAML: the patch is not an object")
+        version, name = applied.get("apiVersion"), applied.get("kind")
+        if version != kind.api_version or name != kind.kind:
+            group_version = f"{version or '/'}"
+            raise statuses.bad_request(f"invalid object type: {group_version}, Kind={name or ''}")
+        check_shape(kind, deepcopy(applied))  # the check tidies up, but an empty map is applied as such
+        for field in admission.unknown_fields(kind, applied):
+            place = f"/; /{kind.api_version}, Kind={kind.kind}"
+            text = f"failed to create typed patch object ({place}): .{field}: field not declared in schema"
+            raise statuses.bad_request(text)
+        given = applied.get("metadata") or {}
+        if not isinstance(given, dict):
+            raise statuses.bad_request("metadata is not an object")
+        if given.get("managedFields") is not None:
+            raise statuses.bad_request("metadata.managedFields must be nil")
+        meta = {**given, "name": given.get("name") or key[1]}
+        if kind.namespaced:
+            meta.setdefault("namespace", key[0])
+        return applied | {"metadata": meta}
+
+
+def check_media_type(kind: Kind, media_type: str) -> None:
+    known = (
+        (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+        if kind.custom
+        else (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+    )
+    if media_type not in (*known, STRATEGIC_PATCH):
+        raise RequestRefused(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+    if media_type not in known:
+        text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}"
+        raise RequestRefused(415, "UnsupportedMediaType", text)
+
+
+def _apply_conflict(applied: managedfields.Applied) -> RequestRefused:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": conflict.message, "field": conflict.field}
+        for conflict in applied.conflicts
+    ]
+    return RequestRefused(409, "Conflict", applied.message, details={"causes": causes})
+
+
+def _patched(kind: Kind, document: Document, media_type: str, patch: Any) -> Document:
+    try:
+        if media_type == JSON_PATCH:
+            _check_length(patch)
+            patched = patches.json_patch(document, patch)
+        elif media_type == STRATEGIC_PATCH:
+            patched = patches.strategic_merge_patch(document, patch, kind.kind)
+        else:
+            patched = patches.merge_patch(document, patch)
+    except PatchError as error:
+        if error.is_unprocessable:
+            raise RequestRefused(422, "Invalid", _UNFIT, details={}) from error
+        raise statuses.bad_request(str(error)) from error
+    if not isinstance(patched, dict):
+        raise RequestRefused(422, "Invalid", _UNFIT, details={})
+    check_depth(patched)
+    return patched
+
+
+def _check_length(patch: Any) -> None:
+    if isinstance(patch, list) and len(patch) > patches.MOST_OPERATIONS:
+        most = patches.MOST_OPERATIONS
+        text = f"The allowed maximum operations in a JSON patch is {most}, got {len(patch)}"
+        raise RequestRefused(413, "RequestEntityTooLarge", text)
+
+
+def _parsed_json(body: bytes) -> Any:
+    try:
+        parsed = decode_bytes(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        text = "unexpected end of JSON input" if "truncated" in str(error) else str(error)
+        raise statuses.bad_request(f"error decoding patch: {text}") from error
+    check_depth([parsed])
+    return parsed
+
+
+def _parsed_yaml(body: bytes) -> Any:
+    """What is applied may be YAML; nearly always it is JSON, which parses a hundred times faster."""
+    try:
+        parsed = decode_bytes(body)
+    except RecursionError as error:
+        raise statuses.bad_request("error decoding YAML: nested too deeply") from error
+    except msgspec.DecodeError:
+        return parse_yaml(body)
+    check_depth([parsed])
+    return parsed

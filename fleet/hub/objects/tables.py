@@ -1,0 +1,199 @@
+"""What `kubectl get` shows: Tables made of printer columns, and objects reduced to their metadata."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from fleet.hub.kinds.builtin import AGE
+from fleet.hub.kinds.kind import Column, Document, Kind
+
+_GROUP_VERSION: Final = "meta.k8s.io/v1"
+_NAME: Final = {
+    "name": "Name",
+    "type": "string",
+    "format": "name",
+    "description": "The name of the object, unique among its kind in its namespace.",
+    "priority": 0,
+}
+_NONE: Final = "<none>"
+_UNKNOWN: Final = "<unknown>"
+_STEP: Final = re.compile(
+    r"""\.?(?:\['(?P<quoted>(?:[^'\\]|\\.)*)'\]|\[\?\(@\.(?P<field>[\w.\-]+)\s*==\s*(?P<quote>["'])(?P<value>.*?)(?P=quote)\)\]"""
+    r"""|\[(?P<index>\*|-?\d+)\]|(?P<name>(?:[^.\[\\]|\\.)+))"""
+)
+
+Step = tuple[str, str, str]
+
+
+def table(
+    kind: Kind, documents: Sequence[Document], metadata: Document, *, include: str, heads: bool = True
+) -> Document:
+    """`include` says how much of each object goes along: Metadata, Object or None."""
+    columns = kind.columns or (AGE,)
+    return {
+        "kind": "Table",
+        "apiVersion": _GROUP_VERSION,
+        "metadata": metadata,
+        "columnDefinitions": _definitions(columns) if heads else [],
+        "rows": [_row(kind, columns, document, include) for document in documents],
+    }
+
+
+def partial(document: Document) -> Document:
+    return {"kind": "PartialObjectMetadata", "apiVersion": _GROUP_VERSION, "metadata": document["metadata"]}
+
+
+def partial_list(documents: Iterable[Document], metadata: Document) -> Document:
+    items = [partial(document) for document in documents]
+    return {"kind": "PartialObjectMetadataList", "apiVersion": _GROUP_VERSION, "metadata": metadata, "items": items}
+
+
+def _definitions(columns: Sequence[Column]) -> list[Document]:
+    shown = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in columns
+    ]
+    return [_NAME, *shown]
+
+
+def _row(kind: Kind, columns: Sequence[Column], document: Document, include: str) -> Document:
+    cells = [document["metadata"]["name"], *(_cell(kind, column, document) for column in columns)]
+    row: Document = {"cells": cells}
+    if include == "Object":
+        row["object"] = document
+    elif include != "None":
+        row["object"] = partial(document)
+    return row
+
+
+def _cell(kind: Kind, column: Column, document: Document) -> Any:
+    """Paths of built-in columns have notations of their own: `#` counts entries, `=` joins labels, `{…}` is a text."""
+    path = column.path
+    if path.startswith("#"):
+        return sum(len(document.get(name) or ()) for name in path[1:].split(","))
+    if path.startswith("="):
+        labels = _first(document, path[1:])
+        pairs = labels.items() if isinstance(labels, dict) else ()
+        return ",".join(f"{key}={value}" for key, value in pairs) or _NONE
+    if path.startswith("{"):
+        return re.sub(r"\{(.*?)\}", lambda found: str(_first(document, found[1]) or ""), path)
+    if not kind.custom and "/" in path:
+        have, want = (_first(document, part) for part in path.split("/"))
+        return f"{have or 0}/{want if want is not None else 1}"
+    if column.type == "date":
+        return _age(column, document, kind)
+    values = list(_values(document, path))
+    if not values:
+        return None if kind.custom else (0 if column.type == "integer" else _NONE)
+    if column.type in ("integer", "number", "boolean") and len(values) == 1:
+        return values[0]
+    return ",".join(_text(value) for value in values)
+
+
+def _age(column: Column, document: Document, kind: Kind) -> str | None:
+    """The time since; "Created At" shows the time itself. `|` in a path separates second choices."""
+    found = next((value for path in column.path.split("|") if (value := _first(document, path))), None)
+    if found is None:
+        return None if kind.custom else _UNKNOWN
+    if column.name == "Created At":
+        return str(found)
+    return age(str(found))
+
+
+def age(text: str, now: float | None = None) -> str:
+    """A time as kubectl shows how long ago it was."""
+    try:
+        seconds = int((time.time() if now is None else now) - datetime.fromisoformat(text).timestamp())
+    except ValueError:
+        return "<invalid>"
+    if seconds < 0:
+        return "0s" if seconds >= -2 else "<invalid>"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    if days < 730:
+        return f"{days}d"
+    years, rest = divmod(days, 365)
+    return f"{years}y{rest}d" if years < 8 and rest else f"{years}y"
+
+
+def _first(document: Document, path: str) -> Any:
+    return next(iter(_values(document, path)), None)
+
+
+def _values(document: Document, path: str) -> Iterator[Any]:
+    found: list[Any] = [document]
+    for step in _steps(path):
+        found = [inner for value in found for inner in _taken(value, step)]
+    yield from (value for value in found if value is not None)
+
+
+@lru_cache(maxsize=1024)
+def _steps(path: str) -> tuple[Step, ...]:
+    """The part of JSONPath that printer columns use: fields, indices, all items, items with a field of a value."""
+    steps: list[Step] = []
+    position = 0
+    while position < len(path):
+        match = _STEP.match(path, position)
+        if match is None:
+            return (("nothing", "", ""),)
+        steps.append(_step(match))
+        position = match.end()
+    return tuple(steps)
+
+
+def _step(match: re.Match[str]) -> Step:
+    if match["field"]:
+        return ("where", match["field"], match["value"])
+    if match["index"]:
+        return ("index", match["index"], "")
+    return ("name", re.sub(r"\\(.)", r"\1", match["quoted"] or match["name"]), "")
+
+
+def _taken(value: Any, step: Step) -> Iterable[Any]:
+    action, name, wanted = step
+    match action:
+        case "name" if isinstance(value, dict):
+            return (value[name],) if name in value else ()
+        case "where" if isinstance(value, list):
+            return [item for item in value if _first_field(item, name) == wanted]
+        case "index" if isinstance(value, list):
+            return value if name == "*" else value[int(name) :][:1]
+    return ()
+
+
+def _first_field(item: Any, name: str) -> Any:
+    for part in name.split("."):
+        item = item.get(part) if isinstance(item, dict) else None
+    return item
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (dict, list)):
+        from fleet.hub.storage.encoding import encode
+
+        return encode(value).decode()
+    return str(value)

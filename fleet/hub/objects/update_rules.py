@@ -1,0 +1,139 @@
+"""Rules of the way from one state of an object to the next: what an endpoint may change, and what counts as change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from fleet.errors import RequestRefused
+from fleet.hub import statuses
+from fleet.hub.http.options import DeleteOptions
+from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
+from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.objects import metadata
+from fleet.hub.schema.causes import RULES_NOT_CHECKED
+from fleet.hub.statuses import Fault
+from fleet.hub.storage.encoding import Entry, encode, unrecognized
+
+_STATUS: Final = frozenset({"status"})
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
+def untracked(kind: Kind) -> frozenset[str]:
+    """Fields at the top that nobody manages through the main endpoint: the server writes them, or another endpoint."""
+    if kind.resource == NAMESPACES:
+        return _STATUS | {"spec"}
+    return _STATUS if kind.has_status else _NOTHING
+
+
+def strict_refusal(kind: Kind, texts: Iterable[str]) -> RequestRefused:
+    listed = ", ".join(texts)
+    return statuses.bad_request(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: {listed}'
+    )
+
+
+def schema_faults(kind: Kind, document: Document, old: Document | None, *, subresource: str) -> list[Fault]:
+    """What the schema of a custom kind has against an object. Without a name, rules about names cannot be asked."""
+    assert kind.schema is not None, "custom kinds have schemas"
+    nameless = not document["metadata"].get("name")
+    if nameless:
+        document = document | {"metadata": document["metadata"] | {"name": "nameless"}}
+    causes = kind.schema.validate(document, old, subresource=subresource)
+    if nameless and kind.has_rules and RULES_NOT_CHECKED not in causes:
+        causes = [*causes, RULES_NOT_CHECKED]
+    return [Fault(cause.field, cause.kind, cause.message) for cause in causes]
+
+
+def check_patched_identity(kind: Kind, old: Entry, meta: Any) -> None:
+    sent = meta.get("name") if isinstance(meta, dict) else None
+    if not sent:
+        text = f"the name of the object ({old.name} based on URL) was undeterminable: name must be provided"
+        raise statuses.bad_request(text)
+    if sent != old.name:
+        raise statuses.bad_request(f"the name of the object ({sent}) does not match the name on the URL ({old.name})")
+    uid = meta.get("uid", old.uid)
+    if uid != old.uid:
+        raise statuses.invalid(kind, old.name, [statuses.invalid_value("metadata.uid", uid, "field is immutable")])
+
+
+def check_custom_type(kind: Kind, document: Document) -> None:
+    if not document.get("kind"):
+        body = encode(document)
+        text = f"Object 'Kind' is missing in '{body.decode()}'"
+        raise unrecognized(kind.kind, text, body)
+    if document.get("apiVersion") != kind.api_version:
+        sent = document.get("apiVersion") or ""
+        text = f"the API version in the data ({sent}) does not match the expected API version ({kind.api_version})"
+        raise statuses.bad_request(text)
+    if document["kind"] != kind.kind:
+        metadata_sent = document.get("metadata")
+        name = metadata_sent.get("name", "") if isinstance(metadata_sent, dict) else ""
+        wrong = replace(kind, kind=str(document["kind"]))
+        fault = statuses.invalid_value("kind", wrong.kind, f"must be {kind.kind}")
+        raise statuses.invalid(wrong, str(name), [fault])
+
+
+def of_subresource(kind: Kind, document: Document, old: Document, subresource: str) -> Document:
+    """The part of the object that this endpoint may change; the rest stays as it is."""
+    if subresource == "status":
+        status = {"status": document["status"]} if "status" in document else {}
+        kept = {key: value for key, value in old.items() if key not in ("status", "metadata")}
+        managers = {"managedFields": document["metadata"].get("managedFields")}
+        meta = {key: value for key, value in {**old["metadata"], **managers}.items() if value is not None}
+        return {**kept, "metadata": meta, **status}
+    if subresource == "finalize":
+        return {**old, "spec": document.get("spec") or {}}
+    if kind.has_status:
+        kept = {key: value for key, value in document.items() if key != "status"}
+        return kept | ({"status": old["status"]} if "status" in old else {})
+    return document
+
+
+def count_generation(kind: Kind, document: Document, old: Document) -> None:
+    if not kind.counts_generations:
+        return
+    ignored = ("metadata", "status") if kind.has_status else ("metadata",)
+    if _without(document, ignored) != _without(old, ignored):
+        document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _without(document: Document, keys: tuple[str, ...]) -> Document:
+    return {key: value for key, value in document.items() if key not in keys}
+
+
+def is_same(document: Document, old: Document) -> bool:
+    """Whether an update changes nothing; then nothing is written and the revision stays."""
+    ignored = ("resourceVersion", "managedFields")
+    if _without(document, ("metadata",)) != _without(old, ("metadata",)):
+        return False
+    if _filled(_without(document["metadata"], ignored)) != _filled(_without(old["metadata"], ignored)):
+        return False
+    return _untimed(document) == _untimed(old)
+
+
+def _filled(document: Document) -> Document:
+    return {key: value for key, value in document.items() if value not in ({}, [], "")}
+
+
+def _untimed(document: Document) -> list[Document]:
+    return [_without(entry, ("time",)) for entry in document["metadata"].get("managedFields") or ()]
+
+
+def has_content(document: Document) -> bool:
+    """A namespace is not gone before its own finalizer is."""
+    return document["kind"] == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
+
+
+def finalizers_for(kind: Kind, document: Document, options: DeleteOptions) -> list[str]:
+    """The finalizers with which an object waits, by how its dependents are to be treated."""
+    found = list(document["metadata"].get("finalizers") or ())
+    wanted = {"Foreground": metadata.FOREGROUND, "Orphan": metadata.ORPHAN}.get(options.policy)
+    if options.policy:
+        found = [name for name in found if name not in (metadata.FOREGROUND, metadata.ORPHAN)]
+    if wanted:
+        found.append(wanted)
+    if kind.resource == DEFINITIONS and metadata.DEFINITION_CLEANUP not in found:
+        found.append(metadata.DEFINITION_CLEANUP)
+    return found

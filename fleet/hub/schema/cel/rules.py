@@ -1,0 +1,276 @@
+"""Rules in CEL (`x-kubernetes-validations`): compiled once, evaluated on every create and update.
+
+A rule that uses a function which is not available here does not compile, so that its CRD is refused: a rule is never
+silently left out. Types of fields are not known to the compiler: a rule with a misspelt field compiles and then fails
+with "no such key" on every object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from cel_expr_python import cel  # type: ignore[import-untyped]
+from cel_expr_python.ext import (  # type: ignore[import-untyped]
+    ext_bindings,
+    ext_encoders,
+    ext_math,
+    ext_optional,
+    ext_strings,
+)
+
+from fleet.errors import InputError
+from fleet.hub.schema.causes import DUPLICATE, FORBIDDEN, INVALID, REQUIRED
+from fleet.hub.schema.cel.functions import declarations
+from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
+from fleet.hub.schema.findings import Finding, MapKey, Path, steps
+
+JSONSchema = Mapping[str, Any]
+CheckRules = Callable[[Any, Any, Path, list[Finding]], None]
+
+REASONS: Final = frozenset({DUPLICATE, FORBIDDEN, INVALID, REQUIRED})
+_TEXT_LITERAL: Final = re.compile(r"""[rR]?(?:\"(?:[^"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')""")
+_TIME_LITERAL: Final = re.compile(r"\b(?:timestamp|duration)\(\s*['\"]")
+_OLD_SELF: Final = re.compile(r"\boldSelf\b")
+_STEP: Final = re.compile(r"\.([^.\[\]']+)|\['((?:[^'\\]|\\.)*)'\]")
+_LONGEST_MESSAGE: Final = 5 * 1024  # bytes, as the API server allows for a message expression
+_MISSING_KEY: Final = re.compile(r'Key not found in map : "?(.*?)"?$', re.DOTALL)
+_BAD_INDEX: Final = re.compile(r"Index error: index=(-?\d+)")
+_STATUS_CODE: Final = re.compile(r"^[A-Z_]+: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One compiled rule. `steps` lead from the value to the field that is blamed."""
+
+    holds: cel.Expression
+    text: str
+    message: str
+    message_expression: cel.Expression | None
+    kind: str
+    steps: tuple[str, ...]
+    uses_old: bool
+    takes_no_old: bool
+
+    @property
+    def shown(self) -> str:
+        return self.message or self.text.strip()
+
+
+def compile_rules(schema: JSONSchema) -> CheckRules | None:
+    """A check of all rules on and below a value, given the old value or None; None if there are no rules."""
+    return _compile(schema, schema)
+
+
+def _compile(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
+    """`typed` is the schema that knows the type of the value, which a branch of `allOf` does not repeat."""
+    own = _own_rules(schema, typed)
+    branches = [check for inner in schema.get("allOf") or () if (check := _compile(inner, typed))]
+    below = _below(schema, typed)
+    checks = [check for check in (own, *branches, below) if check is not None]
+    if not checks:
+        return None
+
+    def check_all(value: Any, old: Any, path: Path, found: list[Finding]) -> None:
+        if value is not None:
+            for check in checks:
+                check(value, old, path, found)
+
+    return check_all
+
+
+def _below(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
+    fields = _fields(schema, typed)
+    others, items = _inner(schema, typed, "additionalProperties"), _inner(schema, typed, "items")
+    if not (fields or others or items):
+        return None
+    old_items = _correlation(typed)
+
+    def check(value: Any, old: Any, path: Path, found: list[Finding]) -> None:
+        if type(value) is dict:
+            known = old if type(old) is dict else {}
+            for name, item in value.items():
+                if name in fields:
+                    fields[name](item, known.get(name), (path, name), found)
+                elif others is not None:
+                    others(item, known.get(name), (path, MapKey(name)), found)
+        elif type(value) is list and items is not None:
+            find_old = old_items(old)
+            for index, item in enumerate(value):
+                items(item, find_old(item), (path, index), found)
+
+    return check
+
+
+def _fields(schema: JSONSchema, typed: JSONSchema) -> dict[str, CheckRules]:
+    types = typed.get("properties") or {}
+    compiled = {
+        name: _compile(inner, types[name]) for name, inner in (schema.get("properties") or {}).items() if name in types
+    }
+    return {name: check for name, check in compiled.items() if check is not None}
+
+
+def _inner(schema: JSONSchema, typed: JSONSchema, keyword: str) -> CheckRules | None:
+    inner, inner_typed = schema.get(keyword), typed.get(keyword)
+    if not isinstance(inner, Mapping) or not isinstance(inner_typed, Mapping):
+        return None
+    return _compile(inner, inner_typed)
+
+
+def _correlation(schema: JSONSchema) -> Callable[[Any], Callable[[Any], Any]]:
+    """Only items of a list-map have an old value: the old item with the same keys."""
+    keys = schema.get("x-kubernetes-list-map-keys") if schema.get("x-kubernetes-list-type") == "map" else None
+
+    def key_of(item: Any) -> tuple[str, ...]:
+        return tuple(repr(item.get(key)) for key in keys or ()) if isinstance(item, dict) else ()
+
+    def correlate(old: Any) -> Callable[[Any], Any]:
+        known = {key_of(item): item for item in old} if keys and isinstance(old, list) else {}
+        return lambda item: known.get(key_of(item)) if known else None
+
+    return correlate
+
+
+# --- one rule ---------------------------------------------------------------------------------------------------------
+
+
+def _own_rules(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
+    rules = [
+        compile_rule(rule, typed)
+        for rule in schema.get("x-kubernetes-validations") or ()
+        if (rule.get("rule") or "").strip()
+    ]
+    if not rules:
+        return None
+    blamed = typed.get("type", "")
+    convert = compile_conversion(typed)
+
+    def check(value: Any, old: Any, path: Path, found: list[Finding]) -> None:
+        activation = _activation(value, old, convert)
+        for rule in rules:
+            if rule.uses_old and old is None and not rule.takes_no_old:
+                continue
+            finding = _finding(rule, activation, blamed)
+            if finding is not None:
+                found.append(finding._replace(owner=path, at=_extended(path, steps(finding.at))))
+
+    return check
+
+
+def _activation(value: Any, old: Any, convert: Convert | None) -> cel.Activation:
+    data = {"self": convert(value) if convert else value, "hasOldSelf__": old is not None}
+    data["oldSelf"] = convert(old) if convert and old is not None else old
+    return _environment().Activation(data)
+
+
+def _extended(path: Path, way: Iterable[str | int]) -> Path:
+    for step in way:
+        path = (path, step)
+    return path
+
+
+def _finding(rule: Rule, activation: cel.Activation, blamed: str) -> Finding | None:
+    result = rule.holds.eval(activation)
+    if result.type() == cel.Type.ERROR:
+        # That a rule cannot be evaluated is told about the value itself, and on every update again.
+        return Finding(None, None, INVALID, blamed, _failure_text(result.value(), rule), is_about_change=True)
+    if result.value() is True:
+        return None
+    text = "" if rule.kind == DUPLICATE else _message(rule, activation)
+    at = _extended(None, rule.steps)
+    return Finding(None, at, rule.kind, blamed, text, is_about_change=rule.uses_old)
+
+
+def _failure_text(error: object, rule: Rule) -> str:
+    """What the API server says when a rule cannot be evaluated."""
+    text = _STATUS_CODE.sub("", str(error))
+    if "No matching overloads found" in text:
+        problem = "'no such overload': call arguments did not match a supported operator, function or macro signature"
+        return f"{problem} for rule: {rule.shown}"
+    if match := _MISSING_KEY.search(text):
+        text = f"no such key: {match[1]}"
+    elif match := _BAD_INDEX.search(text):
+        text = f"index out of bounds: {match[1]}"
+    elif "divide by zero" in text:
+        text = "division by zero"
+    return f"{text} evaluating rule: {rule.shown}"
+
+
+def _message(rule: Rule, activation: cel.Activation) -> str:
+    if rule.message_expression is not None:
+        result = rule.message_expression.eval(activation)
+        text = str(result.value()).strip() if result.type() == cel.Type.STRING else ""
+        if text and "\n" not in text and len(text.encode()) <= _LONGEST_MESSAGE:
+            return text
+    return rule.message or f"failed rule: {rule.text.strip()}"
+
+
+def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> Rule:
+    """Raises InputError if the rule is wrong or uses what is not available here."""
+    text: str = rule["rule"]
+    if _TIME_LITERAL.search(text) and has_times(typed):
+        raise InputError("the embedded hub cannot compare fields with times or durations", field="rule", value=text)
+    takes_no_old = bool(rule.get("optionalOldSelf"))
+    expression = rule.get("messageExpression") or ""
+    kind = rule.get("reason") or INVALID
+    if kind not in REASONS:
+        raise InputError(f'unsupported reason "{kind}"', field="reason", value=kind)
+    return Rule(
+        holds=_expression(text, field="rule", wanted="bool", takes_no_old=takes_no_old),
+        text=text,
+        message=(rule.get("message") or "").strip(),
+        message_expression=_expression(
+            expression, field="messageExpression", wanted="string", takes_no_old=takes_no_old
+        )
+        if expression
+        else None,
+        kind=kind,
+        steps=_steps(rule.get("fieldPath") or ""),
+        uses_old=uses_old_self(text),
+        takes_no_old=takes_no_old,
+    )
+
+
+def uses_old_self(text: str) -> bool:
+    return _OLD_SELF.search(_TEXT_LITERAL.sub("", text)) is not None
+
+
+@lru_cache(maxsize=4096)
+def _expression(text: str, *, field: str, wanted: str, takes_no_old: bool) -> cel.Expression:
+    if takes_no_old:
+        text = f"cel.bind(oldSelf, hasOldSelf__ ? optional.of(oldSelf) : optional.none(), {text}\n)"
+    try:
+        compiled = _environment().compile(text)
+    except RuntimeError as error:
+        reason = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
+        raise InputError(f"compilation failed: {reason}", field=field, value=text) from error
+    if compiled.return_type() not in (cel.Type(wanted), cel.Type.DYN):
+        subject = "cel expression" if field == "rule" else field
+        raise InputError(f"{subject} must evaluate to a {wanted}", field=field, value=text)
+    return compiled
+
+
+def _steps(field_path: str) -> tuple[str, ...]:
+    """`.spec.labels['a.b']` as steps."""
+    steps = tuple(dotted or quoted.replace("\\'", "'") for dotted, quoted in _STEP.findall(field_path))
+    if _STEP.sub("", field_path):
+        raise InputError("must be a valid path", field="fieldPath", value=field_path)
+    return steps
+
+
+@lru_cache(maxsize=1)
+def _environment() -> cel.Env:
+    return cel.NewEnv(
+        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN, "hasOldSelf__": cel.Type.BOOL},
+        extensions=[
+            ext_strings.ExtStrings(),
+            ext_optional.ExtOptional(),
+            ext_bindings.ExtBindings(),
+            ext_math.ExtMath(),
+            ext_encoders.ExtEncoders(),
+        ],
+        functions=declarations(),
+    )

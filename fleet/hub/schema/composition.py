@@ -1,0 +1,134 @@
+"""`anyOf`, `oneOf`, `allOf` and `not`: values that must fit some, one, all or none of several schemas.
+
+When no branch of an `anyOf` or `oneOf` fits, the API server also reports what is wrong with the branch that fits best,
+that is, the first with the highest number of checks that went well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fleet.hub.schema.causes import INVALID
+from fleet.hub.schema.findings import Finding, Path
+from fleet.hub.schema.formats import format_check
+
+JSONSchema = Mapping[str, Any]
+Findings = list[Finding]
+Check = Callable[[Any, Path, Findings], None]
+Compile = Callable[[JSONSchema], dict[type, Check | None]]
+
+
+class _Branch(NamedTuple):
+    schema: JSONSchema
+    checks: dict[type, Check | None]
+
+    def findings(self, value: Any, path: Path) -> Findings:
+        found: Findings = []
+        check = self.checks[type(value)]
+        if check is not None:
+            check(value, path, found)
+        return found
+
+
+def composition_check(schema: JSONSchema, compile_checks: Compile) -> Check | None:
+    def branches(keyword: str) -> list[_Branch]:
+        return [_Branch(inner, compile_checks(inner)) for inner in schema.get(keyword) or ()]
+
+    checks = [
+        _any_check(branches("anyOf")),
+        _one_check(branches("oneOf")),
+        _all_check(branches("allOf")),
+        _not_check([_Branch(schema["not"], compile_checks(schema["not"]))] if schema.get("not") is not None else []),
+    ]
+    present = [check for check in checks if check is not None]
+    if not present:
+        return None
+
+    def check_all(value: Any, path: Path, found: Findings) -> None:
+        for check in present:
+            check(value, path, found)
+
+    return check_all
+
+
+def _any_check(branches: Sequence[_Branch]) -> Check | None:
+    def check(value: Any, path: Path, found: Findings) -> None:
+        failures = []
+        for branch in branches:
+            wrong = branch.findings(value, path)
+            if not wrong:
+                return
+            failures.append((branch, wrong))
+        found.append(_composition(path, " must validate at least one schema (anyOf)"))
+        found.extend(_best(failures, value))
+
+    return check if branches else None
+
+
+def _one_check(branches: Sequence[_Branch]) -> Check | None:
+    def check(value: Any, path: Path, found: Findings) -> None:
+        tried = [(branch, branch.findings(value, path)) for branch in branches]
+        fitting = sum(not wrong for _, wrong in tried)
+        if fitting == 1:
+            return
+        outcome = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
+        found.append(_composition(path, f" must validate one and only one schema (oneOf). {outcome}"))
+        if not fitting:
+            found.extend(_best(tried, value))
+
+    return check if branches else None
+
+
+def _all_check(branches: Sequence[_Branch]) -> Check | None:
+    def check(value: Any, path: Path, found: Findings) -> None:
+        outcomes = [branch.findings(value, path) for branch in branches]
+        for wrong in outcomes:
+            found.extend(wrong)
+        if any(outcomes):
+            outcome = ". None validated" if all(outcomes) else ""
+            found.append(_composition(path, f" must validate all the schemas (allOf){outcome}"))
+
+    return check if branches else None
+
+
+def _not_check(branches: Sequence[_Branch]) -> Check | None:
+    def check(value: Any, path: Path, found: Findings) -> None:
+        if not branches[0].findings(value, path):
+            found.append(_composition(path, " must not validate the schema (not)"))
+
+    return check if branches else None
+
+
+def _composition(path: Path, text: str) -> Finding:
+    return Finding(path, path, INVALID, "", text, is_composition=True)
+
+
+def _best(failures: Sequence[tuple[_Branch, Findings]], value: Any) -> Findings:
+    return max(failures, key=lambda failure: _checks_that_went_well(failure[0].schema, value))[1]
+
+
+def _checks_that_went_well(schema: JSONSchema, value: Any) -> int:
+    """Counts as the API server's validator does: one per kind of check that looked at a value, plus what is inside."""
+    if value is None:
+        return 1
+    applicable = 3 + _has_format(schema, value) + isinstance(value, (str, int, float, list, dict))
+    is_typed = bool(schema.get("type"))
+    inner = 1 + (2 * is_typed) + (isinstance(value, (int, float, list)) and not isinstance(value, bool))
+    return applicable + inner + sum(_checks_that_went_well(part, item) for part, item in _parts(schema, value))
+
+
+def _has_format(schema: JSONSchema, value: Any) -> bool:
+    return isinstance(value, str) and bool(schema.get("format")) and format_check(schema["format"]) is not None
+
+
+def _parts(schema: JSONSchema, value: Any) -> list[tuple[JSONSchema, Any]]:
+    if isinstance(value, list) and schema.get("items"):
+        return [(schema["items"], item) for item in value]
+    if not isinstance(value, dict):
+        return []
+    properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    parts = [(properties[name], item) for name, item in value.items() if name in properties]
+    if isinstance(others, Mapping):
+        parts += [(others, item) for name, item in value.items() if name not in properties]
+    return parts

@@ -1,0 +1,95 @@
+"""Lists of type `set` and `map`: no item, and no combination of keys, occurs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fleet.hub.schema.causes import DUPLICATE, INVALID, as_json
+from fleet.hub.schema.findings import Finding, MapKey, Path
+
+JSONSchema = Mapping[str, Any]
+Check = Callable[[Any, Path, list[Finding]], None]
+
+
+def compile_list_check(schema: JSONSchema) -> Check | None:
+    """A check of all lists in and below a value, or None if the schema has no such lists."""
+    fields, others = _of_fields(schema), _of_others(schema)
+    items = compile_list_check(schema["items"]) if "items" in schema else None
+    unique = _uniqueness(schema)
+    if not (fields or others or items or unique):
+        return None
+
+    def check(value: Any, path: Path, found: list[Finding]) -> None:
+        if type(value) is dict:
+            for name, item in value.items():
+                if name in fields:
+                    fields[name](item, (path, name), found)
+                elif others is not None:
+                    others(item, (path, MapKey(name)), found)
+        elif type(value) is list:
+            if unique is not None:
+                unique(value, path, found)
+            if items is not None:
+                for index, item in enumerate(value):
+                    items(item, (path, index), found)
+
+    return check
+
+
+def _of_fields(schema: JSONSchema) -> dict[str, Check]:
+    compiled = {name: compile_list_check(inner) for name, inner in (schema.get("properties") or {}).items()}
+    return {name: check for name, check in compiled.items() if check is not None}
+
+
+def _of_others(schema: JSONSchema) -> Check | None:
+    others = schema.get("additionalProperties")
+    return compile_list_check(others) if isinstance(others, Mapping) else None
+
+
+def _uniqueness(schema: JSONSchema) -> Check | None:
+    match schema.get("x-kubernetes-list-type"):
+        case "set":
+            return _check_set
+        case "map":
+            return _map_check(tuple(schema["x-kubernetes-list-map-keys"]))
+    return None
+
+
+def _check_set(value: list[Any], path: Path, found: list[Finding]) -> None:
+    for index in _repeated(value):
+        found.append(Finding(path, (path, index), DUPLICATE, value[index]))
+
+
+def _map_check(keys: tuple[str, ...]) -> Check:
+    def check(value: list[Any], path: Path, found: list[Finding]) -> None:
+        if _are_surely_distinct(value, keys):
+            return
+        for index, item in enumerate(value):
+            if item is not None and type(item) is not dict:
+                text = "must be an object for an array of list-type map"
+                found.append(Finding(path, (path, index), INVALID, item, text))
+                return
+        present = [{key: item[key] for key in keys if key in item} if item else {} for item in value]
+        for index in _repeated(present):
+            found.append(Finding(path, (path, index), DUPLICATE, present[index]))
+
+    return check
+
+
+def _are_surely_distinct(value: list[Any], keys: tuple[str, ...]) -> bool:
+    """The usual case, cheaply: all items have all keys, and no two the same."""
+    try:
+        return len({tuple([item[key] for key in keys]) for item in value}) == len(value)
+    except (KeyError, TypeError):
+        return False
+
+
+def _repeated(values: Sequence[Any]) -> Iterator[int]:
+    """The index where a value occurs for the second time; later repetitions are not told."""
+    seen: dict[tuple[type, Any], int] = {}
+    for index, value in enumerate(values):
+        identity = (type(value), as_json(value) if isinstance(value, (dict, list)) else value)
+        seen[identity] = times = seen.get(identity, 0) + 1
+        if times == 2:
+            yield index

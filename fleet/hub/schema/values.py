@@ -1,0 +1,361 @@
+"""Checks of values against a schema: types, limits, patterns, formats, required fields.
+
+A schema is compiled into one function per JSON type that a value may have, or None where such a value is always
+right, so that an object that is right costs a dictionary look-up and at most one call per value. Compositions
+(`anyOf` and its like) are in `structural_composition`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import NoneType
+from typing import Any, Final
+
+from fleet.hub.schema.causes import (
+    INVALID,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TOO_LONG,
+    TOO_MANY,
+    TYPE_INVALID,
+    as_json,
+    go_number,
+    quoted,
+)
+from fleet.hub.schema.composition import composition_check
+from fleet.hub.schema.findings import NAME, Finding, Path
+from fleet.hub.schema.formats import format_check
+from fleet.hub.schema.patterns import compile_pattern
+
+JSONSchema = Mapping[str, Any]
+Findings = list[Finding]
+Check = Callable[[Any, Path, Findings], None]
+Checks = dict[type, Check | None]
+
+NAMES: Final[dict[type, str]] = {
+    str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array", NoneType: "null"
+}  # fmt: skip
+_VALUE_FORMATS: Final[dict[type, str]] = {int: "int64", float: "float64"}
+_SMALLEST_INT: Final = -(2**63)
+_LARGEST_INT: Final = 2**63 - 1
+_EXACT_AS_FLOAT: Final = 2**53
+
+
+def compile_checks(schema: JSONSchema) -> Checks:
+    return {kind: _in_turn(_checks_of(schema, kind)) for kind in NAMES}
+
+
+def _checks_of(schema: JSONSchema, kind: type) -> list[Check | None]:
+    if kind is NoneType:
+        return [_type_check(schema, kind), _enum_check(schema)]
+    shared = [_type_check(schema, kind), composition_check(schema, compile_checks)]
+    return [*shared, *_own_checks(schema, kind), _enum_check(schema), _object_check(schema) if kind is dict else None]
+
+
+def _own_checks(schema: JSONSchema, kind: type) -> list[Check | None]:
+    if kind is str:
+        return [_text_check(schema), _format_check(schema)]
+    if kind is int or kind is float:
+        return [_number_check(schema)]
+    return [_list_check(schema)] if kind is list else []
+
+
+def _in_turn(checks: list[Check | None]) -> Check | None:
+    present = [check for check in checks if check is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+
+    def check_all(value: Any, path: Path, found: Findings) -> None:
+        for check in present:
+            check(value, path, found)
+
+    return check_all
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+def types_of(schema: JSONSchema) -> tuple[str, ...]:
+    if schema.get("x-kubernetes-int-or-string"):
+        return ("integer", "string")
+    return (schema["type"],) if schema.get("type") else ()
+
+
+def known_format(schema: JSONSchema) -> str:
+    name: str = schema.get("format", "")
+    return name if name and format_check(name) else ""
+
+
+def _type_check(schema: JSONSchema, kind: type) -> Check | None:
+    types, wanted = types_of(schema), known_format(schema)
+    if kind is NoneType:
+        return _wrong_type(types, "null") if types and not schema.get("nullable") else None
+    if not types and not wanted:
+        return None
+    is_numeric = not {"number", "integer"}.isdisjoint(types)
+    if wanted and kind in (str, list) and not is_numeric:
+        return None
+    return _type_check_of_unformatted(types, kind, wanted)
+
+
+def _type_check_of_unformatted(types: tuple[str, ...], kind: type, wanted: str) -> Check | None:
+    if kind is float and "number" not in types and "integer" in types:
+        return _whole_number_check(types)
+    if kind is int and ("integer" in types or "number" in types):
+        return _integer_range_check(types) if "number" not in types else None
+    if NAMES[kind] in types:
+        return None
+    if wanted and kind not in (str, list):
+        return _wrong_type((wanted,), _VALUE_FORMATS.get(kind, ""))
+    return _wrong_type(types, NAMES[kind])
+
+
+def _wrong_type(types: tuple[str, ...], actual: str) -> Check:
+    text = f" in body must be of type {','.join(types)}: {quoted(actual)}"
+
+    def check(_value: Any, path: Path, found: Findings) -> None:
+        found.append(Finding(path, path, TYPE_INVALID, actual, text))
+
+    return check
+
+
+def _whole_number_check(types: tuple[str, ...]) -> Check:
+    """A float without a fraction, such as 1e3, is an integer as long as floats are exact."""
+    fail = _wrong_type(types, "number")
+
+    def check(value: float, path: Path, found: Findings) -> None:
+        if not _is_whole(value):
+            fail(value, path, found)
+
+    return check
+
+
+def _integer_range_check(types: tuple[str, ...]) -> Check:
+    """Go reads larger integers as floats, which are no integers any more."""
+    fail = _wrong_type(types, "number")
+
+    def check(value: int, path: Path, found: Findings) -> None:
+        if not _SMALLEST_INT <= value <= _LARGEST_INT:
+            fail(value, path, found)
+
+    return check
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _text_check(schema: JSONSchema) -> Check | None:
+    """Of length and pattern only the first that fails is reported."""
+    longest, shortest = schema.get("maxLength"), schema.get("minLength")
+    pattern = schema.get("pattern", "")
+    matches = compile_pattern(pattern) if pattern else None
+    if longest is None and shortest is None and matches is None:
+        return None
+
+    def check(value: str, path: Path, found: Findings) -> None:
+        if longest is not None and len(value) > longest:
+            found.append(Finding(path, path, TOO_LONG, "<value omitted>", _longest_text(longest)))
+        elif shortest is not None and len(value) < shortest:
+            found.append(Finding(path, path, INVALID, value, f" in body should be at least {shortest} chars long"))
+        elif matches is not None and not matches(value):
+            found.append(Finding(path, path, INVALID, value, f" in body should match '{pattern}'"))
+
+    return check
+
+
+def _longest_text(longest: int) -> str:
+    return f"may not be more than {longest} byte{'' if longest == 1 else 's'}"
+
+
+def _format_check(schema: JSONSchema) -> Check | None:
+    wanted = known_format(schema)
+    has_format = format_check(wanted) if wanted else None
+    if has_format is None:
+        return None
+
+    def check(value: str, path: Path, found: Findings) -> None:
+        if not has_format(value):
+            text = f" in body must be of type {wanted}: {quoted(value)}"
+            found.append(Finding(path, path, TYPE_INVALID, value, text))
+
+    return check
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _number_check(schema: JSONSchema) -> Check | None:
+    check_all = _in_turn([_multiple_check(schema), _lower_bound_check(schema), _upper_bound_check(schema)])
+    if check_all is None:
+        return None
+
+    def check(value: float, path: Path, found: Findings) -> None:
+        is_exact = isinstance(value, float) or _SMALLEST_INT <= value <= _LARGEST_INT
+        check_all(value if is_exact else _as_float(value), path, found)
+
+    return check
+
+
+def _as_float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _multiple_check(schema: JSONSchema) -> Check | None:
+    factor = schema.get("multipleOf")
+    if factor is None:
+        return None
+
+    def check(value: float, path: Path, found: Findings) -> None:
+        step = int(factor) if isinstance(value, int) else factor
+        if step <= 0:
+            # Go compares whole numbers in whole steps, of which there may be none.
+            text = f"factor MultipleOf declared for {NAME} must be positive: {step}"
+            found.append(Finding(path, path, INVALID, step, text))
+        elif value % step if isinstance(value, int) else not _is_whole(value / step):
+            text = f" in body should be a multiple of {_number(factor, like=value)}"
+            found.append(Finding(path, path, INVALID, value, text))
+
+    return check
+
+
+def _is_whole(value: float) -> bool:
+    return value.is_integer() and abs(value) < _EXACT_AS_FLOAT
+
+
+def _lower_bound_check(schema: JSONSchema) -> Check | None:
+    bound, excludes = schema.get("minimum"), bool(schema.get("exclusiveMinimum"))
+    if bound is None:
+        return None
+    words = "greater than" if excludes else "greater than or equal to"
+
+    def check(value: float, path: Path, found: Findings) -> None:
+        limit = int(bound) if isinstance(value, int) else bound
+        if value < limit or (excludes and value == limit):
+            text = f" in body should be {words} {_number(bound, like=value)}"
+            found.append(Finding(path, path, INVALID, value, text))
+
+    return check
+
+
+def _upper_bound_check(schema: JSONSchema) -> Check | None:
+    bound, excludes = schema.get("maximum"), bool(schema.get("exclusiveMaximum"))
+    if bound is None:
+        return None
+    words = "less than" if excludes else "less than or equal to"
+
+    def check(value: float, path: Path, found: Findings) -> None:
+        limit = int(bound) if isinstance(value, int) else bound
+        if value > limit or (excludes and value == limit):
+            text = f" in body should be {words} {_number(bound, like=value)}"
+            found.append(Finding(path, path, INVALID, value, text))
+
+    return check
+
+
+def _number(bound: float, *, like: float) -> str:
+    """Bounds are compared and shown in the type of the value."""
+    return str(int(bound)) if isinstance(like, int) else go_number(float(bound))
+
+
+# --- lists and enumerations -------------------------------------------------------------------------------------------
+
+
+def _list_check(schema: JSONSchema) -> Check | None:
+    items = compile_checks(schema["items"]) if "items" in schema else None
+    shortest, longest = schema.get("minItems"), schema.get("maxItems")
+    if items is None and shortest is None and longest is None:
+        return None
+
+    def check(value: list[Any], path: Path, found: Findings) -> None:
+        if items is not None:
+            for index, item in enumerate(value):
+                check_item = items[type(item)]
+                if check_item is not None:
+                    check_item(item, (path, index), found)
+        if shortest is not None and len(value) < shortest:
+            text = f" in body should have at least {shortest} items"
+            found.append(Finding(path, path, INVALID, len(value), text))
+        if longest is not None and len(value) > longest:
+            found.append(Finding(path, path, TOO_MANY, len(value), _most_items(longest)))
+
+    return check
+
+
+def _most_items(most: int) -> str:
+    return f"must have at most {most} item{'' if most == 1 else 's'}"
+
+
+def _enum_check(schema: JSONSchema) -> Check | None:
+    allowed: list[Any] = schema.get("enum") or []
+    if not allowed:
+        return None
+    listed = ", ".join(quoted(item if isinstance(item, str) else as_json(item)) for item in allowed)
+    text = f"supported values: {listed}"
+    texts = frozenset(item for item in allowed if isinstance(item, str))
+
+    def check(value: Any, path: Path, found: Findings) -> None:
+        if type(value) is str and value in texts:
+            return
+        # A null is never found, even if it is listed.
+        if value is None or not any(
+            value == item and isinstance(value, bool) is isinstance(item, bool) for item in allowed
+        ):
+            found.append(Finding(path, path, NOT_SUPPORTED, value, text))
+
+    return check
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def _object_check(schema: JSONSchema) -> Check | None:
+    checks = [_size_check(schema), _fields_check(schema), _required_check(schema)]
+    return _in_turn(checks)
+
+
+def _size_check(schema: JSONSchema) -> Check | None:
+    fewest, most = schema.get("minProperties"), schema.get("maxProperties")
+    if fewest is None and most is None:
+        return None
+
+    def check(value: dict[str, Any], path: Path, found: Findings) -> None:
+        if fewest is not None and len(value) < fewest:
+            text = f" in body should have at least {fewest} properties"
+            found.append(Finding(path, path, INVALID, len(value), text))
+        if most is not None and len(value) > most:
+            found.append(Finding(path, path, TOO_MANY, len(value), _most_items(most)))
+
+    return check
+
+
+def _fields_check(schema: JSONSchema) -> Check | None:
+    properties = {name: compile_checks(inner) for name, inner in (schema.get("properties") or {}).items()}
+    others = schema.get("additionalProperties")
+    additional = compile_checks(others) if isinstance(others, Mapping) else {}
+    if not properties and not additional:
+        return None
+
+    def check(value: dict[str, Any], path: Path, found: Findings) -> None:
+        for name, item in value.items():
+            check_item = properties.get(name, additional).get(type(item))
+            if check_item is not None:
+                check_item(item, (path, name), found)
+
+    return check
+
+
+def _required_check(schema: JSONSchema) -> Check | None:
+    required = tuple(schema.get("required") or ())
+    if not required:
+        return None
+
+    def check(value: dict[str, Any], path: Path, found: Findings) -> None:
+        for name in required:
+            if name not in value:
+                found.append(Finding(path, (path, name), REQUIRED))
+
+    return check

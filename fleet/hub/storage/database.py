@@ -1,0 +1,209 @@
+"""The data directory: one SQLite file, one thread that writes it.
+
+Writes of many requests share a transaction (group commit): while one is synced to disk the next collects. The counter
+of revisions is written in the same transaction as the objects, so it never goes back, whatever ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any, Final, NamedTuple
+
+import sqlalchemy as sql
+from sqlalchemy.dialects.sqlite import insert
+
+from fleet.errors import ConfigurationError
+from fleet.hub.storage.encoding import Entry, restored
+from fleet.hub.storage.store import Change, not_durable
+
+_FILE: Final = "hub.sqlite"
+_LOCK: Final = "hub.lock"
+_LARGEST_BATCH: Final = 1_000  # changes per transaction; bounds how long the first of them waits
+_MIGRATIONS: Final = Path(__file__).resolve().parents[3] / "migrations" / "hub"
+
+METADATA: Final = sql.MetaData()
+OBJECTS: Final = sql.Table(
+    "objects",
+    METADATA,
+    sql.Column("resource", sql.Text, primary_key=True),
+    sql.Column("namespace", sql.Text, primary_key=True),
+    sql.Column("name", sql.Text, primary_key=True),
+    sql.Column("revision", sql.BigInteger, nullable=False),
+    sql.Column("body", sql.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+COUNTERS: Final = sql.Table(
+    "counters",
+    METADATA,
+    sql.Column("name", sql.Text, primary_key=True),
+    sql.Column("value", sql.BigInteger, nullable=False),
+)
+
+_UPSERT: Final = insert(OBJECTS)
+_PUT: Final = _UPSERT.on_conflict_do_update(
+    index_elements=["resource", "namespace", "name"],
+    set_={"revision": _UPSERT.excluded.revision, "body": _UPSERT.excluded.body},
+)
+_REMOVE: Final = sql.delete(OBJECTS).where(
+    OBJECTS.c.resource == sql.bindparam("of_resource"),
+    OBJECTS.c.namespace == sql.bindparam("of_namespace"),
+    OBJECTS.c.name == sql.bindparam("of_name"),
+)
+_COUNT: Final = sql.update(COUNTERS).where(COUNTERS.c.name == "revision")
+
+
+class Database:
+    """The file, open for one process at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = _locked(directory / _LOCK)
+        self.engine = sql.create_engine(f"sqlite:///{directory / _FILE}")
+        sql.event.listen(self.engine, "connect", _configure)
+        _migrate(self.engine)
+
+    def revision(self) -> int:
+        with self.engine.connect() as connection:
+            return int(connection.execute(sql.select(COUNTERS.c.value)).scalar_one())
+
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        with self.engine.connect() as connection:
+            columns = (OBJECTS.c.resource, OBJECTS.c.body, OBJECTS.c.revision)
+            for resource, body, revision in connection.execute(sql.select(*columns)):
+                yield resource, restored(body, revision)
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """One transaction. Only the last change of an object counts."""
+        last = {(change.resource, *change.entry.key): change for change in changes}
+        kept = [_row(change, change.current) for change in last.values() if change.current]
+        gone = [_identity(change) for change in last.values() if change.current is None]
+        with self.engine.begin() as connection:
+            if kept:
+                connection.execute(_PUT, kept)
+            if gone:
+                connection.execute(_REMOVE, gone)
+            connection.execute(_COUNT, {"value": changes[-1].revision})
+
+    def close(self) -> None:
+        self.engine.dispose()
+        self._lock.close()
+
+
+class _Order(NamedTuple):
+    change: Change
+    durable: asyncio.Future[None]
+    epoch: int
+
+
+class Writer:
+    """The thread between the store and the database."""
+
+    def __init__(self, database: Database, *, apply: Callable[[Sequence[Change]], None], forget: Callable[[], None]):
+        self._database = database
+        self._apply = apply
+        self._forget = forget
+        self._loop = asyncio.get_running_loop()
+        self._orders: SimpleQueue[_Order | None] = SimpleQueue()
+        self._epoch = 0  # raised on the loop after a failure; orders of an older epoch rest on what never happened
+        self._thread = threading.Thread(target=self._run, name="fleet-hub-writer", daemon=True)
+        self._thread.start()
+
+    def append(self, change: Change, on_durable: asyncio.Future[None]) -> None:
+        self._orders.put(_Order(change, on_durable, self._epoch))
+
+    def close(self) -> None:
+        """Writes what is queued and ends the thread."""
+        self._orders.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        failed = -1
+        while batch := self._next_batch():
+            valid = [order for order in batch if order.epoch > failed]
+            stale = [order for order in batch if order.epoch <= failed]
+            error: Exception | None = None
+            try:
+                if valid:
+                    self._database.write([order.change for order in valid])
+            except sql.exc.SQLAlchemyError as problem:
+                error, failed = problem, max(order.epoch for order in valid)
+            self._report(valid, stale, error)
+
+    def _next_batch(self) -> list[_Order]:
+        """At least one order, and whatever else waits; empty at the end."""
+        batch: list[_Order] = []
+        while len(batch) < _LARGEST_BATCH and not (batch and self._orders.empty()):
+            order = self._orders.get()
+            if order is None:
+                if batch:
+                    self._orders.put(None)
+                break
+            batch.append(order)
+        return batch
+
+    def _report(self, valid: list[_Order], stale: list[_Order], error: Exception | None) -> None:
+        if stale:
+            self._loop.call_soon_threadsafe(self._refuse, stale, ConnectionError("an earlier write failed"))
+        if error is not None:
+            self._loop.call_soon_threadsafe(self._fail, valid, error)
+        elif valid:
+            self._loop.call_soon_threadsafe(self._acknowledge, valid)
+
+    def _acknowledge(self, orders: Sequence[_Order]) -> None:
+        self._apply([order.change for order in orders])
+        for order in orders:
+            if not order.durable.done():
+                order.durable.set_result(None)
+
+    def _fail(self, orders: Sequence[_Order], error: Exception) -> None:
+        self._epoch += 1
+        self._forget()
+        self._refuse(orders, error)
+
+    def _refuse(self, orders: Sequence[_Order], error: Exception) -> None:
+        for order in orders:
+            if not order.durable.done():
+                order.durable.set_exception(not_durable(error))
+
+
+def _row(change: Change, entry: Entry) -> dict[str, Any]:
+    where = {"resource": change.resource, "namespace": entry.namespace, "name": entry.name}
+    return where | {"revision": entry.revision, "body": entry.body}
+
+
+def _identity(change: Change) -> dict[str, str]:
+    namespace, name = change.entry.key
+    return {"of_resource": change.resource, "of_namespace": namespace, "of_name": name}
+
+
+def _locked(path: Path) -> IO[str]:
+    lock = path.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise ConfigurationError(f"{path.parent}: another hub uses this data directory; stop it first") from error
+    return lock
+
+
+def _configure(connection: Any, _record: object) -> None:
+    """WAL lets readers pass; FULL syncs every commit, which is what acknowledging a write promises."""
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _migrate(engine: sql.Engine) -> None:
+    from alembic import command, config  # slow to import, and a hub in memory does not need it
+
+    with engine.begin() as connection:
+        settings = config.Config()
+        settings.set_main_option("script_location", str(_MIGRATIONS))
+        settings.attributes["connection"] = connection
+        command.upgrade(settings, "head")

@@ -1,0 +1,118 @@
+"""Lists: which state a list shows, how it is cut into pages, and what lies too far back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from fleet.errors import RequestRefused
+from fleet.hub.http.options import ListOptions
+from fleet.hub.kinds.kind import Kind
+from fleet.hub.objects.conversion import stored_resource
+from fleet.hub.objects.selectors import Selection
+from fleet.hub.statuses import bad_request, expired
+from fleet.hub.storage.encoding import Entry, decode_bytes, encode
+from fleet.hub.storage.store import Collection, Key, Store
+
+_TOKEN_VERSION: Final = "meta.k8s.io/v1"
+_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
+_TOO_OLD_TOKEN: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    entries: list[Entry]
+    metadata: dict[str, Any]
+
+
+def page(store: Store, kind: Kind, selection: Selection, options: ListOptions) -> Page:
+    collection = store.collection(stored_resource(kind))
+    if options.token:
+        if options.revision and options.revision != "0":
+            raise bad_request("specifying resource version is not allowed when using continue")
+        revision, after = _opened(options.token)
+        entries = _continued(store, collection, revision=revision, after=after)
+        revision = revision or store.revision
+    else:
+        revision, entries = _state(store, collection, options, selection)
+    return _cut(selection, options, revision, entries)
+
+
+def check_revision(store: Store, text: str) -> int:
+    """The revision a client asks for; one from the future is refused with the advice to wait."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        problem = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {problem}')
+    revision = int(text)
+    if revision > store.revision:
+        message = f"Timeout: Too large resource version: {revision}, current: {store.revision}"
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        raise RequestRefused(504, "Timeout", message, details={"causes": [cause]}, retry_after=1)
+    return revision
+
+
+def _state(
+    store: Store, collection: Collection, options: ListOptions, selection: Selection
+) -> tuple[int, Iterable[Entry]]:
+    wanted = check_revision(store, options.revision)
+    exact = options.match == "Exact" or (options.limit and wanted and options.match != "NotOlderThan")
+    if not exact:
+        return store.revision, collection.scan(selection.namespace)
+    found = collection.at(wanted)
+    if found is None:
+        raise expired(_TOO_OLD)
+    return wanted, found
+
+
+def _continued(store: Store, collection: Collection, *, revision: int, after: Key) -> Iterable[Entry]:
+    if not revision:  # the token of a refusal below: go on with what there is now
+        return collection.scan(after=after)
+    found = collection.at(revision)
+    if found is None or revision > store.revision:
+        token = _sealed(0, after)
+        raise RequestRefused(410, "Expired", _TOO_OLD_TOKEN, metadata={"continue": token})
+    return (entry for entry in found if entry.key > after)
+
+
+def _cut(selection: Selection, options: ListOptions, revision: int, entries: Iterable[Entry]) -> Page:
+    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+    matching = iter(entries) if selection.is_everything else (entry for entry in entries if selection.matches(entry))
+    if not options.limit:
+        return Page(list(matching), metadata)
+    chosen = list(islice(matching, options.limit))
+    remaining = sum(1 for _ in matching)
+    if remaining:
+        metadata["continue"] = _sealed(revision, chosen[-1].key)
+        if not (selection.labels or selection.fields):
+            metadata["remainingItemCount"] = remaining
+    return Page(chosen, metadata)
+
+
+def _sealed(revision: int, after: Key) -> str:
+    text = encode({"v": _TOKEN_VERSION, "rv": revision, "start": list(after)})
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def _opened(token: str) -> tuple[int, Key]:
+    try:
+        content = decode_bytes(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        namespace, name = content["start"]
+        revision = content["rv"]
+    except (binascii.Error, ValueError, msgspec.DecodeError, KeyError, TypeError) as error:
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+    if not (isinstance(revision, int) and isinstance(namespace, str) and isinstance(name, str)) or revision < 0:
+        raise bad_request("invalid continue token: continue key is not valid: unexpected content")
+    return revision, (namespace, name)

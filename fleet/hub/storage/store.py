@@ -1,0 +1,228 @@
+"""The state: every object of every resource, what changed lately, and the one order of all changes.
+
+A change is *accepted* on the event loop, in order, and becomes *visible* when it is durable: readers and watchers never
+see what a crash could take back. Between the two, writers see it through `head`, so that optimistic concurrency holds
+for changes that are under way. Without a journal both moments are one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, insort
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Protocol
+
+from fleet.errors import RequestRefused
+from fleet.hub.kinds.kind import Document
+from fleet.hub.storage.encoding import Entry, at_revision, stored
+
+Key = tuple[str, str]
+
+EVENTS_KEPT: Final = 10_000  # per resource; a watch that is further behind has to list again
+_SNAPSHOTS_KEPT: Final = 4  # per resource; old states that lists with `continue` are reading
+_BEGINNING: Final[Key] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One accepted write: `current` is None when the object is gone."""
+
+    resource: str
+    revision: int
+    current: Entry | None
+    previous: Entry | None
+
+    @property
+    def entry(self) -> Entry:
+        entry = self.current or self.previous
+        assert entry is not None, "a change has a state before or after it"
+        return entry
+
+    @property
+    def type(self) -> str:
+        if self.current is None:
+            return "DELETED"
+        return "MODIFIED" if self.previous else "ADDED"
+
+    @property
+    def body(self) -> bytes:
+        return self.current.body if self.current else at_revision(self.entry, self.revision)
+
+
+class Journal(Protocol):
+    """Makes changes durable, in order. `on_durable` runs on the event loop."""
+
+    def append(self, change: Change, on_durable: asyncio.Future[None]) -> None: ...
+
+
+class Collection:
+    """The objects of one resource."""
+
+    def __init__(self, resource: str, floor: int) -> None:
+        self.resource = resource
+        self.entries: dict[Key, Entry] = {}
+        self.under_way: dict[Key, Entry | None] = {}
+        self.changes: deque[Change] = deque(maxlen=EVENTS_KEPT)
+        self.floor = floor  # changes after this revision are all in `changes`
+        self._keys: list[Key] = []
+        self._snapshots: OrderedDict[int, list[Entry]] = OrderedDict()
+        self._news: asyncio.Future[None] | None = None
+
+    def load(self, entry: Entry) -> None:
+        self.entries[entry.key] = entry
+        insort(self._keys, entry.key)
+
+    def head(self, key: Key) -> Entry | None:
+        """The newest state, durable or under way."""
+        if self.under_way and key in self.under_way:
+            return self.under_way[key]
+        return self.entries.get(key)
+
+    def apply(self, change: Change) -> None:
+        key = change.entry.key
+        if change.current is None:
+            if self.entries.pop(key, None) is not None:
+                del self._keys[bisect_left(self._keys, key)]
+        else:
+            if key not in self.entries:
+                insort(self._keys, key)
+            self.entries[key] = change.current
+        if len(self.changes) == EVENTS_KEPT:
+            self.floor = self.changes[0].revision
+        self.changes.append(change)
+        self.wake()
+
+    def settle(self, change: Change) -> None:
+        """Forgets that the change is under way, unless a newer one of the same object is."""
+        key = change.entry.key
+        if key in self.under_way and self.under_way[key] is change.current:
+            del self.under_way[key]
+
+    def scan(self, namespace: str = "", after: Key | None = None) -> Iterator[Entry]:
+        """Objects in order; `after` continues behind a key."""
+        start = _position(self._keys, namespace, after)
+        for key in islice(self._keys, start, None):
+            if namespace and key[0] != namespace:
+                return
+            yield self.entries[key]
+
+    def at(self, revision: int) -> list[Entry] | None:
+        """All objects as they were at a revision, or None when that is forgotten."""
+        if revision < self.floor:
+            return None
+        known = self._snapshots.get(revision)
+        if known is None:
+            known = self._snapshots[revision] = self._rewound(revision)
+            while len(self._snapshots) > _SNAPSHOTS_KEPT:
+                self._snapshots.popitem(last=False)
+        return known
+
+    def _rewound(self, revision: int) -> list[Entry]:
+        state = dict(self.entries)
+        for change in reversed(self.changes):
+            if change.revision <= revision:
+                break
+            if change.previous is None:
+                state.pop(change.entry.key, None)
+            else:
+                state[change.entry.key] = change.previous
+        return [state[key] for key in sorted(state)]
+
+    def since(self, revision: int) -> list[Change]:
+        """The changes after a revision; walks back from the newest, so that keeping up costs little."""
+        found: list[Change] = []
+        for change in reversed(self.changes):
+            if change.revision <= revision:
+                break
+            found.append(change)
+        found.reverse()
+        return found
+
+    async def news(self) -> None:
+        """Returns when something changed after the call."""
+        if self._news is None:
+            self._news = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._news)
+
+    def wake(self) -> None:
+        news, self._news = self._news, None
+        if news is not None and not news.done():
+            news.set_result(None)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class Store:
+    def __init__(self, *, revision: int = 1) -> None:
+        self.revision = revision  # the newest visible change of any resource
+        self._last = revision  # the newest accepted one
+        self.journal: Journal | None = None
+        self._collections: dict[str, Collection] = {}
+        self.listeners: list[Callable[[Change], None]] = []
+
+    def collection(self, resource: str) -> Collection:
+        found = self._collections.get(resource)
+        if found is None:
+            found = self._collections[resource] = Collection(resource, self.revision)
+        return found
+
+    @property
+    def collections(self) -> Sequence[Collection]:
+        return tuple(self._collections.values())
+
+    def put(self, resource: str, document: Document) -> tuple[Entry, asyncio.Future[None] | None]:
+        """Accepts a new state of an object. It is acknowledged when the future is done; None means at once."""
+        self._last += 1
+        collection = self.collection(resource)
+        entry = stored(document, self._last)
+        change = Change(resource, self._last, entry, collection.head(entry.key))
+        return entry, self._accept(collection, change)
+
+    def remove(self, resource: str, entry: Entry) -> tuple[int, asyncio.Future[None] | None]:
+        """Accepts that an object is gone; returns the revision of that."""
+        self._last += 1
+        change = Change(resource, self._last, None, entry)
+        return self._last, self._accept(self.collection(resource), change)
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """The journal's answer: these changes are durable."""
+        for change in changes:
+            collection = self.collection(change.resource)
+            collection.settle(change)
+            self._show(collection, change)
+
+    def forget_under_way(self) -> None:
+        """The journal's other answer: nothing that was under way will ever be durable."""
+        for collection in self._collections.values():
+            collection.under_way.clear()
+
+    def _accept(self, collection: Collection, change: Change) -> asyncio.Future[None] | None:
+        if self.journal is None:
+            self._show(collection, change)
+            return None
+        collection.under_way[change.entry.key] = change.current
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.journal.append(change, durable)
+        return durable
+
+    def _show(self, collection: Collection, change: Change) -> None:
+        self.revision = change.revision
+        collection.apply(change)
+        for listener in self.listeners:
+            listener(change)
+
+
+def not_durable(error: Exception) -> RequestRefused:
+    text = f"the write could not be made durable: {error}; check the data directory's disk"
+    return RequestRefused(503, "ServiceUnavailable", text, retry_after=1)
+
+
+def _position(keys: Sequence[Key], namespace: str, after: Key | None) -> int:
+    if after is not None:
+        position = bisect_left(keys, after)
+        return position + 1 if position < len(keys) and keys[position] == after else position
+    return bisect_left(keys, (namespace, "")) if namespace else 0

@@ -1,0 +1,233 @@
+"""HTTP/1.1 to one server: a request and its whole answer, over connections that are kept.
+
+A scheduler spends most of its CPU on writes, and a general HTTP client makes up most of what a write costs. This one
+can do what an exchange of documents takes, and no more: no streams, no redirects, no compression, no cookies, no
+proxies. What is in requests, what answers mean, and how long to wait is left to `transport`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+import httptools
+from httptools import HttpParserError, HttpParserUpgrade
+
+from fleet.kube.client.dialer import NotConnected, Openings
+
+KEPT_FOR: Final = 15.0
+"""Seconds that a connection may idle: shorter than the patience of usual servers, which hang up without asking."""
+
+_FRAMED_BY: Final = (b"content-length", b"transfer-encoding")
+_RETRY_AFTER: Final = b"retry-after"
+_FIRST_FINAL: Final = 200
+"""Answers with a status below this are followed by another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+    name: str | None = None
+    """In its certificate, where that is not the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+    retry_after: str = ""
+
+
+class Connections:
+    """Opens as many as are needed at a time. The one that rested shortest is used first, so that others may expire."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._idle: deque[Connection] = deque()
+        self._open: set[Connection] = set()
+        self._openings = Openings(left_over=self._keep)
+        self._closed = False
+
+    async def exchange(self, message: bytes, *, guard: Callable[[], object] | None, repeatable: bool) -> Answer:
+        """Raises `NotConnected` if nothing was sent, and another OSError if it is open what became of the message.
+
+        `guard` is asked right before the message leaves. A `repeatable` message is sent once more where a kept
+        connection turns out to have been closed by the server in the meantime.
+        """
+        connection = self._rested()
+        if connection is not None:
+            try:
+                return await self._over(connection, message, guard)
+            except ConnectionError:
+                if not repeatable or connection.was_answered:
+                    raise
+        if self._closed:
+            raise NotConnected("the transport was closed")
+        return await self._over(await self._openings.wait_for(self._opened()), message, guard)
+
+    async def close(self) -> None:
+        """Returns when every connection is gone. Exchanges under way fail."""
+        self._closed = True
+        for connection in self._open:
+            connection.abort()
+        await self._openings.close()
+        leaving = [connection.gone for connection in self._open]
+        if leaving:
+            await asyncio.wait(leaving)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    async def _over(self, connection: Connection, message: bytes, guard: Callable[[], object] | None) -> Answer:
+        try:
+            if guard is not None:
+                guard()
+            answer = await connection.exchange(message)
+        except BaseException:
+            connection.abort()  # whatever it may still bring belongs to nobody
+            raise
+        self._keep(connection)
+        return answer
+
+    def _keep(self, connection: Connection) -> None:
+        if connection.is_reusable and not self._closed:
+            connection.rests_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    def _rested(self) -> Connection | None:
+        oldest = asyncio.get_running_loop().time() - KEPT_FOR
+        while self._idle and (self._idle[0].rests_since < oldest or not self._idle[0].is_reusable):
+            self._idle.popleft().abort()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_reusable:
+                return connection
+        return None
+
+    async def _opened(self) -> Connection:
+        server = self._server
+        name = None if server.tls is None else server.name
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                Connection, server.host, server.port, ssl=server.tls, server_hostname=name
+            )
+        except OSError as error:
+            raise NotConnected(f"cannot connect to {server.host}:{server.port}: {error}") from error
+        self._open.add(connection)
+        connection.gone.add_done_callback(lambda _: self._open.discard(connection))
+        if self._closed:
+            connection.abort()
+        return connection
+
+
+class Connection(asyncio.Protocol):
+    """One exchange after the other; what callers share are `Connections`."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self.rests_since = 0.0
+        self.was_answered = False
+        """Whether a byte has come since the last message left."""
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._answer: asyncio.Future[Answer] | None = None
+        self._keeps_alive = True
+        self._begin()
+
+    @property
+    def is_reusable(self) -> bool:
+        transport = self._transport
+        return self._keeps_alive and transport is not None and not transport.is_closing()
+
+    async def exchange(self, message: bytes) -> Answer:
+        """Once it was cancelled or failed, the connection is good for nothing but `abort`."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the connection was closed before the request was sent")
+        self.was_answered = False
+        self._answer = self._loop.create_future()
+        transport.write(message)
+        return await self._answer
+
+    def abort(self) -> None:
+        """Without a goodbye: a server that does not answer would make us wait for it."""
+        self._keeps_alive = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- asyncio.Protocol ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # those of uvloop are by behaviour, not by class
+
+    def data_received(self, data: bytes) -> None:
+        self.was_answered = True
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self._fail(ConnectionError(f"the answer is no HTTP: {error}"))
+
+    def eof_received(self) -> None:
+        """The transport closes itself after that."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is None and self._keeps_alive and self._status >= _FIRST_FINAL and not self._is_framed:
+            self.on_message_complete()  # this is how such an answer ends, unless it was us who hung up
+        self._transport = None
+        self._fail(exc if isinstance(exc, OSError) else ConnectionResetError("the server closed the connection"))
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    # --- httptools ----------------------------------------------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        lowered = name.lower()
+        if lowered in _FRAMED_BY:
+            self._is_framed = True
+        elif lowered == _RETRY_AFTER:
+            self._retry_after = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._status < _FIRST_FINAL:
+            self._begin()
+            return
+        self._keeps_alive = self._keeps_alive and self._is_framed_or_empty() and self._parser.should_keep_alive()
+        waiting, self._answer = self._answer, None
+        answer = Answer(self._status, b"".join(self._pieces), self._retry_after)
+        self._begin()
+        if waiting is None:
+            self.abort()  # nobody asked
+        elif not waiting.done():
+            waiting.set_result(answer)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._status = 0
+        self._is_framed = False
+        self._retry_after = ""
+        self._pieces: list[bytes] = []
+
+    def _is_framed_or_empty(self) -> bool:
+        return self._is_framed or not self._pieces
+
+    def _fail(self, error: OSError) -> None:
+        waiting, self._answer = self._answer, None
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(error)
+        self.abort()

@@ -1,0 +1,119 @@
+"""One kind as a controller uses it: watched into a store, and written in a way that the store sees at once.
+
+`Gate` decides whether writes pass at all. Reading starts before leadership and goes on after it, so that a standby is
+warm; writing is bound to leadership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from fleet.clock import Clock
+from fleet.errors import ConnectionLost, DeadlineExceeded, NotLeading, ServerTimeout
+from fleet.kube.api import WRITE_CLASS, Api, Request
+from fleet.kube.backoff import Jitter
+from fleet.kube.informer.reflector import Problem, Reflector, Selection, Timings
+from fleet.kube.informer.store import Codec, Store
+from fleet.kube.leader_election import FencedApi, Leadership
+from fleet.kube.objects import Objects
+from fleet.kube.resource import Resource
+
+T = TypeVar("T")
+
+_NOBODY_KNOWS: Final = (asyncio.CancelledError, ConnectionLost, DeadlineExceeded, ServerTimeout)
+"""How a write ends that may be carried out later than that."""
+
+
+class Gate:
+    """An `Api` that lets writes pass only while it is open, and reads always.
+
+    It knows which writes the server may yet carry out: those under way, and those that were given up on without an
+    answer, until their deadlines, by which the server has given up on them as well.
+    """
+
+    def __init__(self, api: Api, *, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._passage: Api | None = None
+        self._numbers = itertools.count()
+        self._unsettled: dict[int, tuple[Request, float]] = {}
+
+    def open(self, leadership: Leadership | None = None) -> None:
+        """With a leadership, for as long as that lasts."""
+        self._passage = self._api if leadership is None else FencedApi(self._api, leadership)
+
+    def close(self) -> None:
+        self._passage = None
+
+    async def call(self, request: Request) -> bytes:
+        if not request.is_write:
+            return await self._api.call(request)
+        if self._passage is None:
+            raise NotLeading("this process does not lead: nothing is written")
+        number = next(self._numbers)
+        self._unsettled[number] = request, self._clock.elapsed() + request.deadline
+        try:
+            answer = await self._passage.call(request)
+        except _NOBODY_KNOWS:
+            self._forget_settled()
+            raise
+        except BaseException:
+            self._unsettled.pop(number, None)
+            raise
+        self._unsettled.pop(number, None)
+        return answer
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._api.stream(request)
+
+    def unsettled(self) -> list[str]:
+        """The writes that the server may yet carry out."""
+        self._forget_settled()
+        return [f"{request.method} {request.path}" for request, _ in self._unsettled.values()]
+
+    def _forget_settled(self) -> None:
+        now = self._clock.elapsed()
+        for number in [number for number, (_, until) in self._unsettled.items() if until <= now]:
+            del self._unsettled[number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a process reaches the API: shared by everything it watches."""
+
+    reads: Api
+    writes: Api
+    clock: Clock
+    jitter: Jitter
+    on_problem: Callable[[Resource, Problem], None] = lambda *_: None
+    timings: Timings | None = None
+
+
+class Watched(Generic[T]):
+    def __init__(
+        self,
+        access: Access,
+        resource: Resource,
+        codec: Codec[T],
+        *,
+        call_class: str = WRITE_CLASS,
+        selection: Selection | None = None,
+    ) -> None:
+        self.resource = resource
+        self.store: Store[T] = Store(codec)
+        self.objects: Objects[T] = Objects(access.writes, resource, codec, store=self.store, call_class=call_class)
+        self.reflector: Reflector[T] = Reflector(
+            access.reads,
+            resource,
+            self.store,
+            clock=access.clock,
+            jitter=access.jitter,
+            selection=selection,
+            timings=access.timings,
+            on_problem=lambda problem: access.on_problem(resource, problem),
+        )

@@ -1,0 +1,39 @@
+"""Which hub a controller works for, and as whom: a kubeconfig where one is named, else the pod it runs in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fleet.clock import Clock
+from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.transport import Transport
+from fleet.settings import Settings
+
+_POD_IDENTITY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_BUDGETED: Final = ("bind", "evict", "status")
+
+
+async def connect(
+    settings: Settings, *, kubeconfig: Path | None = None, context: str | None = None, clock: Clock
+) -> Transport:
+    flow = flow_of(settings, clock)
+    if kubeconfig is None and context is None and has_pod_identity(os.environ):
+        return await Transport.in_cluster(clock=clock, flow=flow)
+    return await Transport.from_kubeconfig(kubeconfig, clock=clock, context=context, flow=flow)
+
+
+def flow_of(settings: Settings, clock: Clock) -> FlowControl:
+    """Each class of writes has a budget of its own; all other requests share none but have the general limit each."""
+    api = settings.api
+    budgets = {name: Budget(api.rate_of(name), api.burst_of(name)) for name in _BUDGETED}
+    return FlowControl(clock, budgets, Budget(api.qps, api.burst))
+
+
+def has_pod_identity(environ: Mapping[str, str], folder: Path = _POD_IDENTITY) -> bool:
+    """Whether this is a container with a service account, and nobody has named a kubeconfig."""
+    if environ.get("KUBECONFIG") or not environ.get("KUBERNETES_SERVICE_HOST"):
+        return False
+    return all((folder / name).is_file() for name in ("token", "ca.crt"))

@@ -1,0 +1,91 @@
+"""The end of a placement: its snapshots go, then our finalizer. `erase` is the end of a single object.
+
+Bindings are the scheduler's to delete and works the work generator's; nobody waits for the members here. Every step may
+be repeated: what is gone is gone.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from fleet.errors import Conflict, NotFound
+from fleet.informers.cache import Kinds
+from fleet.kube.objects import Objects
+from fleet.kube.patch import Patience, persistently, revise
+from fleet.kube.resource import key_of, split_key
+from fleet.model.keys import PARENT_PLACEMENT, PLACEMENT_CLEANUP
+from fleet.model.labels import is_label_value
+from fleet.model.views import Metadata, Observed, Placement
+
+
+async def claim(kinds: Kinds, placement: Observed[Placement], *, patience: Patience) -> Observed[Placement] | None:
+    """Our finalizer on the placement, so that nothing of it stays behind; None if it is gone or going."""
+    if PLACEMENT_CLEANUP in placement.view.metadata.finalizers:
+        return placement
+
+    def change(document: dict[str, Any]) -> dict[str, Any] | None:
+        metadata = document["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if metadata.get("deletionTimestamp") or PLACEMENT_CLEANUP in finalizers:
+            return None
+        return {**document, "metadata": {**metadata, "finalizers": [*finalizers, PLACEMENT_CLEANUP]}}
+
+    key = key_of(placement.view.metadata)
+    claimed = await revise(kinds.placements.objects, key, change, patience=patience, seen=placement)
+    return None if claimed is None or claimed.view.metadata.deletion_timestamp else claimed
+
+
+async def clean_up(
+    kinds: Kinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: Patience
+) -> bool:
+    """Whether there was anything to do for us."""
+    metadata = placement.view.metadata
+    if PLACEMENT_CLEANUP not in metadata.finalizers:
+        return False
+    if is_label_value(metadata.name):  # with a longer name there never was a snapshot, and no way to ask for one
+        labels = f"{PARENT_PLACEMENT}={metadata.name}"
+        for objects in (kinds.policy_snapshots.objects, resource_snapshots):
+            await _delete_all(objects, namespace=metadata.namespace, labels=labels, patience=patience)
+    await _release(kinds, placement, patience=patience)
+    return True
+
+
+async def sweep(kinds: Kinds, resource_snapshots: Objects[Any], key: str, *, patience: Patience) -> None:
+    """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
+    delete an object does not look for finalizers that came since.
+
+    They are listed before the placement is looked for, so that none can be its successor's."""
+    namespace, name = split_key(key)
+    if not is_label_value(name):
+        return
+    kept = (kinds.policy_snapshots.objects, resource_snapshots)
+    labels = f"{PARENT_PLACEMENT}={name}"
+    listed = [(objects, one) for objects in kept for one in await objects.list(namespace=namespace, labels=labels)]
+    if not listed or await kinds.placements.objects.find(key) is not None:
+        return
+    for objects, one in listed:
+        with suppress(Conflict):  # another has its name by now
+            await erase(objects, objects.codec.metadata_of(one), patience=patience)
+
+
+async def erase(objects: Objects[Any], metadata: Metadata, *, patience: Patience) -> None:
+    """That one object: what is gone is gone, and a Conflict says that another has taken its place."""
+    with suppress(NotFound):
+        await persistently(lambda: objects.delete(key_of(metadata), uid=metadata.uid), patience=patience)
+
+
+async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, patience: Patience) -> None:
+    await persistently(lambda: objects.delete_collection(namespace=namespace, labels=labels), patience=patience)
+
+
+async def _release(kinds: Kinds, placement: Observed[Placement], *, patience: Patience) -> None:
+    def change(document: dict[str, Any]) -> dict[str, Any] | None:
+        metadata = document["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if PLACEMENT_CLEANUP not in finalizers:
+            return None
+        left = [one for one in finalizers if one != PLACEMENT_CLEANUP]
+        return {**document, "metadata": {**metadata, "finalizers": left}}
+
+    await revise(kinds.placements.objects, key_of(placement.view.metadata), change, patience=patience, seen=placement)

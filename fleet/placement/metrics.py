@@ -1,0 +1,161 @@
+"""What the placement controller tells Prometheus, under the names that dashboards of KubeFleet know."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from fleet.placement.controller import ERROR, REQUEUE_AFTER, SUCCESS
+from fleet.scheduler.telemetry.metrics import Children
+from fleet.scheduler.telemetry.scrape_gauges import Read, Readings, Values
+
+_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_MINUTES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
+_SNAPSHOTS: Final = "fleet_snapshots"
+_SNAPSHOT_BYTES: Final = "fleet_snapshot_bytes"
+_READ_WHEN_ASKED: Final = (
+    ("fleet_bindings", "Bindings on the hub, by state.", ("state",)),
+    (_SNAPSHOTS, "Policy and resource snapshots on the hub, by kind.", ("kind",)),
+    (_SNAPSHOT_BYTES, "Their size, by kind.", ("kind",)),
+    (
+        "fleet_placed_objects",
+        "Placed objects that are failed, drifted or different, as the statuses of placements list them.",
+        ("state",),
+    ),
+    ("fleet_cluster_heartbeat_age_seconds", "Since a member cluster was heard of.", ("cluster",)),
+)
+
+_Series = tuple[str, str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    count: int
+    bytes: int
+
+
+class PlacementMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._conditions = Gauge(
+            "fleet_workload_placement_status_last_timestamp_seconds",
+            "When a placement was last seen at the first condition that is not True yet.",
+            ("namespace", "name", "generation", "conditionType", "status", "reason"),
+            registry=registry,
+        )
+        self._series: defaultdict[tuple[str, str], set[_Series]] = defaultdict(set)
+        self._reconciled = Children(
+            Counter("fleet_workload_reconcile_total", "Passes over a key.", ("controller", "result"), registry=registry)
+        )
+        self._errors = Children(
+            Counter("fleet_workload_reconcile_errors_total", "Passes that failed.", ("controller",), registry=registry)
+        )
+        self._seconds = Children(
+            Histogram(
+                "fleet_workload_reconcile_time_seconds",
+                "Length of a pass.",
+                ("controller",),
+                registry=registry,
+                buckets=_BUCKETS,
+            )
+        )
+        self._most = Children(
+            Gauge("fleet_workload_max_concurrent_reconciles", "Workers.", ("controller",), registry=registry)
+        )
+        self._active = Children(
+            Gauge("fleet_workload_active_workers", "Workers inside a pass.", ("controller",), registry=registry)
+        )
+        self._available = Children(
+            Histogram(
+                "fleet_placement_available_duration_seconds",
+                "From a change of a placement until it is available on all its clusters.",
+                ("kind",),
+                registry=registry,
+                buckets=_MINUTES,
+            )
+        )
+        self._readings = Readings(registry, _READ_WHEN_ASKED)
+
+    # --- placements ---------------------------------------------------------------------------------------------------
+
+    def set_condition(
+        self,
+        *,
+        namespace: str,
+        name: str,
+        generation: int,
+        condition_type: str,
+        status: str,
+        reason: str,
+        timestamp: float,
+    ) -> None:
+        """At the end of a pass: the first condition that is not True, or `Completed`.
+
+        Series of earlier generations of the placement end."""
+        series = (namespace, name, str(generation), condition_type, status, reason)
+        known = self._series[namespace, name]
+        for old in [one for one in known if one[2] != series[2]]:
+            self._conditions.remove(*old)
+            known.discard(old)
+        known.add(series)
+        self._conditions.labels(*series).set(timestamp)
+
+    def drop(self, namespace: str, name: str) -> None:
+        """The placement is gone."""
+        for series in self._series.pop((namespace, name), ()):
+            self._conditions.remove(*series)
+
+    def available(self, *, kind: str, seconds: float) -> None:
+        """A change of a placement of that kind is available everywhere."""
+        self._available(kind).observe(seconds)
+
+    # --- passes -------------------------------------------------------------------------------------------------------
+
+    def reconciled(self, controller: str, result: str, seconds: float) -> None:
+        """`result`: success, requeue_after or error."""
+        self._reconciled(controller, result).inc()
+        self._seconds(controller).observe(seconds)
+        if result == ERROR:
+            self._errors(controller).inc()
+
+    @contextmanager
+    def working(self, controller: str) -> Iterator[None]:
+        """While a worker is inside a pass."""
+        with self._active(controller).track_inprogress():
+            yield
+
+    def set_workers(self, controller: str, count: int) -> None:
+        self._most(controller).set(count)
+        # There from the start, so that the first of each is an increase.
+        self._errors(controller)
+        self._reconciled.begin((controller,), (SUCCESS, REQUEUE_AFTER, ERROR))
+
+    # --- what is read when somebody asks ------------------------------------------------------------------------------
+
+    def watch_bindings(self, by_state: Callable[[], Mapping[str, int]]) -> None:
+        self._readings.attach("fleet_bindings", _keyed(by_state))
+
+    def watch_snapshots(self, by_kind: Callable[[], Mapping[str, Tally]]) -> None:
+        def read() -> Mapping[str, Values]:
+            found = by_kind()
+            return {
+                _SNAPSHOTS: {(kind,): one.count for kind, one in found.items()},
+                _SNAPSHOT_BYTES: {(kind,): one.bytes for kind, one in found.items()},
+            }
+
+        self._readings.attach_together((_SNAPSHOTS, _SNAPSHOT_BYTES), read)
+
+    def watch_troubles(self, by_state: Callable[[], Mapping[str, int]]) -> None:
+        self._readings.attach("fleet_placed_objects", _keyed(by_state))
+
+    def watch_heartbeats(self, ages: Callable[[], Mapping[str, float]]) -> None:
+        """Seconds by cluster."""
+        self._readings.attach("fleet_cluster_heartbeat_age_seconds", _keyed(ages))
+
+
+def _keyed(read: Callable[[], Mapping[str, float]]) -> Read:
+    return lambda: {(name,): value for name, value in read().items()}

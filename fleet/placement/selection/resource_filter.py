@@ -1,0 +1,142 @@
+"""What is never placed: kinds that belong to the hub or are listed by the operator, objects that others derive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from fleet.errors import ConfigurationError
+from fleet.kube.resource import Resource
+from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
+from fleet.placement.selection.candidates import Candidate
+
+ENVELOPES: Final = frozenset({"ClusterResourceEnvelope", "ResourceEnvelope"})
+
+_GROUPS: Final = frozenset({CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_KINDS: Final = frozenset(
+    {
+        ("", "Pod"),
+        ("", "Node"),
+        ("", "Event"),  # the objects of events.k8s.io under their older name
+        ("networking.fleet.azure.com", "ServiceImport"),
+        ("networking.fleet.azure.com", "TrafficManagerProfile"),
+        ("networking.fleet.azure.com", "TrafficManagerBackend"),
+    }
+)
+_OWNED: Final = frozenset({"ReplicaSet", "ControllerRevision"})
+_SERVICE_ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"
+_SLICE_MANAGER: Final = "endpointslice.kubernetes.io/managed-by"
+
+
+@dataclass(frozen=True, slots=True)
+class KindList:
+    """Kinds as operators list them: `apps`, `apps/v1`, `apps/v1/Deployment,StatefulSet`, `v1/ConfigMap`."""
+
+    groups: frozenset[str] = frozenset()
+    versions: frozenset[tuple[str, str]] = frozenset()
+    kinds: frozenset[tuple[str, str, str]] = frozenset()
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> Self:
+        """Each text may hold several entries, separated by semicolons."""
+        found: dict[int, set[tuple[str, ...]]] = {1: set(), 2: set(), 3: set()}
+        for entry in filter(None, (part.strip() for text in texts for part in text.split(";"))):
+            for one in _names_in(entry):
+                found[len(one)].add(one)
+        return cls(
+            frozenset(group for (group,) in found[1]),
+            frozenset((group, version) for group, version in found[2]),
+            frozenset((group, version, kind) for group, version, kind in found[3]),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.versions or self.kinds)
+
+    def has(self, group: str, version: str, kind: str) -> bool:
+        return (group, version, kind) in self.kinds or (group, version) in self.versions or (group in self.groups)
+
+    def has_some(self, group: str, version: str) -> bool:
+        named = {(kind_group, kind_version) for kind_group, kind_version, _ in self.kinds}
+        return group in self.groups or (group, version) in self.versions | named
+
+
+def _names_in(entry: str) -> list[tuple[str, ...]]:
+    parts = [part.strip() for part in entry.split("/")]
+    if len(parts) > 1 and _is_version(parts[0]):
+        parts.insert(0, "")  # the core group has no name
+    if len(parts) == 1 and _is_version(parts[0]):
+        return [("", parts[0])]
+    if len(parts) > 3 or not all(parts[1:]) or any("," in part for part in parts[:2]):
+        raise ConfigurationError(f"{entry!r} names no kinds: write group, group/version or group/version/Kind,Kind")
+    if len(parts) < 3:
+        return [tuple(parts)]
+    return [(parts[0], parts[1], kind.strip()) for kind in parts[2].split(",") if kind.strip()]
+
+
+def _is_version(text: str) -> bool:
+    return re.fullmatch(r"v\d+((alpha|beta)\d+)?", text) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the operator decided, on top of what holds everywhere."""
+
+    skipped: KindList = field(default_factory=KindList)
+    allowed: KindList = field(default_factory=KindList)
+    """Empty: every kind."""
+    skipped_namespaces: frozenset[str] = frozenset()
+    workloads_on_hub: bool = False
+
+    def __post_init__(self) -> None:
+        if self.skipped and self.allowed:
+            raise ConfigurationError("kinds are either skipped or allowed: give one of the two lists")
+
+    def places_kind(self, group: str, version: str, kind: str) -> bool:
+        if self.skipped.has(group, version, kind) or (self.allowed and not self.allowed.has(group, version, kind)):
+            return False
+        if (group, kind) == ("", "PersistentVolumeClaim") and self.workloads_on_hub:
+            return False
+        return not _is_of_the_hub(group, kind)
+
+    def places(self, resource: Resource) -> bool:
+        return self.places_kind(resource.group, resource.version, resource.kind)
+
+    def may_place_from(self, group: str, version: str) -> bool:
+        """Whether any kind of this version of a group can be placed."""
+        if group in _GROUPS or group in self.skipped.groups or (group, version) in self.skipped.versions:
+            return False
+        return not self.allowed or self.allowed.has_some(group, version)
+
+    def is_reserved(self, namespace: str) -> bool:
+        return (
+            namespace.startswith(("fleet-", "kube-")) or namespace == "default" or namespace in self.skipped_namespaces
+        )
+
+
+def _is_of_the_hub(group: str, kind: str) -> bool:
+    if group == PLACEMENT_GROUP:
+        return kind not in ENVELOPES
+    return group in _GROUPS or (group, kind) in _KINDS
+
+
+def is_placeable(resource: Resource, candidate: Candidate, *, has_service: Callable[[str], bool]) -> bool:
+    """Whether this object of a placeable kind may go; `has_service` tells whether a key is that of a Service."""
+    metadata = candidate.metadata
+    if metadata.deletion_timestamp is not None:
+        return False
+    match resource.group, resource.kind:
+        case "apps", kind if kind in _OWNED:
+            return not metadata.owner_references
+        case "", "ConfigMap":
+            return metadata.name != "kube-root-ca.crt"
+        case "", "ServiceAccount":
+            return metadata.name != "default"
+        case "", "Secret":
+            return bool(candidate.type != _SERVICE_ACCOUNT_TOKEN)
+        case "", "Endpoints":
+            return not has_service(candidate.key)
+        case "discovery.k8s.io", "EndpointSlice":
+            return metadata.label(_SLICE_MANAGER) is None
+    return True

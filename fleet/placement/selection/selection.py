@@ -1,0 +1,268 @@
+"""Which objects a placement selects right now, and what its author got wrong.
+
+Pure: works on what a `Source` has. Two passes: the first finds the namespace that other selectors choose from, the
+second resolves every selector. Whatever is wrong is told at once and together; then nothing is selected at all, so that
+half a selection is never rolled out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from fleet.kube.resource import Resource
+from fleet.model.selectors import matches, selector_problems
+from fleet.placement.selection import selectors
+from fleet.placement.selection.candidates import Candidate
+from fleet.placement.selection.discovery import KindName
+from fleet.placement.selection.ordering import Place, place
+from fleet.placement.selection.resource_filter import Rules, is_placeable
+from fleet.placement.selection.selectors import ResourceSelector
+
+_PROBLEMS_SHOWN: Final = 20
+"""A condition has room for 32 KiB, and one wrong selector can meet thousands of objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedObject:
+    group: str
+    version: str
+    kind: str
+    namespace: str
+    name: str
+    content: bytes
+    """Sanitised, in canonical JSON."""
+
+    def identifier(self) -> dict[str, str]:
+        """A ResourceIdentifier, without its empty fields."""
+        named = {"group": self.group, "version": self.version, "kind": self.kind, "name": self.name}
+        return {key: value for key, value in (named | {"namespace": self.namespace}).items() if value}
+
+    @property
+    def place(self) -> Place:
+        api_version = f"{self.group}/{self.version}" if self.group else self.version
+        return place(api_version=api_version, kind=self.kind, namespace=self.namespace, name=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """A selector that selects nothing at the moment."""
+
+    position: int
+    selector: ResourceSelector
+
+    def __str__(self) -> str:
+        return f"{selectors.field(self.position)} matches nothing: {self.selector}"
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    objects: tuple[SelectedObject, ...] = ()
+    """In the order of the hash."""
+    problems: tuple[str, ...] = ()
+    """What the author of the placement has to correct. With any, there are no objects."""
+    unmatched: tuple[Unmatched, ...] = ()
+
+    @property
+    def user_error(self) -> str | None:
+        """All in one text; None if nothing is wrong."""
+        more = len(self.problems) - _PROBLEMS_SHOWN
+        shown = [*self.problems[:_PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+        return "; ".join(shown) or None
+
+
+class Source(Protocol):
+    """The hub as far as it is known. Asked only for kinds it was prepared for."""
+
+    def find(self, name: KindName) -> Resource | None:
+        """None for a kind that does not exist or cannot be watched."""
+
+    def is_known(self, name: KindName) -> bool: ...
+
+    def namespaced(self) -> Sequence[Resource]:
+        """Every placeable namespaced kind, at its preferred version."""
+
+    def all_of(self, resource: Resource) -> Iterable[Candidate]: ...
+
+    def within(self, resource: Resource, namespace: str) -> Iterable[Candidate]: ...
+
+    def get(self, resource: Resource, key: str) -> Candidate | None: ...
+
+    def has_service(self, key: str) -> bool: ...
+
+
+def select(terms: Sequence[ResourceSelector], *, namespace: str, source: Source, rules: Rules) -> Selected:
+    """`namespace` is that of a namespaced placement, empty for a cluster-scoped one."""
+    selection = _Selection(tuple(terms), namespace, source, rules)
+    selection.run()
+    if selection.problems:
+        return Selected(problems=tuple(dict.fromkeys(selection.problems)))
+    objects = sorted((entry.object for entry in selection.taken.values()), key=lambda one: one.place)
+    return Selected(tuple(objects), unmatched=tuple(selection.unmatched))
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    object: SelectedObject
+    position: int
+
+
+_Identity = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class _Selection:
+    terms: tuple[ResourceSelector, ...]
+    own_namespace: str
+    source: Source
+    rules: Rules
+    problems: list[str] = field(default_factory=list)
+    unmatched: list[Unmatched] = field(default_factory=list)
+    taken: dict[_Identity, _Taken] = field(default_factory=dict)
+    _chosen: str | None = None
+    """The namespace of pass 1, if it can contribute."""
+
+    def run(self) -> None:
+        self._choose_namespace()
+        for position, term in enumerate(self.terms):
+            if self.rules.places_kind(term.group, term.version, term.kind):
+                self._resolve(position, term)
+
+    # --- pass 1 -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _choosing(self) -> list[int]:
+        return [position for position, term in enumerate(self.terms) if term.chooses_inside]
+
+    def _choose_namespace(self) -> None:
+        choosing = [] if self.own_namespace else self._choosing
+        if not choosing:
+            return
+        self._judge_choosing(choosing)
+        term = self.terms[choosing[0]]
+        resource = self.source.find(term.kind_name)
+        if resource is None or not term.name:
+            return
+        cause = self._why_not(resource, term.name)
+        if cause:
+            self._refuse("PL-11", f"namespace {term.name} cannot be placed: {cause}", choosing[0])
+        elif not self._is_terminating(resource, term.name):
+            self._chosen = term.name
+
+    def _judge_choosing(self, choosing: Sequence[int]) -> None:
+        if len(choosing) > 1:
+            self._refuse("PL-08", "only one namespace can be combined with resource selectors", *choosing)
+        for position in choosing:
+            if not self.terms[position].name:
+                self._refuse("PL-09", "the namespace must be selected by name in this scope", position)
+        others = [at for at, term in enumerate(self.terms) if term.selects_namespaces and not term.chooses_inside]
+        if others:
+            self._refuse("PL-10", "other namespace selectors are not allowed in this scope", *others)
+
+    def _why_not(self, namespaces: Resource, name: str) -> str:
+        if self.rules.is_reserved(name):
+            return "it is reserved"
+        return "it does not exist" if self.source.get(namespaces, name) is None else ""
+
+    def _is_terminating(self, namespaces: Resource, name: str) -> bool:
+        found = self.source.get(namespaces, name)
+        return found is None or found.metadata.deletion_timestamp is not None
+
+    # --- pass 2 -------------------------------------------------------------------------------------------------------
+
+    def _resolve(self, position: int, term: ResourceSelector) -> None:
+        resource = self._resource_of(position, term)
+        if self._is_malformed(position, term) or resource is None:
+            return
+        found = 0
+        for candidate in self._candidates(position, term, resource):
+            if is_placeable(candidate.resource, candidate, has_service=self.source.has_service):
+                self._take(position, candidate)
+                found += 1
+        if not found:
+            self.unmatched.append(Unmatched(position, term))
+
+    def _resource_of(self, position: int, term: ResourceSelector) -> Resource | None:
+        """The kind, if this placement may select it."""
+        resource = self.source.find(term.kind_name)
+        if resource is None:
+            verb = "cannot be watched" if self.source.is_known(term.kind_name) else "does not exist"
+            self._refuse("PL-05", f"kind {term.kind_name} {verb} on the hub", position)
+        elif self.own_namespace and not resource.namespaced:
+            self._refuse("PL-07", f"{term.kind} is cluster-scoped; use a ClusterResourcePlacement", position)
+            return None
+        elif not self.own_namespace and resource.namespaced and not self._choosing:
+            text = f"{term.kind} is namespaced; select its namespace or use a ResourcePlacement"
+            self._refuse("PL-06", text, position)
+            return None
+        return resource
+
+    def _is_malformed(self, position: int, term: ResourceSelector) -> bool:
+        if term.label_selector is None:
+            return False
+        if term.name:
+            self._refuse("PL-03", "use either name or labelSelector in one selector", position)
+        causes = selector_problems(term.label_selector)
+        for cause in causes:
+            self._refuse("PL-04", f"labelSelector is invalid: {cause.field}: {cause.message}", position)
+        return bool(term.name or causes)
+
+    def _candidates(self, position: int, term: ResourceSelector, resource: Resource) -> Iterator[Candidate]:
+        if term.selects_namespaces:
+            yield from self._namespaces(position, term, resource)
+        else:
+            yield from self._matching(term, resource, self.own_namespace or self._chosen)
+
+    def _namespaces(self, position: int, term: ResourceSelector, resource: Resource) -> Iterator[Candidate]:
+        if term.name and self.rules.is_reserved(term.name):
+            self._refuse_reserved(position, term.name)
+            return
+        for namespace in self._matching(term, resource, None):
+            name = namespace.metadata.name
+            if self.rules.is_reserved(name):
+                self._refuse_reserved(position, name)
+            elif namespace.metadata.deletion_timestamp is None:
+                yield namespace
+                if term.takes_whole_namespaces:
+                    yield from self._everything_in(name)
+
+    def _everything_in(self, namespace: str) -> Iterator[Candidate]:
+        for resource in self.source.namespaced():
+            yield from self.source.within(resource, namespace)
+
+    def _matching(self, term: ResourceSelector, resource: Resource, namespace: str | None) -> Iterator[Candidate]:
+        if resource.namespaced and not namespace:
+            return
+        if term.name:
+            key = f"{namespace}/{term.name}" if resource.namespaced else term.name
+            found = self.source.get(resource, key)
+            candidates: Iterable[Candidate] = () if found is None else (found,)
+        elif resource.namespaced and namespace:
+            candidates = self.source.within(resource, namespace)
+        else:
+            candidates = self.source.all_of(resource)
+        for candidate in candidates:
+            if term.label_selector is None or matches(term.label_selector, candidate.metadata.labels):
+                yield candidate
+
+    def _take(self, position: int, candidate: Candidate) -> None:
+        resource, metadata = candidate.resource, candidate.metadata
+        identity = (resource.group, resource.kind, candidate.key)
+        before = self.taken.get(identity)
+        if before is not None:
+            named = f"{resource.api_version} {resource.kind} {candidate.key}"
+            places = sorted({before.position, position})
+            self._refuse("PL-12", f"{named} is selected by more than one selector", *places)
+            return
+        found = SelectedObject(
+            resource.group, resource.version, resource.kind, metadata.namespace, metadata.name, candidate.content
+        )
+        self.taken[identity] = _Taken(found, position)
+
+    def _refuse_reserved(self, position: int, namespace: str) -> None:
+        if not self.terms[position].chooses_inside:  # told in pass 1
+            self._refuse("PL-13", f"namespace {namespace} is reserved", position)
+
+    def _refuse(self, rule: str, text: str, *positions: int) -> None:
+        self.problems.append(f"{rule}: {text} ({', '.join(map(selectors.field, positions))})")

@@ -1,0 +1,56 @@
+"""The resource selectors of a placement, as read from its spec."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fleet.model.decoding import decode
+from fleet.model.views import LabelSelector, Observed, Placement, View
+from fleet.placement.selection.discovery import KindName
+
+NAMESPACE: Final = "Namespace"
+WITH_RESOURCES: Final = "NamespaceWithResources"
+WITH_SELECTORS: Final = "NamespaceWithResourceSelectors"
+
+
+class ResourceSelector(View, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    name: str = ""
+    label_selector: LabelSelector | None = None
+    selection_scope: str = WITH_RESOURCES
+
+    @property
+    def kind_name(self) -> KindName:
+        return KindName(self.group, self.version, self.kind)
+
+    @property
+    def selects_namespaces(self) -> bool:
+        return (self.group, self.kind) == ("", NAMESPACE)
+
+    @property
+    def takes_whole_namespaces(self) -> bool:
+        return self.selects_namespaces and self.selection_scope == WITH_RESOURCES
+
+    @property
+    def chooses_inside(self) -> bool:
+        """Takes a namespace from which other selectors choose."""
+        return self.selects_namespaces and self.selection_scope == WITH_SELECTORS
+
+    def __str__(self) -> str:
+        if self.name:
+            return f"{self.kind_name} named {self.name}"
+        return f"{self.kind_name} by label" if self.label_selector is not None else f"every {self.kind_name}"
+
+
+class _Spec(View, frozen=True):
+    resource_selectors: tuple[ResourceSelector, ...] = ()
+
+
+def read_selectors(placement: Observed[Placement]) -> tuple[ResourceSelector, ...]:
+    return decode(bytes(placement.view.spec), _Spec).view.resource_selectors
+
+
+def field(position: int) -> str:
+    return f"spec.resourceSelectors[{position}]"

@@ -1,0 +1,310 @@
+"""The policy of a placement as a snapshot: one object per policy, of which one is marked as the latest.
+
+A new policy makes every binding obsolete, so a new snapshot is made only for a policy that asks for something else. Its
+number of clusters does not count as such: that goes into an annotation, like the placement's generation.
+
+Replacing the latest takes several writes, and may end between any two of them. There is nothing to remember: without a
+latest snapshot the one with the greatest index stands for it, and comparing that one's policy tells what is left to do.
+As that reading is only right on the newest state, it is never made from the cache.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+
+from fleet.errors import AlreadyExists, NotFound, StaleInputs
+from fleet.informers.cache import Caches, Kinds
+from fleet.kube.patch import Patience, persistently, revise
+from fleet.kube.resource import joined_key, key_of
+from fleet.kube.scopes import owner_key
+from fleet.model.keys import (
+    IS_LATEST_SNAPSHOT,
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PICK_N,
+    PLACEMENT_GENERATION,
+    POLICY_INDEX,
+)
+from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
+from fleet.placement.deletion import erase
+from fleet.placement.snapshots.hashing import policies_equal, policy_hash
+
+Json = dict[str, Any]
+
+_NAMES_TRIED: Final = 16
+
+
+class SeveralLatest(StaleInputs):
+    """Only one snapshot may be the latest; which one it should be, nobody can tell."""
+
+
+class _OwnerReference(msgspec.Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    owner_references: tuple[_OwnerReference, ...] = ()
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    policy: Json | None = None
+    policy_hash: str = ""
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """What a snapshot holds beside what the scheduler reads."""
+
+    metadata: _Metadata = _Metadata()
+    spec: _Spec = _Spec()
+
+
+_read_stored = msgspec.json.Decoder(_Stored).decode
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    observed: Observed[PolicySnapshot]
+    stored: _Stored
+
+    @classmethod
+    def of(cls, observed: Observed[PolicySnapshot]) -> _Snapshot:
+        return cls(observed, _read_stored(observed.raw))
+
+    @property
+    def name(self) -> str:
+        return self.observed.view.metadata.name
+
+    @property
+    def index(self) -> int:
+        """From the label: other controllers name snapshots as they like. Below all others if it cannot be read."""
+        text = self.observed.view.metadata.label(POLICY_INDEX) or ""
+        return int(text) if text.isdecimal() and text.isascii() else -1
+
+    @property
+    def is_latest(self) -> bool:
+        return self.observed.view.metadata.label(IS_LATEST_SNAPSHOT) == "true"
+
+    @property
+    def is_terminating(self) -> bool:
+        return bool(self.observed.view.metadata.deletion_timestamp)
+
+    def belongs_to(self, placement: Observed[Placement]) -> bool:
+        """Leftovers of a deleted placement of the same name are none of ours: they are about to be collected."""
+        metadata = placement.view.metadata
+        owners = [one for one in self.stored.metadata.owner_references if one.name == metadata.name]
+        return not owners or any(one.uid == metadata.uid for one in owners)
+
+    def is_for(self, policy: Json | None) -> bool:
+        same_hash = self.stored.spec.policy_hash == _as_stored(policy_hash(policy))
+        return same_hash or policies_equal(self.stored.spec.policy, policy)
+
+
+def policy_of(spec: PlacementSpec) -> Json | None:
+    written = bytes(spec.policy)
+    policy: Json | None = msgspec.json.decode(written) if written else None
+    return policy
+
+
+def wanted_clusters(snapshot: PolicySnapshot) -> int | None:
+    """The number of clusters of a PickN policy."""
+    text = snapshot.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
+    return int(text) if text.isdecimal() and text.isascii() else None
+
+
+class PolicySnapshots:
+    def __init__(self, caches: Caches, *, patience: Patience) -> None:
+        self._caches = caches
+        self._patience = patience
+
+    async def ensure(
+        self, kinds: Kinds, placement: Observed[Placement], spec: PlacementSpec, *, reads_live: bool = False
+    ) -> Observed[PolicySnapshot]:
+        """The latest snapshot, after whatever it took to have one that fits the placement.
+
+        `reads_live` after a failure, when the cache may lack a write of ours."""
+        known = await self._known(kinds, placement, reads_live=reads_live)
+        current = _current(known)
+        if current is not None and not current.is_latest and not reads_live:
+            known = await self._known(kinds, placement, reads_live=True)
+            current = _current(known)
+        policy = policy_of(spec)
+        if current is None or not current.is_for(policy):
+            return await self._replace(kinds, placement, known, policy, limit=spec.revision_history_limit)
+        marked = await self._mark(kinds, placement, current.observed, policy)
+        await self._delete(kinds, _oldest(known, keep=spec.revision_history_limit, sparing=current))
+        return marked
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def _known(self, kinds: Kinds, placement: Observed[Placement], *, reads_live: bool) -> list[_Snapshot]:
+        """By index."""
+        metadata = placement.view.metadata
+        if reads_live:
+            objects = kinds.policy_snapshots.objects
+            found = await objects.list(namespace=metadata.namespace, labels=f"{PARENT_PLACEMENT}={metadata.name}")
+            for one in found:
+                kinds.policy_snapshots.store.wrote(one)
+        else:
+            found = self._caches.policy_snapshots(key_of(metadata))
+        ours = [one for one in map(_Snapshot.of, found) if one.belongs_to(placement)]
+        return sorted(ours, key=attrgetter("index", "name"))
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    async def _replace(
+        self,
+        kinds: Kinds,
+        placement: Observed[Placement],
+        known: Sequence[_Snapshot],
+        policy: Json | None,
+        *,
+        limit: int,
+    ) -> Observed[PolicySnapshot]:
+        """One snapshot always stays until there is a newer one, because indices go on from it."""
+        for one in known:
+            if one.is_latest and not one.is_terminating:
+                await self._unmark(kinds, one)
+        await self._delete(kinds, _oldest(known, keep=max(limit - 1, 1)))
+        index = max((one.index for one in known), default=-1) + 1
+        created = await self._create(kinds, placement, policy, index=index)
+        if limit == 1:
+            await self._delete(kinds, _oldest(known, keep=0)[-1:])
+        return created
+
+    async def _create(
+        self, kinds: Kinds, placement: Observed[Placement], policy: Json | None, *, index: int
+    ) -> Observed[PolicySnapshot]:
+        create = kinds.policy_snapshots.objects.create
+        for candidate in range(index, index + _NAMES_TRIED):
+            document = _document(kinds, placement, policy, index=candidate)
+            name = document["metadata"]["name"]
+            try:
+                return await persistently(partial(create, document), patience=self._patience)
+            except AlreadyExists:
+                made_before = await self._made_before(kinds, placement, policy, name)
+            if made_before is not None:
+                return await self._mark(kinds, placement, made_before, policy)
+        raise StaleInputs(f"{_NAMES_TRIED} names for a policy snapshot of {key_of(placement.view.metadata)} are taken")
+
+    async def _made_before(
+        self, kinds: Kinds, placement: Observed[Placement], policy: Json | None, name: str
+    ) -> Observed[PolicySnapshot] | None:
+        """The holder of the name if it is what we are about to create; None if it is somebody else's."""
+        metadata = placement.view.metadata
+        key = joined_key(metadata.namespace, name)
+        try:
+            holder = _Snapshot.of(await kinds.policy_snapshots.objects.get(key))
+        except NotFound as error:
+            raise StaleInputs(f"policy snapshot {key} was deleted a moment ago") from error
+        is_ours = owner_key(holder.observed.view.metadata) == key_of(metadata) and holder.belongs_to(placement)
+        if not is_ours or holder.is_terminating:
+            return None
+        if not holder.is_for(policy):
+            raise StaleInputs(f"policy snapshot {key} exists already with another policy")
+        return holder.observed
+
+    async def _mark(
+        self, kinds: Kinds, placement: Observed[Placement], snapshot: Observed[PolicySnapshot], policy: Json | None
+    ) -> Observed[PolicySnapshot]:
+        labels = {IS_LATEST_SNAPSHOT: "true"}
+        marked = await self._revise(kinds, snapshot, labels=labels, annotations=_annotations(placement, policy))
+        if marked is None:
+            raise StaleInputs(f"policy snapshot {snapshot.view.metadata.name} was deleted a moment ago")
+        return marked
+
+    async def _unmark(self, kinds: Kinds, snapshot: _Snapshot) -> None:
+        await self._revise(kinds, snapshot.observed, labels={IS_LATEST_SNAPSHOT: "false"})
+
+    async def _revise(
+        self,
+        kinds: Kinds,
+        snapshot: Observed[PolicySnapshot],
+        *,
+        labels: dict[str, str],
+        annotations: dict[str, str] | None = None,
+    ) -> Observed[PolicySnapshot] | None:
+        def change(document: Json) -> Json | None:
+            metadata = document["metadata"]
+            wanted = {
+                **metadata,
+                "labels": {**(metadata.get("labels") or {}), **labels},
+                "annotations": {**(metadata.get("annotations") or {}), **(annotations or {})},
+            }
+            is_same = all((metadata.get(field) or {}) == wanted[field] for field in ("labels", "annotations"))
+            return None if is_same else {**document, "metadata": wanted}
+
+        objects = kinds.policy_snapshots.objects
+        return await revise(objects, key_of(snapshot.view.metadata), change, patience=self._patience, seen=snapshot)
+
+    async def _delete(self, kinds: Kinds, snapshots: Iterable[_Snapshot]) -> None:
+        for one in snapshots:
+            await erase(kinds.policy_snapshots.objects, one.observed.view.metadata, patience=self._patience)
+
+
+def _current(known: Sequence[_Snapshot]) -> _Snapshot | None:
+    alive = [one for one in known if not one.is_terminating]
+    latest = [one for one in alive if one.is_latest]
+    if len(latest) > 1:
+        names = ", ".join(one.name for one in latest)
+        raise SeveralLatest(f"policy snapshots {names} are all marked as the latest; exactly one may be")
+    return latest[0] if latest else (alive[-1] if alive else None)
+
+
+def _oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | None = None) -> list[_Snapshot]:
+    alive = [one for one in known if not one.is_terminating]
+    return [one for one in alive[: max(0, len(alive) - keep)] if one is not sparing]
+
+
+# --- the object -------------------------------------------------------------------------------------------------------
+
+
+def _document(kinds: Kinds, placement: Observed[Placement], policy: Json | None, *, index: int) -> Json:
+    metadata = placement.view.metadata
+    spec: Json = {"policyHash": _as_stored(policy_hash(policy))}
+    if policy is not None:
+        spec["policy"] = policy
+    return {
+        "metadata": {
+            "name": f"{metadata.name}-{index}",
+            **({"namespace": metadata.namespace} if metadata.namespace else {}),
+            "labels": {PARENT_PLACEMENT: metadata.name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},
+            "annotations": _annotations(placement, policy),
+            "ownerReferences": [controller_reference(kinds, placement)],
+        },
+        "spec": spec,
+    }
+
+
+def controller_reference(kinds: Kinds, placement: Observed[Placement]) -> Json:
+    """Makes the placement the owner of an object: the garbage collector takes what its deletion leaves behind."""
+    resource, metadata = kinds.flavour.placement, placement.view.metadata
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _annotations(placement: Observed[Placement], policy: Json | None) -> dict[str, str]:
+    """Without a number where the policy lacks one: the scheduler says so to whoever wrote it."""
+    found = {PLACEMENT_GENERATION: str(placement.view.metadata.generation)}
+    if policy is not None and policy.get("placementType") == PICK_N and "numberOfClusters" in policy:
+        found[NUMBER_OF_CLUSTERS] = str(policy["numberOfClusters"])
+    return found
+
+
+def _as_stored(hash_text: str) -> str:
+    """The hash is a field of bytes that holds the text of the hash."""
+    return base64.b64encode(hash_text.encode()).decode()

@@ -1,0 +1,324 @@
+"""Keeps the latest resource snapshot group of a placement equal to what it selects.
+
+A group is replaced in several writes, and the process may end between any two of them. Nothing is remembered but what
+the API server holds: a group without all of its parts is completed if the selection is still the same, and without a
+latest label the group with the greatest index stands for the latest. That reading is only right on the newest state, so
+it is never made from the cache alone.
+
+A new group starts a rollout, so changes are collected for a while before there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NoReturn
+
+from fleet.errors import AlreadyExists, Conflict, NotFound, StaleInputs
+from fleet.kube.informer.informer import Access
+from fleet.kube.objects import Objects
+from fleet.kube.patch import Patience, persistently
+from fleet.kube.resource import Resource, key_of
+from fleet.kube.scopes import Flavour
+from fleet.model.decoding import decode
+from fleet.model.keys import IS_LATEST_SNAPSHOT
+from fleet.model.timestamps import SECOND, format_timestamp, timestamp_or_none
+from fleet.model.views import Metadata, Observed, Placement, PlacementSpec
+from fleet.placement.deletion import erase
+from fleet.placement.selection.selection import Selected
+from fleet.placement.snapshots.hashing import fingerprint, resources_hash
+from fleet.placement.snapshots.snapshot_cache import Known, StoredGroups
+from fleet.placement.snapshots.snapshot_group import (
+    CHANGE_SEEN_AT,
+    PART_BYTES,
+    Group,
+    Plan,
+    ResourceSnapshot,
+    split,
+)
+
+EXTERNAL: Final = "External"
+_NAMES_TRIED: Final = 16
+_SYNC_SECONDS: Final = 10.0
+"""How long a pass waits before it gives way to others, or to an orderly end."""
+
+Json = dict[str, Any]
+
+
+class SeveralLatestGroups(StaleInputs):
+    """Only one group may be the latest; which one it should be, nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """In seconds."""
+
+    minimum_interval: float = 30.0
+    """Between the creation of two groups."""
+    collection_time: float = 15.0
+    """From the first change that is not in a group to the group that has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ensured:
+    """The group that the status of the placement describes."""
+
+    index: int
+    names: tuple[str, ...]
+    """Of its snapshots, master first."""
+    wait_seconds: float | None = None
+    """How long until a newer group may be made; None if this one is what is selected."""
+
+    @property
+    def master(self) -> str:
+        return self.names[0]
+
+
+class ResourceGroups:
+    """The groups of all placements, cluster-scoped and namespaced."""
+
+    def __init__(
+        self,
+        access: Access,
+        flavours: Iterable[Flavour],
+        *,
+        patience: Patience,
+        pacing: Pacing | None = None,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
+        self._stored = StoredGroups(access, flavours)
+        self._patience = patience
+        self._pacing = pacing or Pacing()
+        self._part_bytes = part_bytes
+
+    # --- upkeep -------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, wake: Callable[[str], None]) -> None:
+        """`wake` is called with the key of a placement to whose snapshots others did something."""
+        self._stored.subscribe(wake)
+
+    async def run(self) -> NoReturn:
+        """Until cancelled."""
+        await self._stored.run()
+
+    async def ready(self) -> None:
+        """Returns once every snapshot is known. `ensure` waits for it; the questions below do not."""
+        try:
+            async with asyncio.timeout(_SYNC_SECONDS):
+                await self._stored.ready()
+        except TimeoutError as error:
+            raise StaleInputs("the resource snapshots were not read yet") from error
+
+    def forget(self, key: str) -> None:
+        """The placement is gone."""
+        self._stored.forget(key)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def snapshots(self) -> Iterable[tuple[Resource, Collection[ResourceSnapshot]]]:
+        """All that are known, by their kind."""
+        return self._stored.all()
+
+    def index_of(self, placement: Observed[Placement], snapshot: str) -> int | None:
+        """None for a snapshot that does not exist or does not say."""
+        for one in self._stored.cached(placement.view.metadata):
+            if one.name == snapshot and one.index >= 0:
+                return one.index
+        return None
+
+    def resources_of(self, placement: Observed[Placement], index: int) -> list[Json]:
+        """The identifiers of the objects in a group, as a status lists them."""
+        parts = (one for one in self._stored.cached(placement.view.metadata) if one.index == index)
+        return [found for part in sorted(parts, key=_order_of) for found in part.identifiers()]
+
+    def objects(self, namespace: str) -> Objects[ResourceSnapshot]:
+        return self._stored.objects(namespace)
+
+    # --- the one thing to do ------------------------------------------------------------------------------------------
+
+    async def ensure(
+        self, placement: Observed[Placement], selected: Selected, *, now: int, reads_live: bool = False
+    ) -> Ensured:
+        """Makes, completes or replaces the latest group, unless it is too early for that; `now` in nanoseconds.
+
+        Not for external placements: staged updates make their groups. `reads_live` after a failure, when the cache may
+        lack a write of ours."""
+        metadata, spec = placement.view.metadata, decode(bytes(placement.view.spec), PlacementSpec).view
+        if spec.strategy.type == EXTERNAL:
+            raise ValueError(f"the resource snapshots of {key_of(metadata)} are made by staged updates")
+        await self.ready()
+        contents = (one.content for one in selected.objects)
+        parts = split(selected.objects, limit=self._part_bytes)
+        plan = Plan(self._stored.owner(metadata), metadata, resources_hash(contents), parts)
+        attempt = _Attempt(self._stored, self._patience, self._pacing, plan, limit=spec.revision_history_limit)
+        try:
+            with self._stored.writing(metadata):
+                return await attempt.run(now, reads_live=reads_live)
+        except Conflict as error:
+            raise StaleInputs(f"a resource snapshot of {key_of(metadata)} changed meanwhile") from error
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """To have the group of a plan."""
+
+    stored: StoredGroups
+    patience: Patience
+    pacing: Pacing
+    plan: Plan
+    limit: int
+
+    async def run(self, now: int, *, reads_live: bool) -> Ensured:
+        known = await self.stored.known(self.plan.placement, reads_live=reads_live)
+        current = _current(known.groups)
+        if current is not None and not current.is_latest and not reads_live:
+            known = await self.stored.known(self.plan.placement, reads_live=True)
+            current = _current(known.groups)
+        if current is None:
+            return await self._replace(known, None)
+        if await self._holds(current):
+            return await self._settle(known, current)
+        wait = await self._wait(current, now)
+        if wait > 0:
+            return Ensured(current.index, current.names, wait)
+        return await self._replace(known, current)
+
+    # --- the same selection -------------------------------------------------------------------------------------------
+
+    async def _holds(self, current: Group) -> bool:
+        """Whether the group is the wanted one, or can be completed to be."""
+        if not current.is_complete:
+            return current.hash == self.plan.hash and await self._is_begun_alike(current)
+        if current.hash == self.plan.hash:
+            return True
+        return await self.stored.fingerprint(self.plan.placement, current) == fingerprint(self.plan.contents())
+
+    async def _is_begun_alike(self, current: Group) -> bool:
+        """Another writer may split the same objects in other places; parts of both would never fit together."""
+        if current.size != len(self.plan.parts):
+            return False
+        for part in current.parts():
+            position = 0 if part.subindex is None else part.subindex + 1
+            wanted = self.plan.parts[position] if position < len(self.plan.parts) else ()
+            there = await self.stored.contents(self.plan.placement, part)
+            if fingerprint(there) != fingerprint(one.content for one in wanted):
+                return False
+        return True
+
+    async def _settle(self, known: Known, current: Group) -> Ensured:
+        assert current.master is not None
+        await self._mark(current.master, latest=True, seen_at=None)
+        names = current.names
+        if not current.is_complete:
+            names = self.plan.names(current.index)
+            for subindex, document in self.plan.others(current.index):
+                if subindex not in current.others:
+                    await self._create_other(document)
+        await self._trim(known.groups, keep=self.limit, sparing=current)
+        return Ensured(current.index, names)
+
+    # --- another selection --------------------------------------------------------------------------------------------
+
+    async def _wait(self, current: Group, now: int) -> float:
+        """Seconds until a new group may replace this one. The first time, writes down that there is a change."""
+        master = current.master
+        if master is None or not master.is_latest:
+            return 0.0
+        collecting = round(self.pacing.collection_time * SECOND)
+        seen_at = timestamp_or_none(master.metadata.annotation(CHANGE_SEEN_AT))
+        if collecting and (seen_at is None or seen_at > now + SECOND):  # from the future: somebody's mistake
+            seen_at = -(-now // SECOND) * SECOND
+            await self._mark(master, latest=True, seen_at=seen_at)
+        created = timestamp_or_none(master.metadata.creation_timestamp) or 0
+        due = max(created + round(self.pacing.minimum_interval * SECOND), (seen_at or 0) + collecting)
+        return max(0, due - now) / SECOND
+
+    async def _replace(self, known: Known, current: Group | None) -> Ensured:
+        """One group always stays until there is a newer one, because indices go on from it."""
+        if current is not None and current.master is not None and current.is_latest:
+            await self._mark(current.master, latest=False, seen_at=None)
+        await self._trim(known.groups, keep=max(self.limit - 1, 1), sparing=current)
+        index = await self._create_master(known.next_index)
+        for _, document in self.plan.others(index):
+            await self._create_other(document)
+        if self.limit == 1 and current is not None:
+            await self._delete(current)
+        return Ensured(index, self.plan.names(index))
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _objects(self) -> Objects[ResourceSnapshot]:
+        return self.stored.objects(self.plan.placement.namespace)
+
+    async def _create_master(self, index: int) -> int:
+        for candidate in range(index, index + _NAMES_TRIED):
+            if await self._is_created(self.plan.master(candidate)):
+                return candidate
+        key = key_of(self.plan.placement)
+        raise StaleInputs(f"{_NAMES_TRIED} names for a resource snapshot of {key} are taken by others")
+
+    async def _create_other(self, document: Json) -> None:
+        if not await self._is_created(document):
+            raise StaleInputs(f"resource snapshot {document['metadata']['name']} exists already and is not ours")
+
+    async def _is_created(self, document: Json) -> bool:
+        """Now or before: an answer may have got lost. False where somebody else has the name."""
+        try:
+            await persistently(partial(self._objects.create, document), patience=self.patience)
+        except AlreadyExists:
+            return await self._is_held_by_us(document["metadata"])
+        return True
+
+    async def _is_held_by_us(self, wanted: Json) -> bool:
+        holder = await self.stored.get(self.plan.placement, wanted["name"])
+        if holder.is_terminating or not holder.belongs_to(self.plan.placement):
+            return False
+        if any(holder.metadata.annotation(name) != value for name, value in wanted["annotations"].items()):
+            raise StaleInputs(f"resource snapshot {wanted['name']} exists already with another content")
+        return True
+
+    async def _mark(self, master: ResourceSnapshot, *, latest: bool, seen_at: int | None) -> None:
+        metadata, label = master.metadata, "true" if latest else "false"
+        annotation = None if seen_at is None else format_timestamp(seen_at)
+        change: Json = {}
+        if metadata.label(IS_LATEST_SNAPSHOT) != label:
+            change["labels"] = {IS_LATEST_SNAPSHOT: label}
+        if metadata.annotation(CHANGE_SEEN_AT) != annotation:
+            change["annotations"] = {CHANGE_SEEN_AT: annotation}
+        if change:
+            await self._patch(metadata, change)
+
+    async def _patch(self, metadata: Metadata, change: Json) -> None:
+        """A patch, because the objects inside can be very large; with the version, as a PUT would have it."""
+        patch = {"metadata": {"resourceVersion": metadata.resource_version, **change}}
+        try:
+            await persistently(partial(self._objects.merge_patch, key_of(metadata), patch), patience=self.patience)
+        except NotFound as error:
+            raise StaleInputs(f"resource snapshot {metadata.name} was deleted a moment ago") from error
+
+    async def _trim(self, groups: Sequence[Group], *, keep: int, sparing: Group | None) -> None:
+        for group in groups[: max(0, len(groups) - keep)]:
+            if group is not sparing:
+                await self._delete(group)
+
+    async def _delete(self, group: Group) -> None:
+        """Master first: without it, nobody takes the rest for a group."""
+        for part in group.parts():
+            await erase(self._objects, part.metadata, patience=self.patience)
+
+
+def _current(groups: Sequence[Group]) -> Group | None:
+    latest = [master.name for group in groups for master in group.masters if master.is_latest]
+    if len(latest) > 1:
+        raise SeveralLatestGroups(
+            f"resource snapshots {', '.join(latest)} are all marked as the latest; exactly one may be"
+        )
+    with_master = [group for group in groups if group.masters]
+    return next((group for group in with_master if group.is_latest), with_master[-1] if with_master else None)
+
+
+def _order_of(part: ResourceSnapshot) -> int:
+    return -1 if part.subindex is None else part.subindex

@@ -1,0 +1,247 @@
+"""A selection as it is stored: one resource snapshot, or several where one object would become too large.
+
+The first part is the master, which alone carries the hash, the size of the group and the latest label. Everything here
+is about what groups look like; making and replacing them is left to `resource_groups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from fleet.kube.informer.store import Codec
+from fleet.kube.resource import Resource
+from fleet.model.decoding import decode
+from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GROUP, PREFIX, RESOURCE_INDEX
+from fleet.model.views import Metadata, View
+from fleet.placement.selection.candidates import ObjectMetadata
+from fleet.placement.selection.resource_filter import ENVELOPES
+from fleet.placement.selection.selection import SelectedObject
+
+RESOURCE_HASH: Final = PREFIX + "resource-hash"
+SNAPSHOTS_IN_GROUP: Final = PREFIX + "number-of-resource-snapshots"
+ENVELOPES_IN_GROUP: Final = PREFIX + "number-of-enveloped-object"
+SUBINDEX: Final = PREFIX + "subindex-of-resource-snapshot"
+CHANGE_SEEN_AT: Final = PREFIX + "next-resource-snapshot-candidate-detection-time"
+LEGACY_ENVELOPE: Final = PREFIX + "envelope-configmap"
+
+PART_BYTES: Final = 800 * 1024
+"""Of serialised objects in one snapshot: etcd takes 1.5 MiB, and there is more to a snapshot than its objects."""
+
+Json = dict[str, Any]
+
+
+class _Name(View, frozen=True, gc=False):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Identity(View, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    metadata: _Name = _Name()
+
+
+class _Spec(View, frozen=True):
+    selected_resources: tuple[_Identity, ...] = ()
+
+
+class ResourceSnapshot(View, frozen=True):
+    """ClusterResourceSnapshot and ResourceSnapshot. Of the objects inside only the names are kept."""
+
+    metadata: ObjectMetadata = ObjectMetadata()
+    spec: _Spec = _Spec()
+    size: int = 0
+    """Bytes of the whole document, which is not kept."""
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def index(self) -> int:
+        """Below all others if it cannot be read."""
+        return _number(self.metadata.label(RESOURCE_INDEX), default=-1)
+
+    @property
+    def subindex(self) -> int | None:
+        """None for a master."""
+        text = self.metadata.annotation(SUBINDEX)
+        return None if text is None else _number(text, default=-1)
+
+    @property
+    def is_latest(self) -> bool:
+        return self.metadata.label(IS_LATEST_SNAPSHOT) == "true"
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    def identifiers(self) -> list[Json]:
+        """Of the objects inside, as ResourceIdentifiers without their empty fields."""
+        return [_identifier(one) for one in self.spec.selected_resources]
+
+    def belongs_to(self, placement: Metadata) -> bool:
+        """A leftover of a deleted placement of the same name does not."""
+        owners = self.metadata.owner_references
+        is_tracked = self.metadata.label(PARENT_PLACEMENT) == placement.name
+        return is_tracked and (not owners or any(one.uid == placement.uid for one in owners))
+
+
+def _identifier(one: _Identity) -> Json:
+    group, _, version = one.api_version.rpartition("/")
+    named = {"group": group, "version": version, "kind": one.kind, "name": one.metadata.name}
+    return {key: value for key, value in (named | {"namespace": one.metadata.namespace}).items() if value}
+
+
+def snapshot_codec() -> Codec[ResourceSnapshot]:
+    def read(document: bytes) -> ResourceSnapshot:
+        return structs.replace(decode(document, ResourceSnapshot).view, size=len(document))
+
+    return Codec(read, lambda snapshot: snapshot.metadata)
+
+
+def _number(text: str | None, *, default: int) -> int:
+    return int(text) if text and text.isascii() and text.isdecimal() else default
+
+
+@dataclass(slots=True)
+class Group:
+    index: int
+    masters: list[ResourceSnapshot] = field(default_factory=list)
+    """One, unless it was deleted or somebody made another."""
+    others: dict[int, ResourceSnapshot] = field(default_factory=dict)
+
+    @property
+    def master(self) -> ResourceSnapshot | None:
+        return self.masters[0] if self.masters else None
+
+    @property
+    def hash(self) -> str | None:
+        return self.master.metadata.annotation(RESOURCE_HASH) if self.master else None
+
+    @property
+    def size(self) -> int:
+        return _number(self.master.metadata.annotation(SNAPSHOTS_IN_GROUP), default=1) if self.master else 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self.master is not None and all(subindex in self.others for subindex in range(self.size - 1))
+
+    @property
+    def is_latest(self) -> bool:
+        return any(one.is_latest for one in self.masters)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.parts())
+
+    def parts(self) -> list[ResourceSnapshot]:
+        """Master first, then by subindex."""
+        return [*self.masters, *(self.others[subindex] for subindex in sorted(self.others))]
+
+
+def groups_of(snapshots: Iterable[ResourceSnapshot]) -> list[Group]:
+    """By index."""
+    found: dict[int, Group] = {}
+    for snapshot in sorted(snapshots, key=lambda one: one.name):
+        group = found.setdefault(snapshot.index, Group(snapshot.index))
+        subindex = snapshot.subindex
+        if subindex is None:
+            group.masters.append(snapshot)
+        else:
+            group.others[subindex] = snapshot
+    return [found[index] for index in sorted(found)]
+
+
+# --- making -----------------------------------------------------------------------------------------------------------
+
+
+def split(objects: Sequence[SelectedObject], *, limit: int = PART_BYTES) -> list[tuple[SelectedObject, ...]]:
+    """In order, as many to a part as fit; at least one part, and an object that fits nowhere has its own."""
+    parts: list[list[SelectedObject]] = [[]]
+    size = 0
+    for one in objects:
+        size += len(one.content)
+        if parts[-1] and size > limit:
+            parts.append([])
+            size = len(one.content)
+        parts[-1].append(one)
+    return [tuple(part) for part in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The snapshots of a group that is wanted."""
+
+    owner: Resource
+    placement: Metadata
+    hash: str
+    parts: Sequence[tuple[SelectedObject, ...]]
+
+    def master(self, index: int) -> Json:
+        document = self._document(_master_name(self.placement, index), index, self.parts[0])
+        document["metadata"]["labels"][IS_LATEST_SNAPSHOT] = "true"
+        document["metadata"]["annotations"] = {
+            RESOURCE_HASH: self.hash,
+            SNAPSHOTS_IN_GROUP: str(len(self.parts)),
+            ENVELOPES_IN_GROUP: str(sum(map(_is_envelope, self._objects()))),
+        }
+        return document
+
+    def others(self, index: int) -> Iterator[tuple[int, Json]]:
+        for subindex, part in enumerate(self.parts[1:]):
+            document = self._document(_other_name(self.placement, index, subindex), index, part)
+            document["metadata"]["annotations"] = {SUBINDEX: str(subindex)}
+            yield subindex, document
+
+    def names(self, index: int) -> tuple[str, ...]:
+        others = (_other_name(self.placement, index, subindex) for subindex in range(len(self.parts) - 1))
+        return (_master_name(self.placement, index), *others)
+
+    def contents(self) -> list[bytes]:
+        return [one.content for one in self._objects()]
+
+    def _objects(self) -> Iterator[SelectedObject]:
+        for part in self.parts:
+            yield from part
+
+    def _document(self, name: str, index: int, part: Iterable[SelectedObject]) -> Json:
+        metadata: Json = {
+            "name": name,
+            **({"namespace": self.placement.namespace} if self.placement.namespace else {}),
+            "labels": {PARENT_PLACEMENT: self.placement.name, RESOURCE_INDEX: str(index)},
+            "ownerReferences": [self._owner_reference()],
+        }
+        return {"metadata": metadata, "spec": {"selectedResources": [msgspec.Raw(one.content) for one in part]}}
+
+    def _owner_reference(self) -> Json:
+        return {
+            "apiVersion": self.owner.api_version,
+            "kind": self.owner.kind,
+            "name": self.placement.name,
+            "uid": self.placement.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def _master_name(placement: Metadata, index: int) -> str:
+    return f"{placement.name}-{index}-snapshot"
+
+
+def _other_name(placement: Metadata, index: int, subindex: int) -> str:
+    return f"{placement.name}-{index}-{subindex}"
+
+
+def _is_envelope(one: SelectedObject) -> bool:
+    if one.group == PLACEMENT_GROUP:
+        return one.kind in ENVELOPES
+    if (one.group, one.kind) != ("", "ConfigMap") or LEGACY_ENVELOPE.encode() not in one.content:
+        return False
+    metadata = msgspec.json.decode(one.content).get("metadata") or {}
+    return LEGACY_ENVELOPE in (metadata.get("annotations") or {})

@@ -1,0 +1,192 @@
+"""What the placement controller tells beside the status: events for people, figures for dashboards.
+
+An event is told when a condition becomes true or false for the current generation, never on repetition. A gauge names
+the first condition that keeps a placement from being complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from fleet.clock import Clock
+from fleet.informers.cache import Kinds
+from fleet.kube.events import NORMAL, WARNING, Reference
+from fleet.kube.resource import joined_key
+from fleet.model.views import Observed, Placement
+from fleet.placement.reconcile_context import Look
+from fleet.placement.status.availability import Changes, Troubles
+from fleet.placement.status.conditions import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    FALSE,
+    INVALID_SELECTORS,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    SCHEDULED,
+    STATUS_SYNCED,
+    TRUE,
+    WORK_SYNCHRONIZED,
+)
+
+Json = dict[str, Any]
+
+SELECTOR_INVALID: Final = "PlacementSelectorInvalid"
+MATCHED_NOTHING: Final = "SelectorMatchedNothing"
+ROLLOUT_COMPLETED: Final = "PlacementRolloutCompleted"
+FINALIZER_REMOVED: Final = "PlacementCleanupFinalizerRemoved"
+SYNC_FAILED: Final = "PlacementStatusSyncFailed"
+COMPLETED: Final = "Completed"
+_NIL: Final = "nil"
+
+_REACHED: Final[Mapping[str, str]] = {
+    ROLLOUT_STARTED.name: "PlacementRolloutStarted",
+    OVERRIDDEN.name: "PlacementOverriddenSucceeded",
+    WORK_SYNCHRONIZED.name: "PlacementWorkSynchronized",
+    APPLIED.name: "PlacementApplied",
+    AVAILABLE.name: "PlacementAvailable",
+    DIFF_REPORTED.name: "PlacementDiffReported",
+}
+_FAILED: Final[Mapping[str, str]] = {
+    OVERRIDDEN.name: "PlacementOverrideFailed",
+    APPLIED.name: "PlacementApplyFailed",
+    AVAILABLE.name: "PlacementNotAvailable",
+    STATUS_SYNCED: SYNC_FAILED,
+}
+
+
+class Events(Protocol):
+    def emit(self, about: Reference, type: str, reason: str, message: str) -> None: ...
+
+
+class Metrics(Protocol):
+    def set_condition(
+        self,
+        *,
+        namespace: str,
+        name: str,
+        generation: int,
+        condition_type: str,
+        status: str,
+        reason: str,
+        timestamp: float,
+    ) -> None: ...
+
+    def drop(self, *, namespace: str, name: str) -> None: ...
+
+    def available(self, *, kind: str, seconds: float) -> None: ...
+
+
+class Reports:
+    def __init__(self, events: Events, metrics: Metrics, clock: Clock) -> None:
+        self._events = events
+        self._metrics = metrics
+        self._clock = clock
+        self._changes = Changes(clock)
+        self.troubles = Troubles()
+        self._unmatched: dict[str, frozenset[str]] = {}
+
+    def published(self, look: Look, *, before: Json, after: Json) -> None:
+        """After the status was written."""
+        prefix, generation = look.prefix, look.generation
+        old, new = _Said(before, prefix, generation), _Said(after, prefix, generation)
+        about = _about(look)
+        for condition in new.conditions:
+            name = condition["type"].removeprefix(prefix)
+            told = _event_for(name, condition)
+            if told is not None and told != _event_for(name, old.condition(name)):
+                self._events.emit(about, *told, condition["message"])
+        if new.first_missing(look) is None and old.first_missing(look) is not None:
+            self._events.emit(about, NORMAL, ROLLOUT_COMPLETED, f"generation {generation} is complete on all clusters")
+
+    def measured(self, look: Look, status: Json) -> None:
+        """At the end of every pass."""
+        metadata = look.placement.view.metadata
+        said = _Said(status, look.prefix, look.generation)
+        missing = said.first_missing(look)
+        if missing is None:
+            condition_type, state, reason = COMPLETED, TRUE, COMPLETED
+        else:
+            found = said.condition(missing) or {"status": _NIL, "reason": _NIL}
+            condition_type, state, reason = look.prefix + missing, found["status"], found["reason"]
+        self._metrics.set_condition(
+            namespace=metadata.namespace,
+            name=metadata.name,
+            generation=metadata.generation,
+            condition_type=condition_type,
+            status=state,
+            reason=reason,
+            timestamp=self._clock.now().timestamp(),
+        )
+        self._measure_change(look, is_available=missing is None)
+        self.troubles.looked_at(look.key, status)
+
+    def _measure_change(self, look: Look, *, is_available: bool) -> None:
+        if AVAILABLE in look.chain:
+            metadata = look.placement.view.metadata
+            seconds = self._changes.looked_at(look.key, metadata, is_available=is_available)
+            if seconds is not None:
+                self._metrics.available(kind=look.kinds.flavour.placement.kind, seconds=seconds)
+
+    def unmatched(self, look: Look, selectors: Sequence[object]) -> None:
+        """Once for every selector that finds nothing, until it finds something or is changed."""
+        found = frozenset(map(str, selectors))
+        for text in sorted(found - self._unmatched.get(look.key, frozenset())):
+            self._events.emit(_about(look), WARNING, MATCHED_NOTHING, text)
+        if found:
+            self._unmatched[look.key] = found
+        else:
+            self._unmatched.pop(look.key, None)
+
+    def released(self, kinds: Kinds, placement: Observed[Placement]) -> None:
+        text = "the snapshots are deleted and the placement is released"
+        about = Reference.of(kinds.flavour.placement, placement.view.metadata)
+        self._events.emit(about, NORMAL, FINALIZER_REMOVED, text)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The placement is gone."""
+        self._metrics.drop(namespace=namespace, name=name)
+        key = joined_key(namespace, name)
+        for kept in (self._changes, self.troubles):
+            kept.forget(key)
+        self._unmatched.pop(key, None)
+
+
+class _Said:
+    """What a status says about one generation; the rest of it is history."""
+
+    def __init__(self, status: Json, prefix: str, generation: int) -> None:
+        self.conditions = [
+            one for one in status.get("conditions") or () if one.get("observedGeneration", 0) >= generation
+        ]
+        self._by_name = {one["type"].removeprefix(prefix): one for one in self.conditions}
+
+    def condition(self, name: str) -> Json | None:
+        return self._by_name.get(name)
+
+    def is_true(self, name: str) -> bool:
+        found = self._by_name.get(name)
+        return found is not None and bool(found["status"] == TRUE)
+
+    def first_missing(self, look: Look) -> str | None:
+        """The first condition that does not hold; None, if the placement is complete."""
+        stages = (SCHEDULED,) if look.needs_no_cluster else (SCHEDULED, *look.chain)
+        return next((stage.name for stage in stages if not self.is_true(stage.name)), None)
+
+
+def _event_for(name: str, condition: Json | None) -> tuple[str, str] | None:
+    """Type and reason."""
+    if condition is None:
+        return None
+    if condition["status"] == TRUE and name in _REACHED:
+        return NORMAL, _REACHED[name]
+    if condition["status"] != FALSE:
+        return None
+    if name == SCHEDULED.name and condition["reason"] == INVALID_SELECTORS:
+        return WARNING, SELECTOR_INVALID
+    return (WARNING, _FAILED[name]) if name in _FAILED else None
+
+
+def _about(look: Look) -> Reference:
+    return Reference.of(look.kinds.flavour.placement, look.placement.view.metadata)

@@ -1,0 +1,153 @@
+"""The status of a cluster-scoped placement, shown to readers of the one namespace that it selects.
+
+The copy is an object of its own, named like the placement and owned by it. Whether it could be written is a condition
+of the placement, which the copy leaves out: otherwise each would be a reason to write the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound, StaleInputs
+from fleet.kube.informer.informer import Access, Watched
+from fleet.kube.informer.store import codec
+from fleet.kube.patch import Patience, persistently, revise
+from fleet.kube.resource import Resource
+from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION
+from fleet.model.timestamps import format_timestamp
+from fleet.model.views import ClusterResourcePlacementStatus, Observed, Placement, PlacementSpec
+from fleet.placement.selection.selection import Selected
+from fleet.placement.selection.selectors import NAMESPACE, read_selectors
+from fleet.placement.status import messages
+from fleet.placement.status.conditions import FALSE, STATUS_SYNCED, SYNC_FAILED, SYNC_SUCCEEDED, TRUE, Finding
+
+Json = dict[str, Any]
+Copy = Observed[ClusterResourcePlacementStatus]
+
+ACCESSIBLE: Final = "NamespaceAccessible"
+COPIES: Final = Resource(
+    PLACEMENT_GROUP,
+    STORAGE_VERSION,
+    "clusterresourceplacementstatuses",
+    "ClusterResourcePlacementStatus",
+    namespaced=True,
+)
+_BY_NAME: Final = "name"
+_SYNC_SECONDS: Final = 10.0
+"""How long a pass waits before it gives way to others."""
+_NOT_ONE: Final = "PL-14: status can be shown in exactly one namespace: select exactly one"
+
+
+def watched_copies(access: Access) -> Watched[Copy]:
+    return Watched(access, COPIES, codec(ClusterResourcePlacementStatus), call_class="status")
+
+
+class VisibleStatuses:
+    def __init__(self, copies: Watched[Copy], *, patience: Patience, clock: Clock) -> None:
+        self.copies = copies
+        self._patience = patience
+        self._clock = clock
+        copies.store.index(_BY_NAME, lambda copy: (copy.view.metadata.name,))
+
+    async def ready(self) -> None:
+        """Until then, a copy that is not known may exist."""
+        try:
+            async with asyncio.timeout(_SYNC_SECONDS):
+                await self.copies.reflector.synced()
+        except TimeoutError as error:
+            raise StaleInputs(f"objects of kind {COPIES.kind} were not read yet") from error
+
+    def namespace_in_use(self, placement: Observed[Placement]) -> str:
+        """Where the status was shown first; empty, if it never was as far as anyone knows."""
+        held = self.copies.store.by_index(_BY_NAME, placement.view.metadata.name)
+        shown = sorted(one.view.metadata.namespace for one in held if _is_owned(one, placement))
+        return shown[0] if shown else _remembered(placement)
+
+    async def show(
+        self, placement: Observed[Placement], status: Json, *, namespace: str, owner: Json, prefix: str
+    ) -> Finding:
+        """What came of it. Errors that pass are raised."""
+        if not namespace:
+            return Finding(STATUS_SYNCED, FALSE, SYNC_FAILED, _NOT_ONE)
+        source = _without_own_condition(status, prefix)
+        try:
+            await self._write(placement.view.metadata.name, source, namespace=namespace, owner=owner)
+        except (NotFound, Forbidden, Invalid, BadRequest) as error:
+            return Finding(STATUS_SYNCED, FALSE, SYNC_FAILED, _failure(namespace, error))
+        return Finding(STATUS_SYNCED, TRUE, SYNC_SUCCEEDED, messages.shown_in(namespace))
+
+    async def _write(self, name: str, source: Json, *, namespace: str, owner: Json) -> None:
+        key = f"{namespace}/{name}"
+        now = format_timestamp(epoch_nanoseconds(self._clock))
+        wanted: Json = {"sourceStatus": source, "lastUpdatedTime": now}
+
+        def change(document: Json) -> Json | None:
+            metadata = document["metadata"]
+            is_owned = any(one.get("uid") == owner["uid"] for one in metadata.get("ownerReferences") or ())
+            if document.get("sourceStatus") == source and is_owned:
+                return None
+            return {**document, **wanted, "metadata": {**metadata, "ownerReferences": [owner]}}
+
+        held = self.copies.store.get(key)
+        if held is None:
+            document = {"metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]}, **wanted}
+            try:
+                await persistently(lambda: self.copies.objects.create(document), patience=self._patience)
+                return
+            except AlreadyExists:
+                pass  # the cache did not know it yet
+        await revise(self.copies.objects, key, change, patience=self._patience, seen=held)
+
+
+def is_accessible(spec: PlacementSpec, placement: Observed[Placement]) -> bool:
+    return spec.status_reporting_scope == ACCESSIBLE and not placement.view.metadata.namespace
+
+
+def chosen_namespace(placement: Observed[Placement], selected: Selected) -> str:
+    """The one namespace that is selected; empty, if there is not exactly one."""
+    terms = [one for one in read_selectors(placement) if one.selects_namespaces]
+    if len(terms) != 1:
+        return ""
+    if terms[0].name:
+        return terms[0].name
+    names = [one.name for one in selected.objects if (one.group, one.kind) == ("", NAMESPACE)]
+    return names[0] if len(names) == 1 else ""
+
+
+def replaced(before: str, now: str) -> str | None:
+    """What is wrong with choosing another namespace than at first."""
+    if not before or not now or before == now:
+        return None
+    return f"PL-16: the namespace {before} cannot be replaced by {now}"
+
+
+def _is_namespace(identifier: Json) -> bool:
+    return not identifier.get("group") and identifier.get("kind") == NAMESPACE
+
+
+def _is_owned(copy: Copy, placement: Observed[Placement]) -> bool:
+    owners = copy.document()["metadata"].get("ownerReferences") or []
+    return any(one.get("uid") == placement.view.metadata.uid for one in owners)
+
+
+def _remembered(placement: Observed[Placement]) -> str:
+    """The copy may have been deleted; then the status of the placement still tells."""
+    status: Json = msgspec.json.decode(bytes(placement.view.status) or b"{}") or {}
+    said = (one for one in status.get("conditions") or () if one["type"].endswith(STATUS_SYNCED))
+    if not any(one["status"] == TRUE for one in said):
+        return ""
+    names = [one["name"] for one in status.get("selectedResources") or () if _is_namespace(one)]
+    return names[0] if len(names) == 1 else ""
+
+
+def _without_own_condition(status: Json, prefix: str) -> Json:
+    conditions = [one for one in status.get("conditions") or () if one.get("type") != prefix + STATUS_SYNCED]
+    return {**status, "conditions": conditions}
+
+
+def _failure(namespace: str, error: ApiError) -> str:
+    return f"the status cannot be shown in namespace {namespace}: {error}"

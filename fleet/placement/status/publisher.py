@@ -1,0 +1,77 @@
+"""Writes the status of a placement, and whatever goes out with it: the copy in a namespace, events, the gauge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.errors import Conflict, ServerTimeout, StaleInputs, Unavailable
+from fleet.kube.patch import Patience, persistently
+from fleet.model.timestamps import format_timestamp
+from fleet.model.views import Observed, Placement
+from fleet.placement.reconcile_context import Look
+from fleet.placement.snapshots.policy_snapshots import controller_reference
+from fleet.placement.status.conditions import Finding
+from fleet.placement.status.kubernetes_events import Reports
+from fleet.placement.status.namespaced_status import VisibleStatuses
+from fleet.placement.status.status import Statement, composed, is_same_but_for_times
+
+Json = dict[str, Any]
+
+_CALL_CLASS: Final = "status"
+
+
+class Publisher:
+    def __init__(self, visible: VisibleStatuses, reports: Reports, *, patience: Patience, clock: Clock) -> None:
+        self._visible = visible
+        self._reports = reports
+        self._patience = patience
+        self._clock = clock
+
+    async def publish(self, look: Look, statement: Statement, *, shown_in: str | None) -> None:
+        """`shown_in` is None where the status is not to be shown in a namespace."""
+        before = _status_document(look.placement)
+        written = await self._write(look, look.placement, statement)
+        if shown_in is not None:
+            synced = await self._show(look, written, namespace=shown_in)
+            written = await self._write(look, written, statement.with_synced(synced))
+        after = before if written is look.placement else _status_document(written)
+        if after != before:
+            self._reports.published(look, before=before, after=after)
+        self._reports.measured(look, after)
+
+    async def _show(self, look: Look, written: Observed[Placement], *, namespace: str) -> Finding:
+        return await self._visible.show(
+            written,
+            _status_document(written),
+            namespace=namespace,
+            owner=controller_reference(look.kinds, look.placement),
+            prefix=look.prefix,
+        )
+
+    async def _write(self, look: Look, seen: Observed[Placement], statement: Statement) -> Observed[Placement]:
+        """The placement with that status. After a conflict the status is composed again for the placement as it is."""
+        objects = replace(look.kinds.placements.objects, call_class=_CALL_CLASS)
+        known: Observed[Placement] | None = seen
+
+        async def attempt() -> Observed[Placement]:
+            nonlocal known
+            now, known = known or await objects.get(look.key), None
+            if now.view.metadata.generation != look.generation or now.view.metadata.uid != look.uid:
+                raise StaleInputs(f"placement {look.key} was changed meanwhile")
+            document = now.document()
+            wanted = composed(statement, now, prefix=look.prefix, now=self._now())
+            if is_same_but_for_times(wanted, document.get("status") or {}):
+                return now
+            return await objects.replace_status({**document, "status": wanted})
+
+        return await persistently(attempt, patience=self._patience, on=(Conflict, Unavailable, ServerTimeout))
+
+    def _now(self) -> str:
+        return format_timestamp(epoch_nanoseconds(self._clock))
+
+
+def _status_document(placement: Observed[Placement]) -> Json:
+    status: Json = placement.document().get("status") or {}
+    return status

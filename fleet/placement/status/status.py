@@ -1,0 +1,200 @@
+"""The status of a placement: what is to be said, and the document that says it given what was said before.
+
+The two are kept apart because a status is written against a moving target. `Statement` is made once per pass from the
+snapshot, the bindings and the selected objects; `composed` turns it into a status for the placement as it was read, and
+can do so again after a conflict. A part that a statement leaves open stays as it was: while the scheduler is at work,
+readers keep the last known state, recognisably old by its observed generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fleet.model.decoding import decode
+from fleet.model.keys import SCHEDULED_CONDITION
+from fleet.model.views import (
+    ClusterDecision,
+    Observed,
+    Placement,
+    PlacementSpec,
+    PlacementStatus,
+    PolicySnapshot,
+)
+from fleet.placement.status import messages
+from fleet.placement.status.cluster_statuses import Progress, entries
+from fleet.placement.status.conditions import (
+    ALL_STAGES,
+    APPLYING,
+    EXTERNALLY_CONTROLLED,
+    FALSE,
+    INVALID_SELECTORS,
+    REPORTING_DIFFS,
+    ROLLOUT_STARTED,
+    SCHEDULED,
+    STATUS_SYNCED,
+    TRUE,
+    UNKNOWN,
+    Chain,
+    Finding,
+    by_type,
+    summed_up,
+)
+
+Json = dict[str, Any]
+
+EXTERNAL: Final = "External"
+REPORT_DIFF: Final = "ReportDiff"
+
+_OURS: Final = frozenset({"conditions", "observedResourceIndex", "selectedResources", "placementStatuses"})
+_TIMES: Final = frozenset(
+    {"lastTransitionTime", "observationTime", "firstDriftedObservedTime", "firstDiffedObservedTime"}
+)
+
+
+def spec_of(placement: Observed[Placement]) -> PlacementSpec:
+    return decode(bytes(placement.view.spec), PlacementSpec).view
+
+
+def status_of(placement: Observed[Placement]) -> PlacementStatus:
+    return decode(bytes(placement.view.status) or b"{}", PlacementStatus).view
+
+
+def is_external(spec: PlacementSpec) -> bool:
+    """Whether staged update runs decide what the clusters get, instead of a rollout of ours."""
+    return spec.strategy.type == EXTERNAL
+
+
+def chain_of(spec: PlacementSpec) -> Chain:
+    strategy = spec.strategy.apply_strategy
+    return REPORTING_DIFFS if strategy is not None and strategy.type == REPORT_DIFF else APPLYING
+
+
+# --- what is to be said -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The resource snapshot that the status is about."""
+
+    index: str = ""
+    resources: Sequence[Mapping[str, str]] = ()
+    """Identifiers of the objects in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    scheduled: Finding
+    shown: Shown | None = None
+    later: Sequence[Finding] | None = None
+    clusters: Sequence[Progress] | None = None
+    unfilled: Sequence[ClusterDecision] = ()
+    synced: Finding | None = None
+
+    def with_synced(self, synced: Finding) -> Statement:
+        return replace(self, synced=synced)
+
+
+def rejected(problem: str) -> Statement:
+    """Nothing was touched because of it, so nothing else changes."""
+    return Statement(scheduled=Finding(SCHEDULED.name, FALSE, INVALID_SELECTORS, problem))
+
+
+def pending(generation: int, shown: Shown | None) -> Statement:
+    return Statement(scheduled=_not_scheduled(generation), shown=shown)
+
+
+def verdict(snapshot: PolicySnapshot, generation: int) -> Finding:
+    """What the scheduler says about this generation of the placement; Unknown, if that is still to come."""
+    said = next((one for one in snapshot.status.conditions if one.type == SCHEDULED_CONDITION), None)
+    if (
+        said is None
+        or said.status not in (TRUE, FALSE)
+        or said.observed_generation < snapshot.metadata.generation
+        or snapshot.status.observed_crp_generation < generation
+    ):
+        return _not_scheduled(generation)
+    return Finding(SCHEDULED.name, said.status, said.reason, said.message)
+
+
+def scheduled(
+    said: Finding,
+    *,
+    shown: Shown | None,
+    chain: Chain,
+    clusters: Sequence[Progress],
+    unfilled: Sequence[ClusterDecision],
+) -> Statement:
+    later = summed_up(chain, {one.cluster: one.findings for one in clusters})
+    return Statement(scheduled=said, shown=shown, later=later, clusters=clusters, unfilled=unfilled)
+
+
+def uncommon(statement: Statement, *, runs: Sequence[str]) -> Statement:
+    """Clusters run different versions, or none, and others decide when that changes."""
+    held = Finding(ROLLOUT_STARTED.name, UNKNOWN, EXTERNALLY_CONTROLLED, messages.controlled_by(runs))
+    return replace(statement, shown=Shown(), later=[held] if statement.clusters else [])
+
+
+def _not_scheduled(generation: int) -> Finding:
+    return Finding(SCHEDULED.name, UNKNOWN, SCHEDULED.unknown, messages.not_scheduled(generation))
+
+
+# --- the document -----------------------------------------------------------------------------------------------------
+
+
+def composed(statement: Statement, placement: Observed[Placement], *, prefix: str, now: str) -> Json:
+    """The status to write. Fields and conditions of others stay."""
+    old: Json = placement.document().get("status") or {}
+    before = status_of(placement)
+    generation = placement.view.metadata.generation
+    status = {field: value for field, value in old.items() if field not in _OURS}
+    status["conditions"] = _conditions(statement, old, before, generation=generation, prefix=prefix, now=now)
+    status |= _shown(statement.shown, old)
+    if statement.clusters is None:
+        status["placementStatuses"] = old.get("placementStatuses", [])
+    else:
+        status["placementStatuses"] = entries(
+            statement.clusters,
+            statement.unfilled,
+            before=before.placement_statuses,
+            generation=generation,
+            now=now,
+        )
+    return {field: value for field, value in status.items() if value or field not in _OURS}
+
+
+def _conditions(
+    statement: Statement, old: Json, before: PlacementStatus, *, generation: int, prefix: str, now: str
+) -> list[Json]:
+    known = by_type(before.conditions)
+
+    def dated(finding: Finding) -> Json:
+        earlier = known.get(prefix + finding.type)
+        return finding.dated(earlier, generation=generation, now=now, prefix=prefix)
+
+    replaced = {prefix + SCHEDULED.name}
+    said = [dated(statement.scheduled)]
+    if statement.later is not None:
+        replaced |= {prefix + stage.name for stage in ALL_STAGES}
+        said += [dated(one) for one in statement.later]
+    if statement.synced is not None:
+        replaced.add(prefix + STATUS_SYNCED)
+    kept = [one for one in old.get("conditions") or () if one.get("type") not in replaced]
+    return said + kept + ([dated(statement.synced)] if statement.synced is not None else [])
+
+
+def _shown(shown: Shown | None, old: Json) -> Json:
+    if shown is None:
+        return {field: old[field] for field in ("observedResourceIndex", "selectedResources") if field in old}
+    return {"observedResourceIndex": shown.index, "selectedResources": [dict(one) for one in shown.resources]}
+
+
+def is_same_but_for_times(status: Json, other: Json) -> bool:
+    return status == other or _timeless(status) == _timeless(other)
+
+
+def _timeless(value: Any) -> object:
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key not in _TIMES}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value

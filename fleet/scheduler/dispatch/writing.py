@@ -1,0 +1,53 @@
+"""What an attempt may ask of the API server: everything it writes, and the one thing it reads live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fleet.framework.cycle.operations import Operation
+from fleet.framework.cycle.publish import Published
+from fleet.framework.request import PlacementRequest
+from fleet.informers.cache import Kinds
+from fleet.kube.patch import Patience
+from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
+from fleet.scheduler.cleanup import Cleanup
+from fleet.scheduler.dispatch.binding_calls import Check
+from fleet.scheduler.dispatch.binding_writes import BindingWrites, WriteResult
+from fleet.scheduler.dispatch.finalizers import add_finalizer
+from fleet.scheduler.dispatch.live_reads import list_bindings
+from fleet.scheduler.dispatch.status_writes import StatusWrites
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    bindings: BindingWrites
+    statuses: StatusWrites
+    cleanup: Cleanup
+    patience: Patience
+
+    async def claim(self, kinds: Kinds, placement: Observed[Placement]) -> bool:
+        """Our finalizer goes onto the placement; False if it is gone or being deleted."""
+        return await add_finalizer(kinds, placement, patience=self.patience) is not None
+
+    async def listed(self, kinds: Kinds, key: str) -> list[Observed[Binding]]:
+        """A placement's bindings, live and by name."""
+        return await list_bindings(kinds.bindings.objects, key, patience=self.patience)
+
+    async def operations(
+        self, kinds: Kinds, request: PlacementRequest, operations: Iterable[Operation], *, check: Check
+    ) -> list[WriteResult]:
+        """Failures are in the results."""
+        return await self.bindings.write_operations(kinds, request, operations, check=check)
+
+    async def status(self, kinds: Kinds, snapshot: Observed[PolicySnapshot], published: Published) -> bool:
+        """Whether anything had to be written."""
+        return await self.statuses.write_status(kinds, snapshot, published)
+
+    async def clean_up(self, kinds: Kinds, placement: Observed[Placement]) -> None:
+        """For a placement that is being deleted."""
+        await self.cleanup.clean_up(kinds, placement)
+
+    async def erase_left_behind(self, kinds: Kinds, key: str, bindings: Iterable[Observed[Binding]]) -> None:
+        """For a placement that is gone."""
+        await self.cleanup.erase_left_behind(kinds, key, bindings)

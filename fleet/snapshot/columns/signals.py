@@ -1,0 +1,143 @@
+"""What member agents report about themselves: heartbeats, joining, health, leaving.
+
+Times are stored, never ages: silence is judged by whoever holds the moment of the decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT
+from fleet.model.timestamps import timestamp_or_none
+from fleet.model.views import AgentStatus, Condition, MemberCluster
+from fleet.snapshot.columns.bitset import Int64Array, grown, writable
+
+TERMINATING: Final = 1
+AGENT_KNOWN: Final = 2
+HEARTBEAT_KNOWN: Final = 4
+JOINED_TRUE: Final = 8
+HEALTH_KNOWN: Final = 16
+HEALTHY_TRUE: Final = 32
+HEALTH_TIME_KNOWN: Final = 64
+
+
+# What a column can hold, with room to add and subtract: the years 1823 to 2116.
+_EARLIEST: Final = -(2**62)
+_LATEST: Final = 2**62
+
+
+class Signals(NamedTuple):
+    """One cluster's signals; a time nobody reported is 0 and its flag is not set."""
+
+    flags: int
+    last_seen: int
+    health_since: int
+
+    def within_reach(self) -> Signals:
+        """As a column tells them."""
+        if _EARLIEST <= self.last_seen <= _LATEST and _EARLIEST <= self.health_since <= _LATEST:
+            return self
+        return Signals(self.flags, _within_reach(self.last_seen), _within_reach(self.health_since))
+
+
+NO_SIGNALS: Final = Signals(0, 0, 0)
+
+
+def signals_of(cluster: MemberCluster) -> Signals:
+    flags = TERMINATING if cluster.metadata.deletion_timestamp else 0
+    agent = _member_agent(cluster)
+    if agent is None:
+        return Signals(flags, 0, 0)
+    flags |= AGENT_KNOWN
+    last_seen = timestamp_or_none(agent.last_received_heartbeat)
+    if last_seen is not None:
+        flags |= HEARTBEAT_KNOWN
+    joined, health = _condition(agent, JOINED), _condition(agent, HEALTHY)
+    if joined is not None and joined.status == "True":
+        flags |= JOINED_TRUE
+    health_since = None
+    if health is not None:
+        flags |= HEALTH_KNOWN | (HEALTHY_TRUE if health.status == "True" else 0)
+        health_since = timestamp_or_none(health.last_transition_time)
+        if health_since is not None:
+            flags |= HEALTH_TIME_KNOWN
+    return Signals(flags, last_seen or 0, health_since or 0)
+
+
+def _member_agent(cluster: MemberCluster) -> AgentStatus | None:
+    for agent in cluster.status.agent_status:
+        if agent.type == MEMBER_AGENT:
+            return agent
+    return None
+
+
+def _condition(agent: AgentStatus, kind: str) -> Condition | None:
+    for condition in agent.conditions:
+        if condition.type == kind:
+            return condition
+    return None
+
+
+def _within_reach(moment: int) -> int:
+    """Absurd times, such as the year 1 or 9999, are as old or as new as a column can tell."""
+    return min(max(moment, _EARLIEST), _LATEST)
+
+
+class SignalsColumn:
+    __slots__ = ("flags", "frozen", "health_since", "last_seen")
+
+    def __init__(self, size: int, rows: Iterable[MemberCluster | None]) -> None:
+        self.frozen = False
+        self.flags: npt.NDArray[np.uint8] = np.zeros(size, dtype=np.uint8)
+        self.last_seen: Int64Array = np.zeros(size, dtype=np.int64)
+        self.health_since: Int64Array = np.zeros(size, dtype=np.int64)
+        found = [NO_SIGNALS if cluster is None else signals_of(cluster) for cluster in rows]
+        if found:
+            flags, last_seen, health_since = zip(*found, strict=True)
+            self.flags[: len(found)] = flags
+            self.last_seen[: len(found)] = [_within_reach(moment) for moment in last_seen]
+            self.health_since[: len(found)] = [_within_reach(moment) for moment in health_since]
+
+    def of(self, row: int) -> Signals:
+        return Signals(int(self.flags[row]), int(self.last_seen[row]), int(self.health_since[row]))
+
+    # --- upkeep, called by the table only -----------------------------------------------------------------------
+
+    def differs(self, old: MemberCluster | None, new: MemberCluster | None) -> bool:
+        if old is not None and new is not None:
+            same_agents = old.status.agent_status == new.status.agent_status
+            return not same_agents or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        return True
+
+    def thaw(self) -> SignalsColumn:
+        copy = SignalsColumn.__new__(SignalsColumn)
+        copy.frozen = False
+        copy.flags, copy.last_seen, copy.health_since = self.flags, self.last_seen, self.health_since
+        return copy
+
+    def freeze(self) -> None:
+        self.frozen = True
+        for array in (self.flags, self.last_seen, self.health_since):
+            array.flags.writeable = False
+
+    def put(self, row: int, cluster: MemberCluster | None) -> None:
+        signals = NO_SIGNALS if cluster is None else signals_of(cluster)
+        if self.flags[row] != signals.flags:
+            self.flags = writable(self.flags)
+            self.flags[row] = signals.flags
+        last_seen, health_since = _within_reach(signals.last_seen), _within_reach(signals.health_since)
+        if self.last_seen[row] != last_seen:
+            self.last_seen = writable(self.last_seen)
+            self.last_seen[row] = last_seen
+        if self.health_since[row] != health_since:
+            self.health_since = writable(self.health_since)
+            self.health_since[row] = health_since
+
+    def resize(self, size: int) -> None:
+        self.flags = grown(self.flags, size, 0)
+        self.last_seen = grown(self.last_seen, size, 0)
+        self.health_since = grown(self.health_since, size, 0)
