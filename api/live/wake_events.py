@@ -1,7 +1,7 @@
-"""What would wake a placement: the events that its index of interests is listed under, in words and by name.
+"""The events that would requeue a placement, in words and by name.
 
-The scheduler wakes placements by what their policies read of clusters (`fleet.scheduler.events.interest_index`). The same reading
-is put into a list here, so that who waits for an event knows for which.
+The scheduler requeues placements by what their policies read of clusters (`fleet.scheduler.events.interest_index`). The
+same index is turned into a list here, so that a user sees what a placement waits for.
 """
 
 from __future__ import annotations

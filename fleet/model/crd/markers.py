@@ -1,7 +1,7 @@
-"""What a kind says about itself that Python types cannot: limits, merge behaviour, versions, rules.
+"""Markers: what a kind declares beyond Python types, such as limits, merge behaviour, versions and rules.
 
-The kinds carry these marks in `Annotated`; `fleet.model.crd.generator` turns them into OpenAPI. Pydantic ignores marks it does
-not know, except `Limited`, which also checks the value, so that a broken limit is reported with its rule.
+Kinds carry markers in `Annotated`; `fleet.model.crd.generator` turns them into OpenAPI. Pydantic ignores the markers it
+does not know, except `Limited`, which also checks the value, so that a broken limit is reported with its rule.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ SPREAD = [{"topologyKey": "zone"}]
 
 
 def test_the_schema_is_the_one_in_the_documentation() -> None:
-    """After a change: `python -m fleet.cli.output.report > docs/simulate.schema.json`. Fields may be added, nothing else."""
+    """After a change: `make gen`. Fields may be added, nothing else."""
     assert SCHEMA.read_text(encoding="utf-8") == json_schema() + "\n"
 
 

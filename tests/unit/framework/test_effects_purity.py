@@ -10,15 +10,15 @@ import pytest
 
 FRAMEWORK = Path(__file__).resolve().parents[3] / "fleet" / "framework"
 MODULES = (
-    "admission",
-    "effects",
-    "framework",
     "handle",
-    "legacy",
-    "options",
-    "phase",
-    "queuesort",
-    "registry",
+    "runtime/effects",
+    "runtime/framework",
+    "runtime/legacy",
+    "runtime/options",
+    "runtime/purity_guard",
+    "runtime/queue_sort",
+    "runtime/registry",
+    "runtime/reserve_permit",
     "waiting",
 )
 OF_THE_SHELL = {"asyncio", "concurrent", "datetime", "logging", "random", "socket", "subprocess", "threading", "time"}
