@@ -49,7 +49,7 @@ class FleetError(Exception):
     retriable: ClassVar[bool] = False
 
 
-def first_of(several: BaseExceptionGroup[BaseException]) -> BaseException:
+def find_first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
     """What a group of tasks failed with first, taken out of all groups around it."""
     error: BaseException = several
     while isinstance(error, BaseExceptionGroup):

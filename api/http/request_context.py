@@ -36,7 +36,7 @@ from api.live.evaluation import Recollections
 from api.live.live import Live, Subject
 from api.live.outage import Outage
 from fleet.history import History
-from fleet.kube.resource import joined_key
+from fleet.kube.resource import join_key
 from fleet.settings import Effective
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class Asked:
     async def readable(self, namespace: str, name: str) -> str:
         """The key of a placement that the caller may read."""
         await self.require(on_placement("get", namespace, name))
-        return joined_key(namespace, name)
+        return join_key(namespace, name)
 
     def subject(self, key: str) -> Subject:
         found = self.live.subject(key)

@@ -23,12 +23,12 @@ from fleet.informers.cache import Caches
 from fleet.informers.cluster_table import FleetTable
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer.informer import Access, Gate
+from fleet.kube.informer.informer import InformerConfig, WriteGate
 from fleet.kube.resource import key_of
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt import Requests
 from fleet.scheduler.profiles import framework_of
-from fleet.scheduler.queue.item import Counts, Item
+from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
@@ -37,9 +37,9 @@ from fleet.snapshot.frame import Frame
 class Queue(Protocol):
     """What is told of the scheduling queue."""
 
-    def look(self, key: str) -> Item | None: ...
+    def look(self, key: str) -> QueueItem | None: ...
 
-    def counts(self) -> Counts: ...
+    def counts(self) -> QueueCounts: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Live:
     @classmethod
     def alone(cls, api: Api, settings: Settings, *, clock: Clock, jitter: Jitter) -> Self:
         """With watches of its own: run `caches`. The gate stays closed, so nothing can be written by mistake."""
-        access = Access(reads=api, writes=Gate(api, clock=clock), clock=clock, jitter=jitter)
+        access = InformerConfig(reads=api, writes=WriteGate(api, clock=clock), clock=clock, jitter=jitter)
         caches = Caches(access, namespaced_placements=settings.resource_placements.enabled)
         table = FleetTable(caches.clusters)
         framework = framework_of(settings, with_snapshot_lister(table.frame))

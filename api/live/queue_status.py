@@ -11,13 +11,13 @@ from fleet.explain.answer.parts import State
 from fleet.history import Attempt
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import Ending
-from fleet.scheduler.queue.item import Item, Place
+from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.timing import SECOND, Doubling, flush_moment, nanoseconds, window_end, window_of
 from fleet.settings.tree import Queue as QueueSettings
 
 UNSEEN: Final = "This process does not schedule and cannot see the queue: ask the API of the controller for more."
 _FAILED: Final = frozenset({Ending.TRANSIENT.value, Ending.INTERNAL.value})
-_BACKS_OFF: Final = frozenset({Place.BACKOFF, Place.ERROR_BACKOFF})
+_BACKS_OFF: Final = frozenset({ItemState.BACKOFF, ItemState.ERROR_BACKOFF})
 
 
 def queue_model(live: Live, subject: Subject, settings: QueueSettings, *, hides: Hides) -> QueueModel:
@@ -31,7 +31,9 @@ def queue_model(live: Live, subject: Subject, settings: QueueSettings, *, hides:
     return _of_item(live, live.queue, item, settings, wakers)
 
 
-def _of_item(live: Live, queue: Queue, item: Item, settings: QueueSettings, wakers: tuple[Waker, ...]) -> QueueModel:
+def _of_item(
+    live: Live, queue: Queue, item: QueueItem, settings: QueueSettings, wakers: tuple[Waker, ...]
+) -> QueueModel:
     until, flush = _back_off_end(item, settings), _flush(item, settings)
     return QueueModel(
         space=_space(item),
@@ -46,55 +48,55 @@ def _of_item(live: Live, queue: Queue, item: Item, settings: QueueSettings, wake
         gate_message=item.hold.message if item.hold else "",
         since=_time_of_day(live, _entered(item)),
         backoff_until=None if until is None else _time_of_day(live, until),
-        early_pop=settings.early_pop and item.place is Place.BACKOFF if item.place in _BACKS_OFF else None,
+        early_pop=settings.early_pop and item.place is ItemState.BACKOFF if item.place in _BACKS_OFF else None,
         flush_by=None if flush is None else _time_of_day(live, flush),
         wakes_on=wakers,
         **_line(live, queue, item),
     )
 
 
-def _line(live: Live, queue: Queue, item: Item) -> dict[str, Any]:
+def _line(live: Live, queue: Queue, item: QueueItem) -> dict[str, Any]:
     """Who comes before a placement that is ready."""
-    if item.place is not Place.ACTIVE:
+    if item.place is not ItemState.ACTIVE:
         return {}
     rank = live.framework.queue_sort_func().key
     others = (queue.look(key) for key in live.placement_keys())
-    ready = [one for one in others if one is not None and one.place is Place.ACTIVE]
+    ready = [one for one in others if one is not None and one.place is ItemState.ACTIVE]
     first = [one for one in ready if rank(one) < rank(item)]
     return {"ahead": len(first), "ahead_of_higher_priority": sum(one.priority > item.priority for one in first)}
 
 
-def _space(item: Item) -> str:
-    return "gated" if item.place is Place.POOL and item.hold else item.place.value
+def _space(item: QueueItem) -> str:
+    return "gated" if item.place is ItemState.POOL and item.hold else item.place.value
 
 
 # --- moments ----------------------------------------------------------------------------------------------------------
 
 
-def _entered(item: Item) -> int:
+def _entered(item: QueueItem) -> int:
     match item.place:
-        case Place.IN_FLIGHT:
+        case ItemState.IN_FLIGHT:
             return item.popped_at
-        case Place.POOL:
+        case ItemState.POOL:
             return item.pooled_at
-        case Place.ACTIVE:
+        case ItemState.ACTIVE:
             return item.active_since
     return item.timestamp
 
 
-def _back_off_end(item: Item, settings: QueueSettings) -> int | None:
+def _back_off_end(item: QueueItem, settings: QueueSettings) -> int | None:
     match item.place:
-        case Place.BACKOFF:
+        case ItemState.BACKOFF:
             waits = Doubling(nanoseconds(settings.initial_backoff_seconds), nanoseconds(settings.max_backoff_seconds))
             return window_end(window_of(item.timestamp + waits.nth(item.unschedulable_count)))
-        case Place.ERROR_BACKOFF:
+        case ItemState.ERROR_BACKOFF:
             waits = Doubling(nanoseconds(settings.base_delay.seconds), nanoseconds(settings.max_delay.seconds))
             return item.timestamp + waits.nth(item.consecutive_errors_count)
     return None
 
 
-def _flush(item: Item, settings: QueueSettings) -> int | None:
-    if item.place is not Place.POOL or not item.policy.timed_retry or not settings.max_in_unschedulable_seconds:
+def _flush(item: QueueItem, settings: QueueSettings) -> int | None:
+    if item.place is not ItemState.POOL or not item.policy.timed_retry or not settings.max_in_unschedulable_seconds:
         return None
     return flush_moment(item.pooled_at, nanoseconds(settings.max_in_unschedulable_seconds))
 

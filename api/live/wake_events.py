@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from api.models import Waker
-from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
+from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, RESOURCE_PROPERTY_PREFIX
 from fleet.model.views import ClusterAffinity, LabelSelector, PlacementPolicy, PolicySnapshot
 from fleet.scheduler.events.interest_index import interest_of, is_short
@@ -119,7 +119,7 @@ def _affinity_properties(affinity: ClusterAffinity) -> Iterator[str]:
 
 
 def _always(key: str) -> Iterator[Waker]:
-    flavour = flavour_of(key)
+    flavour = find_scope(key)
     snapshot, placement, binding = flavour.policy_snapshot.kind, flavour.placement.kind, flavour.binding.kind
     yield _waker("Delete", _ANY_PLUGIN, "a cluster is deleted")
     yield _own(f"{snapshot}/Add", "the policy changes")

@@ -11,7 +11,7 @@ from api.auth.access import on_placement
 from api.http.problems import refused
 from api.http.request_context import AskedBy, namespace_of
 from api.http.schema import NamespacePath, refusal_responses
-from fleet.kube.resource import joined_key
+from fleet.kube.resource import join_key
 
 router = APIRouter(tags=["why"])
 
@@ -29,7 +29,7 @@ async def why_group(asked: AskedBy, ns: NamespacePath, name: GroupName) -> Respo
     """This version places every placement on its own, so no group is ever found."""
     namespace = namespace_of(ns)
     await asked.require(on_placement("list", namespace))
-    group = joined_key(namespace, name)
+    group = join_key(namespace, name)
     raise refused(
         404,
         f"there is no group {group}: this version places every placement on its own, and knows no groups",

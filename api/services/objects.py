@@ -10,8 +10,8 @@ import msgspec
 from api.auth.access import Sight
 from api.live.live import Subject
 from api.models import BindingModel, ClusterModel, ConditionModel, PlacementModel, TaintModel
-from fleet.kube.resource import joined_key
-from fleet.kube.scopes import flavour_of
+from fleet.kube.resource import join_key
+from fleet.kube.scopes import find_scope
 from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT, PARENT_PLACEMENT, PICK_ALL, PICK_N, UNSCHEDULED
 from fleet.model.views import Binding, Condition, MemberCluster, PlacementPolicy, PlacementStatus, ResourceUsage, View
 from fleet.snapshot.eligibility import Eligibility
@@ -26,7 +26,7 @@ class _Spec(View, frozen=True):
 def placement_model(subject: Subject, sight: Sight) -> PlacementModel:
     view = subject.placement.view
     metadata = view.metadata
-    flavour = flavour_of(subject.key)
+    flavour = find_scope(subject.key)
     policy = _policy(subject)
     chosen = sorted(_in_use(subject.bindings))
     targets = tuple(name for name in chosen if not sight.hides(name))
@@ -66,7 +66,7 @@ def _in_use(bindings: Iterable[Binding]) -> set[str]:
 
 
 def _fulfilled(subject: Subject, conditions: Iterable[Condition]) -> bool | None:
-    kind = flavour_of(subject.key).condition_prefix + _SCHEDULED
+    kind = find_scope(subject.key).condition_prefix + _SCHEDULED
     generation = subject.placement.view.metadata.generation
     for one in conditions:
         if one.type == kind and one.observed_generation == generation and one.status in ("True", "False"):
@@ -113,7 +113,7 @@ def binding_model(binding: Binding) -> BindingModel:
     metadata, spec = binding.metadata, binding.spec
     name = metadata.label(PARENT_PLACEMENT) or ""
     return BindingModel(
-        placement=joined_key(metadata.namespace, name),
+        placement=join_key(metadata.namespace, name),
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,

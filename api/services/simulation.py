@@ -21,7 +21,7 @@ from fleet.explain.fixes.fixes import fixes
 from fleet.explain.whatif.edits import Edit, clusters_of, parse_edits, scope_of
 from fleet.explain.whatif.impact import Impact, impact, unnamed_impact
 from fleet.explain.whatif.scenario import World
-from fleet.kube.resource import joined_key
+from fleet.kube.resource import join_key
 from fleet.kube.scopes import parse_key
 
 CURRENT: Final = "current"
@@ -83,7 +83,7 @@ async def simulated(asked: Asked, request: SimulateRequest) -> SimulateAnswer:
         await asked.require(on_placement("get", namespace, name))
     if request.impact:
         await asked.require_operator()
-    key = joined_key(namespace, name)
+    key = join_key(namespace, name)
     asked.require_synced()
     async with asked.serving.evaluations.one():
         evaluated = await _begun(asked, request, key)

@@ -20,10 +20,10 @@ from fleet.demo.rollout import APPLIED
 from fleet.errors import ApiError, Conflict, NotFound
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer.informer import Access, Watched
-from fleet.kube.informer.store import codec
+from fleet.kube.informer.informer import Informer, InformerConfig
+from fleet.kube.informer.store import build_codec
 from fleet.kube.resource import key_of
-from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, Flavour, owner_key
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, PlacementScope, owner_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.keys import BOUND, IS_LATEST_SNAPSHOT, RESOURCE_INDEX, UNSCHEDULED
 from fleet.model.timestamps import format_timestamp
@@ -95,8 +95,8 @@ AT_ONCE: Final = Pace()
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    bindings: Watched[Observed[RolledOut]]
-    snapshots: Watched[Observed[ResourceSnapshot]]
+    bindings: Informer[Observed[RolledOut]]
+    snapshots: Informer[Observed[ResourceSnapshot]]
 
 
 _Key = tuple[int, str]
@@ -116,17 +116,17 @@ class RolloutStandIn:
         clock: Clock,
         jitter: Jitter,
         pace: Pace = AT_ONCE,
-        flavours: Sequence[Flavour] = (CLUSTER_SCOPED, NAMESPACED),
+        flavours: Sequence[PlacementScope] = (CLUSTER_SCOPED, NAMESPACED),
     ) -> None:
         self._clock = clock
         self._pace = pace
         self._queue: WorkQueue[_Key] = WorkQueue(clock=clock)
         self._due: dict[_Key, tuple[str, float]] = {}
-        access = Access(reads=api, writes=api, clock=clock, jitter=jitter)
+        access = InformerConfig(reads=api, writes=api, clock=clock, jitter=jitter)
         self._kinds = tuple(self._watched(access, number, flavour) for number, flavour in enumerate(flavours))
 
     @property
-    def bindings(self) -> tuple[Watched[Observed[RolledOut]], ...]:
+    def bindings(self) -> tuple[Informer[Observed[RolledOut]], ...]:
         """One per flavour."""
         return tuple(kinds.bindings for kinds in self._kinds)
 
@@ -162,10 +162,10 @@ class RolloutStandIn:
 
     # --- the stores ---------------------------------------------------------------------------------------------------
 
-    def _watched(self, access: Access, number: int, flavour: Flavour) -> _Kinds:
+    def _watched(self, access: InformerConfig, number: int, flavour: PlacementScope) -> _Kinds:
         kinds = _Kinds(
-            Watched(access, flavour.binding, codec(RolledOut)),
-            Watched(access, flavour.resource_snapshot, codec(ResourceSnapshot)),
+            Informer(access, flavour.binding, build_codec(RolledOut)),
+            Informer(access, flavour.resource_snapshot, build_codec(ResourceSnapshot)),
         )
         kinds.bindings.store.index(_PLACEMENT, _placement_of)
         kinds.bindings.store.index(_CLUSTER, lambda held: (held.view.spec.target_cluster,))

@@ -24,9 +24,9 @@ from fleet.demo.locations import LONGEST_FLEET, Home, home, home_of
 from fleet.demo.member import OWN_NAMESPACES, Document, Member
 from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api
-from fleet.kube.informer.informer import Access, Watched
+from fleet.kube.informer.informer import Informer, InformerConfig
 from fleet.kube.informer.store import Codec
-from fleet.kube.patch import Patience, persistently
+from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import STATUS
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.keys import MEMBER_CLUSTER_FINALIZER
@@ -103,7 +103,7 @@ class MemberFleet:
         self._namespaces_on = namespaces_on
         self._tell = tell
         jitter = Random(random.random()).random  # how often requests are repeated must not change what happens
-        self._patience = Patience(clock, jitter)
+        self._patience = RetryPolicy(clock, jitter)
         self._timetable = Timetable(self._habits.heartbeat)
         self._members: dict[str, Member] = {}
         self._unheard: set[str] = set()
@@ -111,8 +111,8 @@ class MemberFleet:
         self._reported: dict[str, float] = {}
         self._silent: dict[str, float] = {}
         self._leaving: dict[str, float] = {}
-        access = Access(reads=api, writes=api, clock=clock, jitter=jitter)
-        self.clusters: Watched[MemberCluster] = Watched(access, MEMBER_CLUSTERS, _CODEC)
+        access = InformerConfig(reads=api, writes=api, clock=clock, jitter=jitter)
+        self.clusters: Informer[MemberCluster] = Informer(access, MEMBER_CLUSTERS, _CODEC)
         self.clusters.store.subscribe(self._changed)
 
     @property
@@ -263,7 +263,7 @@ class MemberFleet:
         member = Member.fresh(newcomer, self._random, now=self._now())
         document = member.created(heartbeat_seconds=min(math.ceil(self.interval), 600))
         with contextlib.suppress(AlreadyExists):  # somebody was faster, or an answer was lost
-            await persistently(lambda: self.clusters.objects.create(document), patience=self._patience)
+            await call_with_retries(lambda: self.clusters.objects.create(document), patience=self._patience)
 
     async def _part(self, name: str) -> None:
         """The last thing an agent does on the hub, once what was placed on its cluster is gone."""

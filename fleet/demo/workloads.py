@@ -19,7 +19,7 @@ from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
 from fleet.kube.informer.store import Codec
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience, persistently
+from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Metadata, View
@@ -49,7 +49,7 @@ class Workloads:
 
     def __init__(self, api: Api, *, clock: Clock, jitter: Jitter) -> None:
         self._api = api
-        self._patience = Patience(clock, jitter)
+        self._patience = RetryPolicy(clock, jitter)
         self._records = Objects(api, CONFIG_MAP, _RECORDS)
 
     async def were_here(self) -> bool:
@@ -67,17 +67,17 @@ class Workloads:
     async def _record(self) -> set[str]:
         await self._create(NAMESPACE, _named(RECORD_NAMESPACE))
         await self._create(CONFIG_MAP, _named(RECORD_NAME, RECORD_NAMESPACE) | {"data": {}})
-        return set((await persistently(lambda: self._records.get(_RECORD), patience=self._patience)).data or {})
+        return set((await call_with_retries(lambda: self._records.get(_RECORD), patience=self._patience)).data or {})
 
     async def _write_down(self, name: str) -> None:
         """After the object: what a crash leaves unwritten is created again and found to exist."""
         patch = {"data": {name: "created"}}
-        await persistently(lambda: self._records.merge_patch(_RECORD, patch), patience=self._patience)
+        await call_with_retries(lambda: self._records.merge_patch(_RECORD, patch), patience=self._patience)
 
     async def _create(self, resource: Resource, document: Document) -> None:
         objects = Objects(self._api, resource, _RECORDS)
         with contextlib.suppress(AlreadyExists, NotFound):  # NotFound: somebody took its namespace away
-            await persistently(lambda: objects.create(document), patience=self._patience)
+            await call_with_retries(lambda: objects.create(document), patience=self._patience)
 
 
 def demo_objects() -> list[Created]:

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.kube.informer.informer import Access, Watched
-from fleet.kube.informer.store import Codec, Store, codec
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, Flavour, flavour_of, owner_key
+from fleet.kube.informer.informer import Informer, InformerConfig
+from fleet.kube.informer.store import Codec, Store, build_codec
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PlacementScope, find_scope, owner_key
 from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT
 from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
@@ -29,19 +29,19 @@ _BY_OWNER: Final = "owner"
 class Kinds:
     """The watched kinds of one flavour."""
 
-    flavour: Flavour
-    placements: Watched[Observed[Placement]]
-    policy_snapshots: Watched[Observed[PolicySnapshot]]
-    bindings: Watched[Observed[Binding]]
+    flavour: PlacementScope
+    placements: Informer[Observed[Placement]]
+    policy_snapshots: Informer[Observed[PolicySnapshot]]
+    bindings: Informer[Observed[Binding]]
 
-    def __iter__(self) -> Iterator[Watched[Any]]:
+    def __iter__(self) -> Iterator[Informer[Any]]:
         yield from (self.placements, self.policy_snapshots, self.bindings)
 
 
 class Caches:
-    def __init__(self, access: Access, *, namespaced_placements: bool = True) -> None:
+    def __init__(self, access: InformerConfig, *, namespaced_placements: bool = True) -> None:
         """Without `namespaced_placements`, the kinds of ResourcePlacements are left alone: a hub may not know them."""
-        self.clusters_watched = Watched(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
+        self.clusters_watched = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
         flavours = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(flavour, access) for flavour in flavours)
         self._by_kind = {kinds.flavour.placement.kind: kinds for kinds in self.kinds}
@@ -52,7 +52,7 @@ class Caches:
 
     def of(self, key: str) -> Kinds:
         """Raises KeyError for a flavour that is switched off."""
-        return self._by_kind[flavour_of(key).placement.kind]
+        return self._by_kind[find_scope(key).placement.kind]
 
     def placement(self, key: str) -> Observed[Placement] | None:
         return self.of(key).placements.store.get(key)
@@ -94,7 +94,7 @@ class Caches:
         """Objects by the plural of their kind."""
         return {watched.resource.plural: len(watched.store) for watched in self._all()}
 
-    def _all(self) -> Iterable[Watched[Any]]:
+    def _all(self) -> Iterable[Informer[Any]]:
         yield self.clusters_watched
         for kinds in self.kinds:
             yield from kinds
@@ -104,12 +104,12 @@ def is_latest(snapshot: Observed[PolicySnapshot]) -> bool:
     return snapshot.view.metadata.label(IS_LATEST_SNAPSHOT) == "true"
 
 
-def _kinds(flavour: Flavour, access: Access) -> Kinds:
+def _kinds(flavour: PlacementScope, access: InformerConfig) -> Kinds:
     kinds = Kinds(
         flavour,
-        Watched(access, flavour.placement, codec(Placement), call_class="bind"),
-        Watched(access, flavour.policy_snapshot, codec(PolicySnapshot), call_class="status"),
-        Watched(access, flavour.binding, codec(Binding), call_class="bind"),
+        Informer(access, flavour.placement, build_codec(Placement), call_class="bind"),
+        Informer(access, flavour.policy_snapshot, build_codec(PolicySnapshot), call_class="status"),
+        Informer(access, flavour.binding, build_codec(Binding), call_class="bind"),
     )
     kinds.policy_snapshots.store.index(_BY_OWNER, _owners)
     kinds.bindings.store.index(_BY_OWNER, _owners)

@@ -14,7 +14,7 @@ JITTER: Final[Jitter] = Random().random
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ExponentialBackoff:
     """Exponential waits, in seconds."""
 
     first: float
@@ -28,14 +28,14 @@ class Pace:
         return min(doubled, self.most) * (1 + self.spread * jitter)
 
 
-WATCHING: Final = Pace(first=0.8, most=30.0, spread=0.5)
+WATCH_BACKOFF: Final = ExponentialBackoff(first=0.8, most=30.0, spread=0.5)
 """Between attempts to list or watch. Jitter only adds, so that a thousand clients never come sooner than one would."""
 
 
-class Backoff:
+class FailureBackoff:
     """Counts failures in a row."""
 
-    def __init__(self, pace: Pace, jitter: Jitter) -> None:
+    def __init__(self, pace: ExponentialBackoff, jitter: Jitter) -> None:
         self._pace = pace
         self._jitter = jitter
         self.failures = 0

@@ -22,8 +22,8 @@ import msgspec
 from fleet.clock import Clock
 from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api, Method, Request
-from fleet.kube.backoff import Pace
-from fleet.kube.client.rate_limiter import Budget, TokenBucket
+from fleet.kube.backoff import ExponentialBackoff
+from fleet.kube.client.rate_limiter import RateLimit, TokenBucket
 from fleet.kube.objects import MERGE_PATCH
 from fleet.kube.resource import Resource
 from fleet.model.views import Metadata
@@ -39,8 +39,8 @@ _HOME: Final = "default"
 _REPEATED_WITHIN: Final = 600.0
 _REMEMBERED: Final = 4096
 _WAITING: Final = 1000
-_SPAM: Final = Budget(rate=1 / 300, burst=25)
-_RETRIES: Final = Pace(first=0.5, most=10.0)
+_SPAM: Final = RateLimit(rate=1 / 300, burst=25)
+_RETRIES: Final = ExponentialBackoff(first=0.5, most=10.0)
 _ATTEMPTS: Final = 4
 _LONGEST_NAME: Final = 236
 """253 less what makes the name of an event unique."""
@@ -48,7 +48,7 @@ _LONGEST_MESSAGE: Final = 1024
 _FLUSHING: Final = 5.0
 
 
-class Reference(NamedTuple):
+class ObjectReference(NamedTuple):
     """The object that an event is about."""
 
     api_version: str
@@ -59,7 +59,7 @@ class Reference(NamedTuple):
     resource_version: str = ""
 
     @classmethod
-    def of(cls, resource: Resource, metadata: Metadata) -> Reference:
+    def of(cls, resource: Resource, metadata: Metadata) -> ObjectReference:
         return cls(
             resource.api_version,
             resource.kind,
@@ -82,7 +82,7 @@ _Key = tuple[tuple[str, str, str, str], str, str, str]
 class _Entry:
     """One event, as often as it happened."""
 
-    about: Reference
+    about: ObjectReference
     type: str
     reason: str
     message: str
@@ -124,7 +124,7 @@ class EventRecorder:
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
-    def emit(self, about: Reference, type: str, reason: str, message: str) -> None:
+    def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None:
         """`type` is NORMAL or WARNING. Returns at once."""
         key = (about.identity, type, reason, _shortened(message))
         if not self._is_allowed(about) or (len(self._waiting) >= _WAITING and key not in self._waiting):
@@ -136,7 +136,7 @@ class EventRecorder:
         self._has_work.set()
         self._is_idle.clear()
 
-    def _is_allowed(self, about: Reference) -> bool:
+    def _is_allowed(self, about: ObjectReference) -> bool:
         bucket = self._allowances.get(about.identity)
         if bucket is None:
             bucket = self._allowances[about.identity] = TokenBucket(_SPAM, self._clock)
@@ -156,7 +156,7 @@ class EventRecorder:
         entry.last, entry.said_at = self._clock.now(), now
         return entry
 
-    def _new(self, key: _Key, about: Reference) -> _Entry:
+    def _new(self, key: _Key, about: ObjectReference) -> _Entry:
         _, type, reason, message = key
         now = self._clock.now()
         self._number += 1

@@ -47,7 +47,7 @@ _RELEASE_DEADLINE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseDurations:
     """In seconds."""
 
     duration: int = 60
@@ -73,7 +73,7 @@ class Terms:
 class Leadership:
     """Whether we lead, at any moment, without asking anybody."""
 
-    def __init__(self, clock: Clock, terms: Terms) -> None:
+    def __init__(self, clock: Clock, terms: LeaseDurations) -> None:
         self._clock = clock
         self._terms = terms
         self._renewed_at: float | None = None
@@ -148,7 +148,7 @@ class _Sighting:
         return now - self.at > (self.spec.lease_duration_seconds or 0)
 
 
-class Election:
+class LeaderElector:
     """One candidate. `identity` must be this process's alone: `unique_identity` makes one."""
 
     def __init__(
@@ -159,14 +159,14 @@ class Election:
         identity: str,
         clock: Clock,
         jitter: Jitter,
-        terms: Terms | None = None,
+        terms: LeaseDurations | None = None,
         on_problem: Callable[[ApiError], None] | None = None,
         may_release: Callable[[], bool] = lambda: True,
     ) -> None:
         """`may_release` is asked when the work has ended: while a write of ours may still be carried out, the lease is
         to expire, so that nobody leads before that."""
         self.identity = identity
-        self.terms = terms or Terms()
+        self.terms = terms or LeaseDurations()
         self._requests = _Requests(api, key, deadline=self.terms.attempt)
         self._key = key
         self._clock = clock

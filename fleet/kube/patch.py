@@ -1,8 +1,8 @@
-"""Changing objects that others change too.
+"""Updates of objects that others change too.
 
-`merge_patch_between` says the least that has to be sent. `revise` is for changes that must be decided on the object as
-it is: a PUT with the version that was read, and after a conflict the same decision again on the live object.
-`persistently` repeats a request that failed for want of a server.
+`build_merge_patch` computes the least that has to be sent. `update_with_retries` is for changes that depend on the
+present object: a PUT with the version that was read, and after a conflict the same change on the live object.
+`call_with_retries` repeats a request while the server is unavailable.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from fleet.model.views import Observed, V
 
 R = TypeVar("R")
 
-Change = Callable[[dict[str, Any]], dict[str, Any] | None]
+Mutation = Callable[[dict[str, Any]], dict[str, Any] | None]
 """The document as it should be, given how it is; None when there is nothing to change."""
 
-WAITS: Final = (0.010, 0.050, 0.250)
+RETRY_DELAYS: Final = (0.010, 0.050, 0.250)
 """Seconds between attempts; so there are four."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How to wait between the attempts of one write."""
 
     clock: Clock
     jitter: Jitter
-    waits: tuple[float, ...] = WAITS
+    waits: tuple[float, ...] = RETRY_DELAYS
     spread: float = 0.1
 
     async def pause(self, attempt: int, error: ApiError) -> None:
@@ -42,10 +42,10 @@ class Patience:
         return attempt < len(self.waits)
 
 
-async def persistently(
+async def call_with_retries(
     request: Callable[[], Awaitable[R]],
     *,
-    patience: Patience,
+    patience: RetryPolicy,
     on: tuple[type[ApiError], ...] = (Unavailable, ServerTimeout),
 ) -> R:
     """The request, repeated while it fails with one of these. It may have happened although it failed."""
@@ -60,12 +60,12 @@ async def persistently(
         attempt += 1
 
 
-async def revise(
+async def update_with_retries(
     objects: Objects[Observed[V]],
     key: str,
-    change: Change,
+    change: Mutation,
     *,
-    patience: Patience,
+    patience: RetryPolicy,
     seen: Observed[V] | None = None,
     status: bool = False,
 ) -> Observed[V] | None:
@@ -86,12 +86,12 @@ async def revise(
         return await (objects.replace_status(wanted) if status else objects.replace(wanted))
 
     try:
-        return await persistently(attempt, patience=patience, on=(Conflict, Unavailable, ServerTimeout))
+        return await call_with_retries(attempt, patience=patience, on=(Conflict, Unavailable, ServerTimeout))
     except NotFound:
         return None
 
 
-def merge_patch_between(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def build_merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The smallest merge patch (RFC 7386) that makes `new` out of `old`; empty when they are equal.
 
     A null inside `new` cannot be expressed: to a merge patch it means absence.
@@ -100,13 +100,13 @@ def merge_patch_between(old: dict[str, Any], new: dict[str, Any]) -> dict[str, A
     for key, value in new.items():
         before = old.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            if inner := merge_patch_between(before, value):
+            if inner := build_merge_patch(before, value):
                 patch[key] = inner
         elif key not in old or before != value or type(before) is not type(value):
             patch[key] = value
     return patch
 
 
-def pointer(*steps: str | int) -> str:
+def build_json_pointer(*steps: str | int) -> str:
     """A JSON pointer, for JSON patches: keys with slashes are the rule in Kubernetes."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)

@@ -26,7 +26,7 @@ class Resource:
     namespaced: bool
 
     @classmethod
-    def of(cls, known: catalogue.Resource) -> Resource:
+    def of(cls, known: catalogue.KindDefinition) -> Resource:
         """The resource of one of Fleet's own kinds."""
         return cls(known.group, known.storage, known.plural, known.kind, namespaced=known.is_namespaced)
 
@@ -51,10 +51,10 @@ class Resource:
 
 def key_of(metadata: Metadata) -> str:
     """`namespace/name`, or the name alone where there is no namespace."""
-    return joined_key(metadata.namespace, metadata.name)
+    return join_key(metadata.namespace, metadata.name)
 
 
-def joined_key(namespace: str, name: str) -> str:
+def join_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 

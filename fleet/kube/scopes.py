@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleet.errors import InvalidKey
-from fleet.kube.resource import Resource, joined_key, split_key
+from fleet.kube.resource import Resource, join_key, split_key
 from fleet.model.keys import CLUSTER_GROUP, PARENT_PLACEMENT, PLACEMENT_GROUP, STORAGE_VERSION
 from fleet.model.views import Metadata
 
 
 @dataclass(frozen=True, slots=True)
-class Flavour:
+class PlacementScope:
     placement: Resource
     policy_snapshot: Resource
     resource_snapshot: Resource
@@ -31,10 +31,10 @@ class Flavour:
         return self.placement.kind
 
 
-def _flavour(*kinds: str, namespaced: bool) -> Flavour:
+def _flavour(*kinds: str, namespaced: bool) -> PlacementScope:
     # Not from the catalogue: that brings pydantic, which a controller needs for nothing else.
     resources = (_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds)
-    return Flavour(*resources)
+    return PlacementScope(*resources)
 
 
 def _resource(group: str, kind: str, *, namespaced: bool) -> Resource:
@@ -54,7 +54,7 @@ NAMESPACED: Final = _flavour(
 MEMBER_CLUSTERS: Final = _resource(CLUSTER_GROUP, "MemberCluster", namespaced=False)
 
 
-def flavour_of(key: str) -> Flavour:
+def find_scope(key: str) -> PlacementScope:
     return NAMESPACED if parse_key(key)[0] else CLUSTER_SCOPED
 
 
@@ -71,4 +71,4 @@ def owner_key(metadata: Metadata) -> str | None:
     placement = metadata.label(PARENT_PLACEMENT)
     if not placement or "/" in placement:
         return None
-    return joined_key(metadata.namespace, placement)
+    return join_key(metadata.namespace, placement)

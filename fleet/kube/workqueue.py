@@ -16,19 +16,21 @@ from typing import Final, Generic, TypeVar
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
-from fleet.kube.backoff import Pace
-from fleet.kube.client.rate_limiter import Budget, TokenBucket
+from fleet.kube.backoff import ExponentialBackoff
+from fleet.kube.client.rate_limiter import RateLimit, TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 
-RETRIES: Final = Pace(first=0.005, most=60.0)
-RETRY_BUDGET: Final = Budget(rate=10, burst=100)
+RETRY_BACKOFF: Final = ExponentialBackoff(first=0.005, most=60.0)
+RETRY_RATE_LIMIT: Final = RateLimit(rate=10, burst=100)
 
 
 class WorkQueue(Generic[K]):
     """Belongs to the event loop it is first used in."""
 
-    def __init__(self, *, clock: Clock, pace: Pace = RETRIES, budget: Budget = RETRY_BUDGET) -> None:
+    def __init__(
+        self, *, clock: Clock, pace: ExponentialBackoff = RETRY_BACKOFF, budget: RateLimit = RETRY_RATE_LIMIT
+    ) -> None:
         self._pace = pace
         self._retry_tokens = TokenBucket(budget, clock)
         self._waiting: deque[K] = deque()

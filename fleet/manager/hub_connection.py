@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fleet.clock import Clock
-from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.settings import Settings
 
@@ -25,11 +25,11 @@ async def connect(
     return await Transport.from_kubeconfig(kubeconfig, clock=clock, context=context, flow=flow)
 
 
-def flow_of(settings: Settings, clock: Clock) -> FlowControl:
+def flow_of(settings: Settings, clock: Clock) -> RateLimiter:
     """Each class of writes has a budget of its own; all other requests share none but have the general limit each."""
     api = settings.api
-    budgets = {name: Budget(api.rate_of(name), api.burst_of(name)) for name in _BUDGETED}
-    return FlowControl(clock, budgets, Budget(api.qps, api.burst))
+    budgets = {name: RateLimit(api.rate_of(name), api.burst_of(name)) for name in _BUDGETED}
+    return RateLimiter(clock, budgets, RateLimit(api.qps, api.burst))
 
 
 def has_pod_identity(environ: Mapping[str, str], folder: Path = _POD_IDENTITY) -> bool:

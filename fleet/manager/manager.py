@@ -21,9 +21,9 @@ from fleet.informers.cache import Caches
 from fleet.kube.api import Api
 from fleet.kube.backoff import JITTER, Jitter
 from fleet.kube.events import EventRecorder
-from fleet.kube.informer.informer import Access, Gate
-from fleet.kube.informer.reflector import Problem, Unreadable
-from fleet.kube.leader_election import Election, Leadership, Terms, unique_identity
+from fleet.kube.informer.informer import InformerConfig, WriteGate
+from fleet.kube.informer.reflector import UnreadableObject, WatchProblem
+from fleet.kube.leader_election import LeaderElector, Leadership, LeaseDurations, unique_identity
 from fleet.kube.resource import Resource
 from fleet.manager.leader_metrics import LeadershipMetrics
 from fleet.placement.metrics import PlacementMetrics
@@ -76,7 +76,7 @@ class Controller:
         self._identity = identity or unique_identity()
         self._api = api
         self._jitter = jitter
-        self._gate = Gate(api, clock=self._clock)
+        self._gate = WriteGate(api, clock=self._clock)
         self._leads = False
         self._leadership: Leadership | None = None
         self._stopping = asyncio.Event()
@@ -84,7 +84,9 @@ class Controller:
         self.is_cut_off = False
         """Whether work had to be abandoned at the end."""
         self._tell_leadership()
-        access = Access(reads=api, writes=self._gate, clock=self._clock, jitter=jitter, on_problem=_tell_problem)
+        access = InformerConfig(
+            reads=api, writes=self._gate, clock=self._clock, jitter=jitter, on_problem=_tell_problem
+        )
         self.caches = Caches(access, namespaced_placements=settings.resource_placements.enabled)
         self.events = EventRecorder(self._gate, clock=self._clock, component=SCHEDULER_COMPONENT)
         self._placement_events = EventRecorder(self._gate, clock=self._clock, component=PLACEMENT_COMPONENT)
@@ -166,13 +168,13 @@ class Controller:
             await self._work(None)
             return
         leading = self.settings.leader_election
-        election = Election(
+        election = LeaderElector(
             self._api,
             leading.key,
             identity=self._identity,
             clock=self._clock,
             jitter=self._jitter,
-            terms=Terms(*leading.terms()),
+            terms=LeaseDurations(*leading.terms()),
             on_problem=lambda error: log.warning("the lease could not be read or written", error=str(error)),
             may_release=self._is_settled,
         )
@@ -263,8 +265,8 @@ class Controller:
         return True
 
 
-def _tell_problem(resource: Resource, problem: Problem) -> None:
-    if isinstance(problem, Unreadable):
+def _tell_problem(resource: Resource, problem: WatchProblem) -> None:
+    if isinstance(problem, UnreadableObject):
         log.error("an object cannot be read", kind=resource.kind, object=problem.key, error=str(problem.error))
     elif isinstance(problem, Unreachable):
         log.warning(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from fleet.clock import SystemClock
-from fleet.errors import ConfigurationError, LeadershipLost, NotLeading, first_of
+from fleet.errors import ConfigurationError, LeadershipLost, NotLeading, find_first_error
 from fleet.eventloop import loop_factory
 from fleet.manager.health import Health, HealthServer
 from fleet.manager.hub_connection import connect
@@ -55,9 +55,9 @@ def run_controller(options: ControllerOptions) -> int:
         try:
             return runner.run(_serve(options))
         except* (LeadershipLost, NotLeading) as lost:
-            log.error("the lease is lost, so this process ends; start it again", error=str(first_of(lost)))
+            log.error("the lease is lost, so this process ends; start it again", error=str(find_first_error(lost)))
         except* ConfigurationError as wrong:
-            raise first_of(wrong) from None
+            raise find_first_error(wrong) from None
     return FAILED
 
 

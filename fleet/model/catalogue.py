@@ -43,7 +43,7 @@ NAMESPACED_SCOPE: Final = "Namespaced"
 
 
 @dataclass(frozen=True)
-class Column:
+class PrinterColumn:
     """A column of `kubectl get`; `wide` columns need `-o wide`."""
 
     name: str
@@ -53,7 +53,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Resource:
+class KindDefinition:
     """One kind as the API server knows it. `model` describes the storage version."""
 
     model: type[Document]
@@ -65,7 +65,7 @@ class Resource:
     group: str = PLACEMENT_GROUP
     short_name: str = ""
     has_status: bool = True
-    columns: tuple[Column, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
     on_member: bool = False
 
     @property
@@ -108,19 +108,19 @@ class Resource:
         return group == self.group and version in self.versions
 
 
-AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
-GENERATION: Final = Column("Gen", ".metadata.generation")
+AGE: Final = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+GENERATION: Final = PrinterColumn("Gen", ".metadata.generation")
 
 
-def _condition(name: str, type: str, *, field: str = "status", wide: bool = False) -> Column:
-    return Column(name, f'.status.conditions[?(@.type=="{type}")].{field}', wide=wide)
+def _condition(name: str, type: str, *, field: str = "status", wide: bool = False) -> PrinterColumn:
+    return PrinterColumn(name, f'.status.conditions[?(@.type=="{type}")].{field}', wide=wide)
 
 
-def _placement_columns(prefix: str) -> tuple[Column, ...]:
+def _placement_columns(prefix: str) -> tuple[PrinterColumn, ...]:
     generation = "observedGeneration"
     return (
         GENERATION,
-        Column("Type", ".spec.policy.placementType", wide=True),
+        PrinterColumn("Type", ".spec.policy.placementType", wide=True),
         _condition("Scheduled", f"{prefix}Scheduled"),
         _condition("Scheduled-Gen", f"{prefix}Scheduled", field=generation),
         _condition("Work-Synchronized", f"{prefix}WorkSynchronized", wide=True),
@@ -134,16 +134,18 @@ def _placement_columns(prefix: str) -> tuple[Column, ...]:
 _CLUSTER_COLUMNS: Final = (
     _condition("Joined", "Joined"),
     AGE,
-    Column("Member-Agent-Last-Seen", '.status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat', "date"),
-    Column("Node-Count", r".status.properties.kubernetes-fleet\.io/node-count.value"),
-    Column("Available-CPU", ".status.resourceUsage.available.cpu"),
-    Column("Available-Memory", ".status.resourceUsage.available.memory"),
-    Column("Allocatable-CPU", ".status.resourceUsage.allocatable.cpu", wide=True),
-    Column("Allocatable-Memory", ".status.resourceUsage.allocatable.memory", wide=True),
+    PrinterColumn(
+        "Member-Agent-Last-Seen", '.status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat', "date"
+    ),
+    PrinterColumn("Node-Count", r".status.properties.kubernetes-fleet\.io/node-count.value"),
+    PrinterColumn("Available-CPU", ".status.resourceUsage.available.cpu"),
+    PrinterColumn("Available-Memory", ".status.resourceUsage.available.memory"),
+    PrinterColumn("Allocatable-CPU", ".status.resourceUsage.allocatable.cpu", wide=True),
+    PrinterColumn("Allocatable-Memory", ".status.resourceUsage.allocatable.memory", wide=True),
 )
 _PLACEMENT_STATUS_COLUMNS: Final = (
-    Column("Resource-Index", ".sourceStatus.observedResourceIndex"),
-    Column("Last-Updated", ".lastUpdatedTime", "date"),
+    PrinterColumn("Resource-Index", ".sourceStatus.observedResourceIndex"),
+    PrinterColumn("Last-Updated", ".lastUpdatedTime", "date"),
     AGE,
 )
 _SNAPSHOT_COLUMNS: Final = (GENERATION, AGE)
@@ -155,18 +157,18 @@ _BINDING_COLUMNS: Final = (
 )
 _EVICTION_COLUMNS: Final = (_condition("Valid", "Valid"), _condition("Executed", "Executed"))
 _RUN_COLUMNS: Final = (
-    Column("Placement", ".spec.placementName"),
-    Column("Resource-Snapshot-Index", ".spec.resourceSnapshotIndex"),
-    Column("Policy-Snapshot-Index", ".status.policySnapshotIndexUsed"),
+    PrinterColumn("Placement", ".spec.placementName"),
+    PrinterColumn("Resource-Snapshot-Index", ".spec.resourceSnapshotIndex"),
+    PrinterColumn("Policy-Snapshot-Index", ".status.policySnapshotIndexUsed"),
     _condition("Initialized", "Initialized"),
     _condition("Progressing", "Progressing"),
     _condition("Succeeded", "Succeeded"),
     AGE,
-    Column("Strategy", ".spec.stagedRolloutStrategyName", wide=True),
+    PrinterColumn("Strategy", ".spec.stagedRolloutStrategyName", wide=True),
 )
 _APPROVAL_COLUMNS: Final = (
-    Column("Update-Run", ".spec.parentStageRollout"),
-    Column("Stage", ".spec.targetStage"),
+    PrinterColumn("Update-Run", ".spec.parentStageRollout"),
+    PrinterColumn("Stage", ".spec.targetStage"),
     _condition("Approved", "Approved"),
     AGE,
 )
@@ -177,10 +179,10 @@ _BETA: Final = (V1BETA1,)
 _ALPHA_AND_BETA: Final = (V1ALPHA1, V1BETA1)
 
 
-_cluster_scoped = partial(Resource, scope=CLUSTER_SCOPE)
-_namespaced = partial(Resource, scope=NAMESPACED_SCOPE)
+_cluster_scoped = partial(KindDefinition, scope=CLUSTER_SCOPE)
+_namespaced = partial(KindDefinition, scope=NAMESPACED_SCOPE)
 
-CATALOGUE: Final[tuple[Resource, ...]] = (
+CATALOGUE: Final[tuple[KindDefinition, ...]] = (
     _cluster_scoped(
         MemberCluster,
         "memberclusters",
@@ -274,7 +276,7 @@ CATALOGUE: Final[tuple[Resource, ...]] = (
 _BY_GROUP_AND_KIND: Final = {(resource.group, resource.kind): resource for resource in CATALOGUE}
 
 
-def find(api_version: str, kind: str) -> Resource | None:
+def find_kind(api_version: str, kind: str) -> KindDefinition | None:
     """The kind served under this apiVersion. A kind's name alone says nothing: other groups reuse names."""
     resource = _BY_GROUP_AND_KIND.get((api_version.rpartition("/")[0], kind))
     return resource if resource is not None and resource.serves(api_version) else None

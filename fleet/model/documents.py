@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fleet.errors import DocumentError
-from fleet.model.catalogue import find
+from fleet.model.catalogue import find_kind
 from fleet.model.decoding import name_in_messages
 from fleet.model.kinds.meta import Document
 
@@ -17,7 +17,7 @@ from fleet.model.kinds.meta import Document
 def read_document(document: Mapping[str, Any]) -> Document:
     """The object in the class of its kind; a DocumentError names everything that is wrong with it."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
-    resource = find(str(api_version), str(kind))
+    resource = find_kind(str(api_version), str(kind))
     if resource is None:
         raise DocumentError(f"kind {kind!r} of {api_version!r} is not one of Fleet's", field="kind", value=kind)
     try:

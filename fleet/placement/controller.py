@@ -12,7 +12,7 @@ import structlog
 from fleet.clock import Clock
 from fleet.errors import ApiError, LeadershipLost, NotLeading, QueueClosed, StaleInputs
 from fleet.informers.cache import Caches
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.kube.workqueue import WorkQueue
 from fleet.placement.event_handlers import Sources
 from fleet.placement.reconciler import Passes
@@ -112,7 +112,7 @@ class PlacementController:
                     self._queue.done(key)
 
     async def _pass(self, key: str) -> None:
-        started, controller = self._clock.elapsed(), flavour_of(key).placement.plural
+        started, controller = self._clock.elapsed(), find_scope(key).placement.plural
         with self._metrics.working(controller):
             result = await self._outcome(key)
         self._metrics.reconciled(controller=controller, result=result, seconds=self._clock.elapsed() - started)

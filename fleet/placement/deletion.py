@@ -12,14 +12,14 @@ from typing import Any
 from fleet.errors import Conflict, NotFound
 from fleet.informers.cache import Kinds
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience, persistently, revise
+from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import key_of, split_key
 from fleet.model.keys import PARENT_PLACEMENT, PLACEMENT_CLEANUP
 from fleet.model.labels import is_label_value
 from fleet.model.views import Metadata, Observed, Placement
 
 
-async def claim(kinds: Kinds, placement: Observed[Placement], *, patience: Patience) -> Observed[Placement] | None:
+async def claim(kinds: Kinds, placement: Observed[Placement], *, patience: RetryPolicy) -> Observed[Placement] | None:
     """Our finalizer on the placement, so that nothing of it stays behind; None if it is gone or going."""
     if PLACEMENT_CLEANUP in placement.view.metadata.finalizers:
         return placement
@@ -32,12 +32,12 @@ async def claim(kinds: Kinds, placement: Observed[Placement], *, patience: Patie
         return {**document, "metadata": {**metadata, "finalizers": [*finalizers, PLACEMENT_CLEANUP]}}
 
     key = key_of(placement.view.metadata)
-    claimed = await revise(kinds.placements.objects, key, change, patience=patience, seen=placement)
+    claimed = await update_with_retries(kinds.placements.objects, key, change, patience=patience, seen=placement)
     return None if claimed is None or claimed.view.metadata.deletion_timestamp else claimed
 
 
 async def clean_up(
-    kinds: Kinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: Patience
+    kinds: Kinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: RetryPolicy
 ) -> bool:
     """Whether there was anything to do for us."""
     metadata = placement.view.metadata
@@ -51,7 +51,7 @@ async def clean_up(
     return True
 
 
-async def sweep(kinds: Kinds, resource_snapshots: Objects[Any], key: str, *, patience: Patience) -> None:
+async def sweep(kinds: Kinds, resource_snapshots: Objects[Any], key: str, *, patience: RetryPolicy) -> None:
     """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
     delete an object does not look for finalizers that came since.
 
@@ -69,17 +69,17 @@ async def sweep(kinds: Kinds, resource_snapshots: Objects[Any], key: str, *, pat
             await erase(objects, objects.codec.metadata_of(one), patience=patience)
 
 
-async def erase(objects: Objects[Any], metadata: Metadata, *, patience: Patience) -> None:
+async def erase(objects: Objects[Any], metadata: Metadata, *, patience: RetryPolicy) -> None:
     """That one object: what is gone is gone, and a Conflict says that another has taken its place."""
     with suppress(NotFound):
-        await persistently(lambda: objects.delete(key_of(metadata), uid=metadata.uid), patience=patience)
+        await call_with_retries(lambda: objects.delete(key_of(metadata), uid=metadata.uid), patience=patience)
 
 
-async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, patience: Patience) -> None:
-    await persistently(lambda: objects.delete_collection(namespace=namespace, labels=labels), patience=patience)
+async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, patience: RetryPolicy) -> None:
+    await call_with_retries(lambda: objects.delete_collection(namespace=namespace, labels=labels), patience=patience)
 
 
-async def _release(kinds: Kinds, placement: Observed[Placement], *, patience: Patience) -> None:
+async def _release(kinds: Kinds, placement: Observed[Placement], *, patience: RetryPolicy) -> None:
     def change(document: dict[str, Any]) -> dict[str, Any] | None:
         metadata = document["metadata"]
         finalizers = metadata.get("finalizers") or []
@@ -88,4 +88,6 @@ async def _release(kinds: Kinds, placement: Observed[Placement], *, patience: Pa
         left = [one for one in finalizers if one != PLACEMENT_CLEANUP]
         return {**document, "metadata": {**metadata, "finalizers": left}}
 
-    await revise(kinds.placements.objects, key_of(placement.view.metadata), change, patience=patience, seen=placement)
+    await update_with_retries(
+        kinds.placements.objects, key_of(placement.view.metadata), change, patience=patience, seen=placement
+    )

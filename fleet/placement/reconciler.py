@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.informers.cache import Caches, Kinds
-from fleet.kube.patch import Patience
-from fleet.kube.resource import joined_key, split_key
+from fleet.kube.patch import RetryPolicy
+from fleet.kube.resource import join_key, split_key
 from fleet.model.decoding import decode
 from fleet.model.labels import LONGEST_LABEL_VALUE
 from fleet.model.views import BindingReport, Observed, Placement, PlacementPolicy, PolicySnapshot
@@ -60,7 +60,7 @@ class Equipment:
     visible: VisibleStatuses
     runs: StagedRuns
     reports: Reports
-    patience: Patience
+    patience: RetryPolicy
     clock: Clock
 
 
@@ -93,7 +93,7 @@ class Passes:
 
     def forget(self, namespace: str, name: str) -> None:
         """The placement is gone."""
-        key = joined_key(namespace, name)
+        key = join_key(namespace, name)
         self._with.content.forget(key)
         self._with.groups.forget(key)
         self._with.reports.forget(namespace, name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.informers.cache import Caches
-from fleet.kube.informer.informer import Access
-from fleet.kube.patch import Patience
+from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.patch import RetryPolicy
 from fleet.placement.controller import PlacementController
 from fleet.placement.gauges import bindings_by_state, heartbeat_ages, snapshots_by_kind
 from fleet.placement.metrics import PlacementMetrics
@@ -19,13 +19,13 @@ from fleet.settings import Settings
 
 
 def placement_controller(
-    caches: Caches, access: Access, settings: Settings, *, events: Events, metrics: PlacementMetrics
+    caches: Caches, access: InformerConfig, settings: Settings, *, events: Events, metrics: PlacementMetrics
 ) -> PlacementController:
     metrics.watch_bindings(lambda: bindings_by_state(caches))
     metrics.watch_heartbeats(lambda: heartbeat_ages(caches, access.clock))
     reports = Reports(events, metrics, access.clock)
     metrics.watch_troubles(reports.troubles.counts)
-    patience = Patience(access.clock, access.jitter)
+    patience = RetryPolicy(access.clock, access.jitter)
     content = Content(access, rules_of(settings))
     groups = ResourceGroups(
         access,

@@ -29,7 +29,7 @@ from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, Kinds
-from fleet.kube.resource import joined_key, key_of
+from fleet.kube.resource import join_key, key_of
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, Ending
@@ -227,7 +227,7 @@ class Requests:
     def of(self, snapshot: Observed[PolicySnapshot], *, placement_uid: str) -> PlacementRequest:
         metadata = snapshot.view.metadata
         made_of = (metadata.uid, metadata.generation, metadata.annotations, snapshot.view.spec, placement_uid)
-        key = joined_key(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
+        key = join_key(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
         known = self._known.get(key)
         if known is None or known[0] != made_of:
             known = self._known[key] = (made_of, compile_request(snapshot.view, placement_uid=placement_uid))

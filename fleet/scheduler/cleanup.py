@@ -19,7 +19,7 @@ from fleet.errors import QueueClosed
 from fleet.framework.cycle.operations import holds_finalizer
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Kinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key, parse_key
 from fleet.kube.workqueue import WorkQueue
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanup:
     dispatcher: Dispatcher
-    patience: Patience
+    patience: RetryPolicy
 
     async def clean_up(self, kinds: Kinds, placement: Observed[Placement]) -> None:
         """Deletes the bindings, without waiting for them to vanish, and lets go of the placement.

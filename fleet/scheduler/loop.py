@@ -17,7 +17,7 @@ from fleet.scheduler.attempt import Attempts
 from fleet.scheduler.attempt_record import AttemptRecord, Ending, Recorder
 from fleet.scheduler.dispatch.binding_writes import WriteResult
 from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.scheduling_queue import Item
+from fleet.scheduler.queue.item import QueueItem
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics
 
 UNEXPECTED: Final = "Binding/Unexpected"
@@ -53,7 +53,7 @@ class Loop:
             while True:
                 await self._attempt(await self.queue.get(), next_number())
 
-    async def _attempt(self, item: Item, number: int) -> None:
+    async def _attempt(self, item: QueueItem, number: int) -> None:
         started = self.clock.elapsed()
         self.metrics.taken(item)
         with self.metrics.working(), self.deciding(item.key) as appeared:

@@ -12,7 +12,7 @@ from fleet.clock import Clock
 from fleet.framework.runtime.options import with_probe, with_snapshot_lister
 from fleet.informers.cache import Caches
 from fleet.informers.cluster_table import FleetTable
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.scheduler.attempt import Attempts
 from fleet.scheduler.attempt_record import Recorder
@@ -26,7 +26,8 @@ from fleet.scheduler.events.event_handlers import Triggers
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.profiles import framework_of
 from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.queue.timing import QueueSettings
 from fleet.scheduler.telemetry.kubernetes_events import Events, Reports
 from fleet.scheduler.telemetry.metrics import PluginTimes, SchedulerMetrics
 from fleet.settings import Settings
@@ -54,7 +55,7 @@ class Scheduler:
         self.framework = framework_of(settings, with_snapshot_lister(self.table.frame), with_probe(times))
         self.queue = AsyncQueue(_queue_of(settings, self.framework.queue_sort_func().key), clock=clock)
         self._settings = settings
-        patience = Patience(clock, jitter)
+        patience = RetryPolicy(clock, jitter)
         self._dispatcher = Dispatcher(
             clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.call_executed
         )

@@ -271,7 +271,7 @@ class LeaderElection(Section):
         return f"{self.resource_namespace}/{self.resource_name}"
 
     def terms(self) -> tuple[int, float, float]:
-        """Duration, renew deadline and retry period in seconds: the arguments of `fleet.kube.leader_election.Terms`."""
+        """Duration, renew deadline and retry period in seconds, as `LeaseDurations` takes them."""
         return int(self.lease_duration.seconds), self.renew_deadline.seconds, self.retry_period.seconds
 
 

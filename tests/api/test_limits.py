@@ -22,7 +22,7 @@ from api.live.outage import Outage
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History
-from fleet.scheduler.queue.item import Counts
+from fleet.scheduler.queue.item import QueueCounts
 from fleet.settings import Address, load_settings
 from fleet.settings.secrets import HIDDEN, shown
 from tests.api.stage import ADMIN, CLUSTERS, Stage, alone, live_beside, staged
@@ -287,12 +287,12 @@ class _Queue:
     """With so many placements that wait, or are being decided."""
 
     def __init__(self, *, active: int = 0, in_flight: int = 0) -> None:
-        self._counts = Counts(active, backoff=3, unschedulable=3, gated=3, in_flight=in_flight, slow=3)
+        self._counts = QueueCounts(active, backoff=3, unschedulable=3, gated=3, in_flight=in_flight, slow=3)
 
     def look(self, key: str) -> None:
         return None
 
-    def counts(self) -> Counts:
+    def counts(self) -> QueueCounts:
         return self._counts
 
 

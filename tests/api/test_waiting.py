@@ -23,7 +23,7 @@ from fleet.history.entries import Write
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.timestamps import HOUR
 from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.item import Hold, QueuePolicy, Traits
+from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueuePolicy
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.timing import QueueSettings, nanoseconds
 from fleet.scheduler.telemetry.metrics import new_registry
@@ -53,7 +53,7 @@ class StoppedClock(SystemClock):
 class Turned:
     """A queue that is turned by hand, at one moment."""
 
-    hold: Hold | None = None
+    hold: PreEnqueueGate | None = None
     policy: QueuePolicy = PATIENT
     priorities: dict[str, int] = field(default_factory=dict)
 
@@ -61,8 +61,8 @@ class Turned:
         self.now = nanoseconds(STARTED)
         self.queue = SchedulingQueue(settings=TIMES, describe=self._traits, pre_enqueue=lambda *_: self.hold)
 
-    def _traits(self, key: str) -> Traits:
-        return Traits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
+    def _traits(self, key: str) -> PlacementTraits:
+        return PlacementTraits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
 
     def added(self, *keys: str) -> Turned:
         for key in keys:
@@ -118,7 +118,7 @@ async def test_W_04_a_placement_being_decided_is_told_its_attempt_and_since_when
 
 @staged
 async def test_W_04_a_gated_placement_is_told_who_holds_it_why_and_since_when(stage: Stage) -> None:
-    found = await asked_of(stage, Turned(Hold("PlacementGates", "gate review is closed")).added("big"))
+    found = await asked_of(stage, Turned(PreEnqueueGate("PlacementGates", "gate review is closed")).added("big"))
 
     queue = found["queue"]
     assert found["verdict"]["state"] == "Gated"

@@ -22,7 +22,7 @@ from typing import Any, Final
 from fleet.clock import SystemClock
 from fleet.kube.client.transport import Transport
 from fleet.kube.informer.reflector import Reflector
-from fleet.kube.informer.store import Store, codec
+from fleet.kube.informer.store import Store, build_codec
 from fleet.model.views import MemberCluster, Observed, Placement
 from tests.bench.figures import Figure, Kind
 from tests.bench.measuring import Run
@@ -152,7 +152,7 @@ async def reflecting(port: int, store: Store[Observed[Any]]) -> AsyncIterator[Re
 
 
 async def own_laps(port: int, size: Size, view: View) -> Laps:
-    store: Store[Observed[Any]] = Store(codec(view))
+    store: Store[Observed[Any]] = Store(build_codec(view))
     async with asyncio.TaskGroup() as group, reflecting(port, store) as reflector:
         begun = Moment.now()
         with longest_stall(group) as stall:
@@ -183,7 +183,7 @@ def longest_stall(group: asyncio.TaskGroup) -> Iterator[Callable[[], float]]:
 
 
 async def bytes_per_object(port: int, size: Size, view: View) -> float:
-    store: Store[Observed[Any]] = Store(codec(view))
+    store: Store[Observed[Any]] = Store(build_codec(view))
     gc.collect()
     tracemalloc.start()
     try:

@@ -16,7 +16,7 @@ import pytest
 from fleet.clock import SystemClock
 from fleet.demo.agents import RolloutStandIn
 from fleet.kube.backoff import JITTER
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.model.keys import PARENT_PLACEMENT
 from tests.chart.pods import Container, Machine
 from tests.chart.release import Release, install_definitions, provide_volume
@@ -163,12 +163,12 @@ def both(name: str) -> tuple[str, str]:
 
 async def keep_one_revision(world: World) -> None:
     for key in both("some"):
-        await world.patch(flavour_of(key).placement, key, {"spec": {"revisionHistoryLimit": 1}})
+        await world.patch(find_scope(key).placement, key, {"spec": {"revisionHistoryLimit": 1}})
 
 
 async def keeps_one_revision(world: World, key: str) -> bool:
     namespace, _, name = key.rpartition("/")
-    kinds, labels = (flavour_of(key).policy_snapshot, flavour_of(key).resource_snapshot), f"{PARENT_PLACEMENT}={name}"
+    kinds, labels = (find_scope(key).policy_snapshot, find_scope(key).resource_snapshot), f"{PARENT_PLACEMENT}={name}"
     return [len(await world.all(kind, namespace=namespace, labels=labels)) for kind in kinds] == [1, 1]
 
 
@@ -199,7 +199,7 @@ async def soon_uses(world: World, key: str, clusters: set[str] | int) -> None:
 
 
 async def is_gone(world: World, key: str) -> bool:
-    return await world.find(flavour_of(key).placement, key) is None and not await world.bindings(key)
+    return await world.find(find_scope(key).placement, key) is None and not await world.bindings(key)
 
 
 def may_read(client: HttpClient, collection: str) -> bool:

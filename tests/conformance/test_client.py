@@ -13,14 +13,14 @@ import pytest
 from fleet.clock import SystemClock
 from fleet.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from fleet.kube.api import Method, Request
-from fleet.kube.backoff import Pace
+from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.client.transport import Transport
-from fleet.kube.informer.reflector import Reflector, Selection, Timings
-from fleet.kube.informer.store import Store, codec
+from fleet.kube.informer.reflector import ListFilter, Reflector, ReflectorTimings
+from fleet.kube.informer.store import Store, build_codec
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience, revise
+from fleet.kube.patch import RetryPolicy, update_with_retries
 from fleet.kube.resource import Resource
-from fleet.model.catalogue import find
+from fleet.model.catalogue import find_kind
 from fleet.model.views import MemberCluster, Observed
 from tests.conformance.conftest import Restartable
 from tests.conformance.crds import install_crds
@@ -31,25 +31,25 @@ from tests.control_plane.access import kubeconfig
 from tests.faults.watching import Fold, a_store, state_of
 
 SECONDS_WITH_A_RESTART = 200  # a server may take 90 to start; an idle machine's takes 5
-ONCE_A_SECOND = Timings(pace=Pace(first=0.1, most=1.0))
+ONCE_A_SECOND = ReflectorTimings(pace=ExponentialBackoff(first=0.1, most=1.0))
 """A controller would wait up to 45 seconds for a server that is down."""
 
 Cluster = Observed[MemberCluster]
 
 
 def _clusters() -> Resource:
-    known = find("cluster.kubernetes-fleet.io/v1beta1", "MemberCluster")
+    known = find_kind("cluster.kubernetes-fleet.io/v1beta1", "MemberCluster")
     assert known is not None
     return Resource.of(known)
 
 
 def _objects(transport: Transport, store: Store[Cluster] | None = None) -> Objects[Cluster]:
-    return Objects(transport, _clusters(), codec(MemberCluster), store=store)
+    return Objects(transport, _clusters(), build_codec(MemberCluster), store=store)
 
 
 @asynccontextmanager
 async def watched(
-    transport: Transport, selection: Selection, timings: Timings | None = None
+    transport: Transport, selection: ListFilter, timings: ReflectorTimings | None = None
 ) -> AsyncIterator[Store[Cluster]]:
     """A store that a reflector keeps up to date; complete to begin with."""
     store = a_store()
@@ -86,7 +86,7 @@ def test_a_store_follows_the_hub(hub: Hub, unique: str) -> None:
     async def scene(transport: Transport) -> None:
         objects = _objects(transport)
         await objects.create(_marked(unique, f"{unique}-a"))
-        async with watched(transport, Selection(labels=f"test={unique}")) as store:
+        async with watched(transport, ListFilter(labels=f"test={unique}")) as store:
             assert list(store) == [f"{unique}-a"]
             await objects.create(_marked(unique, f"{unique}-b"))
             await until(store, lambda: len(store) == 2)
@@ -100,7 +100,7 @@ def test_a_store_follows_the_hub(hub: Hub, unique: str) -> None:
 
 def test_a_client_sees_its_own_writes_at_once(hub: Hub, unique: str) -> None:
     async def scene(transport: Transport) -> None:
-        async with watched(transport, Selection(labels=f"test={unique}")) as store:
+        async with watched(transport, ListFilter(labels=f"test={unique}")) as store:
             objects = _objects(transport, store)
             written = await objects.create(_marked(unique, unique))
             held = store.get(unique)
@@ -128,7 +128,7 @@ def test_a_list_comes_in_pages(hub: Hub, unique: str) -> None:
 
 def test_writers_that_collide_all_get_through(hub: Hub, unique: str) -> None:
     """Each adds a label of its own to the same object, on the version it has just read."""
-    patience = Patience(SystemClock(), lambda: 0.0, waits=(0.0,) * 20)
+    patience = RetryPolicy(SystemClock(), lambda: 0.0, waits=(0.0,) * 20)
 
     async def scene(transport: Transport) -> None:
         objects = _objects(transport)
@@ -144,7 +144,9 @@ def test_writers_that_collide_all_get_through(hub: Hub, unique: str) -> None:
         labels = [f"writer-{number}" for number in range(5)]
         async with asyncio.TaskGroup() as tasks:
             for label in labels:
-                tasks.create_task(revise(objects, unique, labelling(label), patience=patience, seen=seen), name=label)
+                tasks.create_task(
+                    update_with_retries(objects, unique, labelling(label), patience=patience, seen=seen), name=label
+                )
         final = await objects.get(unique)
         assert set(final.view.metadata.labels or {}) == {"test", *labels}
 
@@ -191,7 +193,7 @@ def test_a_store_survives_a_restart_of_the_hub(restartable: Restartable, unique:
         objects = _objects(transport)
         for name in ("kept", "lost"):
             await objects.create(_marked(unique, name))
-        async with watched(transport, Selection(labels=f"test={unique}"), ONCE_A_SECOND) as store:
+        async with watched(transport, ListFilter(labels=f"test={unique}"), ONCE_A_SECOND) as store:
             await objects.delete("lost")
             await asyncio.to_thread(restartable.restart)
             await objects.create(_marked(unique, "late"))
@@ -210,7 +212,7 @@ def test_nothing_is_lost_or_doubled_when_the_hub_is_killed_during_a_storm(
 
     async def scene(transport: Transport) -> None:
         objects, fold, is_over = _objects(transport), Fold(), asyncio.Event()
-        async with watched(transport, Selection(labels=f"test={unique}"), ONCE_A_SECOND) as store:
+        async with watched(transport, ListFilter(labels=f"test={unique}"), ONCE_A_SECOND) as store:
             store.subscribe(fold)
             async with asyncio.TaskGroup() as tasks:
                 for number in range(4):

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from fleet.model.catalogue import CATALOGUE, Resource
+from fleet.model.catalogue import CATALOGUE, KindDefinition
 from tests.conformance.documents import CLUSTERS, PLACEMENTS, Object, a_cluster, a_placement, pick
 from tests.conformance.hub import Hub
 
 SHOWN_BY_SHORT_NAME = [resource for resource in CATALOGUE if resource.short_names]
 
 
-def _columns(resource: Resource, *, wide: bool) -> list[str]:
+def _columns(resource: KindDefinition, *, wide: bool) -> list[str]:
     columns = [column.name.upper() for column in resource.columns if wide or not column.wide]
     return ["NAME", *(columns or ["AGE"])]
 
@@ -116,7 +116,7 @@ def test_a_category_shows_several_kinds(hub: Hub, unique: str) -> None:
 
 
 @pytest.mark.parametrize("resource", SHOWN_BY_SHORT_NAME, ids=lambda resource: resource.short_names[0])
-def test_every_kind_has_its_columns(hub: Hub, resource: Resource) -> None:
+def test_every_kind_has_its_columns(hub: Hub, resource: KindDefinition) -> None:
     accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
     place = f"/namespaces/{hub.namespace}" if resource.is_namespaced else ""
     for version in resource.versions:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.model.catalogue import CATALOGUE, Resource
+from fleet.model.catalogue import CATALOGUE, KindDefinition
 from tests.conformance.crds import FOLDER, PATH, is_established, read_crds
 from tests.conformance.documents import CLUSTERS, a_cluster
 from tests.conformance.hub import Hub
@@ -119,7 +119,7 @@ def test_a_field_to_select_by_without_its_path_is_refused(hub: Hub, unique: str)
 
 
 @kinds
-def test_every_kind_is_listed_with_its_names(hub: Hub, resource: Resource) -> None:
+def test_every_kind_is_listed_with_its_names(hub: Hub, resource: KindDefinition) -> None:
     for version in resource.versions:
         listed = hub.http.get(f"/apis/{resource.group}/{version}").ok()["resources"]
         entry = next(item for item in listed if item["name"] == resource.plural)
@@ -240,7 +240,7 @@ def test_kubectl_cannot_explain_what_is_not_there(hub: Hub) -> None:
 
 
 @kinds
-def test_every_kind_is_documented(hub: Hub, resource: Resource) -> None:
+def test_every_kind_is_documented(hub: Hub, resource: KindDefinition) -> None:
     for version in resource.versions:
         paths = hub.http.get("/openapi/v3").ok()["paths"]
         location = paths[f"apis/{resource.group}/{version}"]["serverRelativeURL"]

@@ -10,18 +10,18 @@ import pytest
 from fleet.clock import SystemClock
 from fleet.errors import LeadershipLost
 from fleet.kube.client.transport import Transport
-from fleet.kube.leader_election import LEASES, Election, Leadership, Terms
+from fleet.kube.leader_election import LEASES, LeaderElector, Leadership, LeaseDurations
 from tests.conformance.conftest import Restartable
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 
-SHORT = Terms(duration=6, renew_deadline=4, retry=0.5)
+SHORT = LeaseDurations(duration=6, renew_deadline=4, retry=0.5)
 """For who is to lose it. A machine that is busy loses it now and then, too."""
-OFTEN_RENEWED = Terms(retry=0.5)
+OFTEN_RENEWED = LeaseDurations(retry=0.5)
 
 
-def an_election(transport: Transport, key: str, name: str, *, terms: Terms = OFTEN_RENEWED) -> Election:
-    return Election(transport, key, identity=name, clock=SystemClock(), jitter=lambda: 0.0, terms=terms)
+def an_election(transport: Transport, key: str, name: str, *, terms: LeaseDurations = OFTEN_RENEWED) -> LeaderElector:
+    return LeaderElector(transport, key, identity=name, clock=SystemClock(), jitter=lambda: 0.0, terms=terms)
 
 
 def test_a_lease_is_taken_renewed_and_given_back(hub: Hub) -> None:

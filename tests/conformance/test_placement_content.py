@@ -13,9 +13,9 @@ import msgspec
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import StaleInputs
 from fleet.kube.client.transport import Transport
-from fleet.kube.informer.informer import Access
-from fleet.kube.informer.store import codec
-from fleet.kube.patch import Patience
+from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.informer.store import build_codec
+from fleet.kube.patch import RetryPolicy
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.resource_selection import Content
@@ -64,13 +64,13 @@ class Bench:
 @asynccontextmanager
 async def working(transport: Transport, *, part_bytes: int = 600) -> AsyncIterator[Bench]:
     clock, woken = SystemClock(), asyncio.Queue[str]()
-    access = Access(reads=transport, writes=transport, clock=clock, jitter=lambda: 0.0)
+    access = InformerConfig(reads=transport, writes=transport, clock=clock, jitter=lambda: 0.0)
     content = Content(access)
     content.subscribe(woken.put_nowait)
     groups = ResourceGroups(
         access,
         (CLUSTER_SCOPED, NAMESPACED),
-        patience=Patience(clock, lambda: 0.0),
+        patience=RetryPolicy(clock, lambda: 0.0),
         pacing=Pacing(minimum_interval=0, collection_time=0),
         part_bytes=part_bytes,
     )
@@ -85,7 +85,7 @@ def a_placement(hub: Hub, name: str, *terms: Json) -> Observed[Placement]:
     placement = CLUSTER_SCOPED.placement
     document = {"apiVersion": placement.api_version, "kind": placement.kind, "metadata": {"name": name}}
     created = hub.http.post(PLACEMENTS, {**document, "spec": {"resourceSelectors": terms}}).ok()
-    return codec(Placement).read(msgspec.json.encode(created))
+    return build_codec(Placement).read(msgspec.json.encode(created))
 
 
 def the_namespace(hub: Hub) -> Json:
@@ -156,7 +156,7 @@ def test_a_kind_that_is_defined_later_is_found(hub: Hub, unique: str) -> None:
     placement = a_placement(hub, unique, the_namespace(hub))
     by_kind = {"group": "example.com", "version": "v1", "kind": unique.title()}
     document = {"metadata": {"name": "later", "namespace": hub.namespace}, "spec": {"resourceSelectors": [by_kind]}}
-    waiting = codec(Placement).read(msgspec.json.encode(document))
+    waiting = build_codec(Placement).read(msgspec.json.encode(document))
 
     async def scene(transport: Transport) -> None:
         async with working(transport) as bench:

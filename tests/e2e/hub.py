@@ -16,7 +16,7 @@ import msgspec
 from fleet.clock import SystemClock
 from fleet.errors import AlreadyExists, NotFound
 from fleet.kube.api import Api, Method, Request
-from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.kube.objects import MERGE_PATCH
 from fleet.model.catalogue import CATALOGUE
@@ -31,7 +31,7 @@ from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 LEASE_NAMESPACE: Final = "fleet-system"
 _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
 _NO_FINALIZERS: Final = b'{"metadata": {"finalizers": null}}'
-_UNLIMITED: Final = Budget(rate=1e6, burst=1_000_000)
+_UNLIMITED: Final = RateLimit(rate=1e6, burst=1_000_000)
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Hub:
     access: Access
 
     @asynccontextmanager
-    async def connected(self, *, flow: FlowControl | None = None) -> AsyncIterator[Transport]:
+    async def connected(self, *, flow: RateLimiter | None = None) -> AsyncIterator[Transport]:
         """Fleet's own connection, as the administrator."""
         clock = SystemClock()
-        budget = flow or FlowControl(clock, default=_UNLIMITED)
+        budget = flow or RateLimiter(clock, default=_UNLIMITED)
         async with await Transport.from_kubeconfig(self.access.kubeconfig, clock=clock, flow=budget) as transport:
             yield transport
 

@@ -14,7 +14,7 @@ from fleet.demo.agents import RolloutStandIn
 from fleet.kube.api import Api, Method
 from fleet.kube.backoff import JITTER
 from fleet.kube.resource import STATUS, Resource
-from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, flavour_of
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, find_scope
 from fleet.manager.manager import CONTROLLERS
 from fleet.model.keys import BOUND, IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, RESOURCE_INDEX, SCHEDULED, UNSCHEDULED
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
@@ -63,14 +63,14 @@ class Places(Stage):
                 not clusters or one["spec"]["targetCluster"] in clusters
             ):
                 change = {"state": BOUND, "resourceSnapshotName": wanted}
-                await self.patch(flavour_of(key).binding, key_in(one), {"spec": change})
+                await self.patch(find_scope(key).binding, key_in(one), {"spec": change})
 
     async def agents_say(self, key: str, cluster: str, *said: str, **lists: list[Json]) -> None:
         """Each of `said` is type, status and reason of a condition of the binding; they replace all earlier ones."""
         (binding,) = [one for one in await self.bindings(key) if one["spec"]["targetCluster"] == cluster]
         generation = binding["metadata"]["generation"]
         status = {"conditions": [binding_condition(one, generation) for one in said], **lists}
-        await self.patch(flavour_of(key).binding, key_in(binding), {"status": status}, subresource=STATUS)
+        await self.patch(find_scope(key).binding, key_in(binding), {"status": status}, subresource=STATUS)
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -79,14 +79,14 @@ class Places(Stage):
         return found
 
     async def message(self, key: str, name: str) -> str:
-        found = by_type((await self.status(key))["conditions"], flavour_of(key).condition_prefix)
+        found = by_type((await self.status(key))["conditions"], find_scope(key).condition_prefix)
         return str(found[name]["message"])
 
     async def says(self, key: str) -> dict[str, str]:
         """Status and reason of the placement's conditions; those about an older generation are marked as such."""
         placement = await self.placement(key)
         generation = placement["metadata"]["generation"]
-        found = by_type((placement.get("status") or {}).get("conditions", ()), flavour_of(key).condition_prefix)
+        found = by_type((placement.get("status") or {}).get("conditions", ()), find_scope(key).condition_prefix)
         return {name: _told(one, generation) for name, one in found.items()}
 
     async def soon_says(self, key: str, expected: dict[str, str], *, within: float = SECONDS_TO_HAPPEN) -> None:
@@ -107,11 +107,11 @@ class Places(Stage):
         return {one["type"]: _told(one, generation) for one in (await self.on(key, cluster))["conditions"]}
 
     async def policies(self, key: str) -> list[Json]:
-        return await self._owned(flavour_of(key).policy_snapshot, key)
+        return await self._owned(find_scope(key).policy_snapshot, key)
 
     async def resources(self, key: str) -> list[Json]:
         """All parts of all groups, by index and name."""
-        found = await self._owned(flavour_of(key).resource_snapshot, key)
+        found = await self._owned(find_scope(key).resource_snapshot, key)
         return sorted(found, key=lambda one: (index_in(one), one["metadata"]["name"]))
 
     async def master(self, key: str) -> Json:
@@ -119,7 +119,7 @@ class Places(Stage):
 
         async def look() -> list[Json]:
             labels = f"{PARENT_PLACEMENT}={key.rpartition('/')[2]},{IS_LATEST_SNAPSHOT}=true"
-            return await self.all(flavour_of(key).resource_snapshot, namespace=key.rpartition("/")[0], labels=labels)
+            return await self.all(find_scope(key).resource_snapshot, namespace=key.rpartition("/")[0], labels=labels)
 
         (found,) = await soon(look)
         return dict(found)
@@ -139,7 +139,7 @@ class Places(Stage):
 
     def written_statuses(self, key: str) -> list[Json]:
         """Everything the controller ever said in the status of a placement."""
-        path = flavour_of(key).placement.item(key, STATUS)
+        path = find_scope(key).placement.item(key, STATUS)
         bodies = [one.body for one in self.overheard.requests if one.method is Method.PUT and one.path == path]
         return [msgspec.json.decode(body)["status"] for body in bodies if body is not None]
 

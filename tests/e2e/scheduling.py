@@ -16,10 +16,10 @@ import msgspec
 
 from fleet.errors import AlreadyExists, Unavailable
 from fleet.kube.api import Api, Method, Request
-from fleet.kube.informer.informer import Watched
+from fleet.kube.informer.informer import Informer
 from fleet.kube.objects import JSON_PATCH
 from fleet.kube.resource import STATUS, Resource, key_of
-from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
+from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from fleet.manager.manager import CONTROLLERS, SCHEDULER, Controller
 from fleet.model.keys import (
     BOUND,
@@ -146,7 +146,7 @@ class Stage(World):
         if resource == MEMBER_CLUSTERS:
             await self._heard_of(self.controller.caches.clusters_watched, key)
 
-    async def _heard_of(self, watched: Watched[Any], key: str) -> None:
+    async def _heard_of(self, watched: Informer[Any], key: str) -> None:
         async def look() -> bool:
             held, there = watched.store.get(key), await self.find(watched.resource, key)
             if held is None or there is None:
@@ -195,17 +195,17 @@ class Stage(World):
         """What the rollout does with scheduled bindings, until the controller has heard of it."""
         for one in await self.bindings(key):
             if one["spec"]["targetCluster"] in clusters:
-                await self.patch(flavour_of(key).binding, key_in(one), {"spec": {"state": BOUND}})
+                await self.patch(find_scope(key).binding, key_in(one), {"spec": {"state": BOUND}})
                 await self._heard_of(self.controller.caches.of(key).bindings, key_in(one))
 
     async def nudge(self, key: str) -> None:
         """A new generation of the placement that asks for nothing new."""
         limit = (await self.placement(key))["spec"].get("revisionHistoryLimit", 10)
-        await self.patch(flavour_of(key).placement, key, {"spec": {"revisionHistoryLimit": limit + 1}})
+        await self.patch(find_scope(key).placement, key, {"spec": {"revisionHistoryLimit": limit + 1}})
 
     async def set_policy(self, key: str, policy: Json) -> None:
         """This policy and nothing of the one before."""
-        path = flavour_of(key).placement.item(key)
+        path = find_scope(key).placement.item(key)
         operations = [{"op": "add", "path": "/spec/policy", "value": policy}]
         body = msgspec.json.encode(operations)
         await self.api.call(Request(Method.PATCH, path, body=body, content_type=JSON_PATCH))
@@ -233,7 +233,7 @@ class Stage(World):
             "annotations": {name: value for name, value in given.items() if value is not None},
         }
         spec = {"policyHash": "c29tZQ==", **({} if policy is None else {"policy": policy})}
-        return await self.create(flavour_of(key).policy_snapshot, {"metadata": metadata, "spec": spec})
+        return await self.create(find_scope(key).policy_snapshot, {"metadata": metadata, "spec": spec})
 
     async def mark(self, key: str, index: int, *, latest: str) -> None:
         await self.edit_snapshot(key, index, labels={IS_LATEST_SNAPSHOT: latest})
@@ -244,7 +244,7 @@ class Stage(World):
         await self.edit_snapshot(key, index, annotations={names[short]: text for short, text in annotations.items()})
 
     async def edit_snapshot(self, key: str, index: int, **metadata: Any) -> None:
-        await self.patch(flavour_of(key).policy_snapshot, f"{key}-{index}", {"metadata": metadata})
+        await self.patch(find_scope(key).policy_snapshot, f"{key}-{index}", {"metadata": metadata})
 
     async def written_binding(self, key: str, cluster: str, *, name: str, **spec_and_metadata: Any) -> Json:
         """A binding that another scheduler left here."""
@@ -265,7 +265,7 @@ class Stage(World):
             "clusterDecision": decision,
             **spec_and_metadata,
         }
-        return await self.create(flavour_of(key).binding, {"metadata": metadata, "spec": spec})
+        return await self.create(find_scope(key).binding, {"metadata": metadata, "spec": spec})
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Stage(World):
                 return False
         return True
 
-    async def _on_hub(self, watched: Watched[Any]) -> dict[str, str]:
+    async def _on_hub(self, watched: Informer[Any]) -> dict[str, str]:
         return {key_in(one): one["metadata"]["resourceVersion"] for one in await self.all(watched.resource)}
 
     # --- what was told ------------------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def key_in(document: Json) -> str:
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
-def _seen(watched: Watched[Any]) -> dict[str, str]:
+def _seen(watched: Informer[Any]) -> dict[str, str]:
     found = map(watched.store.codec.metadata_of, watched.store.values())
     return {key_of(one): one.resource_version for one in found}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.placement.status.staged_runs import CLUSTER_RUNS, NAMESPACED_RUNS
 from tests.e2e.placing import (
     SCHEDULED_OK,
@@ -327,7 +327,7 @@ async def staged_group(fleet: Places, key: str, index: int) -> None:
         "annotations": {f"kubernetes-fleet.io/{name}": text for name, text in annotations.items()},
     }
     content = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"content-{index}"}}
-    kind = flavour_of(key).resource_snapshot
+    kind = find_scope(key).resource_snapshot
     await fleet.create(kind, {"metadata": metadata, "spec": {"selectedResources": [content]}})
 
 

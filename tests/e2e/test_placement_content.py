@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.kube.api import Method
 from fleet.kube.resource import Resource
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.model.keys import IS_LATEST_SNAPSHOT
 from fleet.model.timestamps import parse_timestamp
 from tests.e2e.placing import (
@@ -224,7 +224,7 @@ async def test_changes_are_collected_and_groups_are_not_made_too_often(hub: Hub)
 
 async def seen_at(fleet: Places) -> list[str]:
     """When the controller wrote down that a change was seen first, each time it did."""
-    path = flavour_of("web").resource_snapshot.item("web-0-snapshot")
+    path = find_scope("web").resource_snapshot.item("web-0-snapshot")
     bodies = [one.body for one in fleet.overheard.requests if one.method is Method.PATCH and one.path == path]
     changes = [json.loads(body)["metadata"].get("annotations", {}) for body in bodies if body is not None]
     return [one[CHANGE_SEEN_AT] for one in changes if one.get(CHANGE_SEEN_AT)]
@@ -261,7 +261,7 @@ async def test_a_wrong_selection_touches_nothing_until_it_is_repaired(hub: Hub) 
         settled = await fleet.resources("web") + await fleet.bindings("web") + await fleet.policies("web")
         later = {name: f"{said} (old)" for name, said in (await fleet.says("web")).items() if name != "Scheduled"}
 
-        await fleet.patch(flavour_of("web").placement, "web", {"spec": {"resourceSelectors": wrong["web"][1]}})
+        await fleet.patch(find_scope("web").placement, "web", {"spec": {"resourceSelectors": wrong["web"][1]}})
 
         refused = {"Scheduled": "False InvalidResourceSelectors"}
         for key, (rule, _) in wrong.items():
@@ -274,7 +274,7 @@ async def test_a_wrong_selection_touches_nothing_until_it_is_repaired(hub: Hub) 
 
         del wrong["x" * 64]  # a name is for ever
         for key in wrong:
-            await fleet.patch(flavour_of(key).placement, key, {"spec": {"resourceSelectors": right[key]}})
+            await fleet.patch(find_scope(key).placement, key, {"spec": {"resourceSelectors": right[key]}})
         for key in wrong:
             await soon(lambda key=key: is_complete(fleet, key))
             assert (await selected_by(fleet, key))[-1] == "ConfigMap settings"
@@ -357,7 +357,7 @@ async def test_the_status_is_shown_in_the_namespace(hub: Hub) -> None:
 
         await fleet.namespace("e2e-invisible")
         elsewhere = {"spec": {"resourceSelectors": [selector("Namespace", "e2e-invisible")]}}
-        await fleet.patch(flavour_of("web").placement, "web", elsewhere)
+        await fleet.patch(find_scope("web").placement, "web", elsewhere)
         await soon(lambda: is_refused(fleet, "PL-16"))
         assert await fleet.find(COPIES, "e2e-invisible/web") is None
         await soon_equal(lambda: copied(fleet, copy), await without_sync(fleet))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from hashlib import sha256
 
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
     NUMBER_OF_CLUSTERS,
@@ -78,7 +78,7 @@ async def test_a_number_is_an_annotation_and_everything_else_a_new_snapshot(hub:
             await fleet.soon_scheduled(key)
             assert {one["spec"]["schedulingPolicySnapshotName"] for one in await fleet.bindings(key)} == {"web-3"}
 
-            await fleet.patch(flavour_of(key).placement, key, {"spec": {"revisionHistoryLimit": 1}})
+            await fleet.patch(find_scope(key).placement, key, {"spec": {"revisionHistoryLimit": 1}})
             await fleet.edit_policy(key, tolerations=[*tolerations, {"key": "last", "operator": "Exists"}])
             await soon_equal(lambda key=key: marks(fleet, key), [("web-4", "4", "true")])
             await fleet.soon_scheduled(key)
@@ -126,7 +126,7 @@ async def test_whatever_its_state_a_deleted_placement_leaves_nothing(hub: Hub) -
             await fleet.place(f"{scope}bound", TWO, selects=SELECTS[f"{scope}web"])
             await fleet.place(f"{scope}unfulfilled", fixed, selects=SELECTS[f"{scope}web"])
             await fleet.place(f"{scope}new", TWO, selects=SELECTS[f"{scope}web"])
-            await fleet.delete(flavour_of(f"{scope}new").placement, f"{scope}new")
+            await fleet.delete(find_scope(f"{scope}new").placement, f"{scope}new")
             keys += [f"{scope}bound", f"{scope}unfulfilled"]
         for key in keys:
             await soon(lambda key=key: has_been_seen_to(fleet, key))
@@ -134,7 +134,7 @@ async def test_whatever_its_state_a_deleted_placement_leaves_nothing(hub: Hub) -
         uids = {key: (await fleet.placement(key))["metadata"]["uid"] for key in keys}
 
         for key in keys:
-            await fleet.delete(flavour_of(key).placement, key)
+            await fleet.delete(find_scope(key).placement, key)
         for key in (*keys, "new", f"{NS}/new"):
             await soon_equal(lambda key=key: everything_of(fleet, key), [])
         for key in keys:
@@ -153,7 +153,7 @@ async def has_been_seen_to(fleet: Places, key: str) -> bool:
 
 async def everything_of(fleet: Places, key: str) -> list[str]:
     owned = await fleet.policies(key) + await fleet.resources(key) + await fleet.bindings(key)
-    left = await fleet.find(flavour_of(key).placement, key)
+    left = await fleet.find(find_scope(key).placement, key)
     return names_of([*owned, *([left] if left else [])])
 
 
@@ -167,21 +167,21 @@ async def test_finalizers_of_others_hold_only_what_they_are_on(hub: Hub) -> None
             await fleet.roll_out(key)
             for one in await fleet.bindings(key):
                 kept = [*one["metadata"]["finalizers"], WORK_CLEANUP]
-                await fleet.patch(flavour_of(key).binding, key_in(one), {"metadata": {"finalizers": kept}})
+                await fleet.patch(find_scope(key).binding, key_in(one), {"metadata": {"finalizers": kept}})
             placement = await fleet.placement(key)
             kept = [*placement["metadata"]["finalizers"], FOREIGN]
-            await fleet.patch(flavour_of(key).placement, key, {"metadata": {"finalizers": kept}})
+            await fleet.patch(find_scope(key).placement, key, {"metadata": {"finalizers": kept}})
 
         for key in BOTH:
-            await fleet.delete(flavour_of(key).placement, key)
+            await fleet.delete(find_scope(key).placement, key)
         for key in BOTH:
             await soon_equal(lambda key=key: finalizers(fleet, key), [FOREIGN])
             await soon_equal(lambda key=key: binding_finalizers(fleet, key), [[WORK_CLEANUP], [WORK_CLEANUP]])
             assert await fleet.policies(key) + await fleet.resources(key) == []
-            await fleet.patch(flavour_of(key).placement, key, {"metadata": {"finalizers": None}})
-            assert await fleet.find(flavour_of(key).placement, key) is None
+            await fleet.patch(find_scope(key).placement, key, {"metadata": {"finalizers": None}})
+            assert await fleet.find(find_scope(key).placement, key) is None
             for one in await fleet.bindings(key):
-                await fleet.patch(flavour_of(key).binding, key_in(one), {"metadata": {"finalizers": None}})
+                await fleet.patch(find_scope(key).binding, key_in(one), {"metadata": {"finalizers": None}})
             assert await fleet.bindings(key) == []
 
 
@@ -202,9 +202,9 @@ async def test_the_same_name_may_come_back_while_old_bindings_linger(hub: Hub) -
         await fleet.soon_on("web", "a")
         (old,) = await fleet.bindings("web")
         kept = [*old["metadata"]["finalizers"], FOREIGN]
-        await fleet.patch(flavour_of("web").binding, old["metadata"]["name"], {"metadata": {"finalizers": kept}})
-        await fleet.delete(flavour_of("web").placement, "web")
-        await soon_equal(lambda: fleet.find(flavour_of("web").placement, "web"), None)
+        await fleet.patch(find_scope("web").binding, old["metadata"]["name"], {"metadata": {"finalizers": kept}})
+        await fleet.delete(find_scope("web").placement, "web")
+        await soon_equal(lambda: fleet.find(find_scope("web").placement, "web"), None)
 
         await fleet.place("web", {"placementType": "PickFixed", "clusterNames": ["a"]})
         await fleet.soon_scheduled("web")

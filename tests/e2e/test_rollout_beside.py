@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.kube.api import Method
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.model.keys import BOUND
 from tests.e2e.placing import SCHEDULED_OK, Hub, Places, namespace_and, places, selector, soon, soon_equal
 from tests.e2e.scheduling import story, versions
@@ -81,7 +81,7 @@ async def test_what_is_scheduled_is_bound_and_what_is_given_up_is_deleted(hub: H
             await soon_runs(fleet, key, "web-0-snapshot", "d")
 
         for key in BOTH:
-            await fleet.delete(flavour_of(key).placement, key)
+            await fleet.delete(find_scope(key).placement, key)
         for key in BOTH:
             await soon_equal(lambda key=key: fleet.bindings(key), [])
 
@@ -165,6 +165,6 @@ async def test_a_settled_fleet_is_quiet(hub: Hub) -> None:
         await fleet.settled()
         written = [one.path for one in fleet.overheard.requests if one.is_write]
         assert [path for path in written if "last" not in path and "events" not in path] == [
-            flavour_of("last").policy_snapshot.collection(),
-            flavour_of("last").resource_snapshot.collection(),
+            find_scope("last").policy_snapshot.collection(),
+            find_scope("last").resource_snapshot.collection(),
         ]

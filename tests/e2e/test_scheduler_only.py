@@ -14,9 +14,9 @@ import yaml
 from fleet.clock import SystemClock
 from fleet.errors import Forbidden
 from fleet.kube.api import Api, Request
-from fleet.kube.client.rate_limiter import FlowControl
+from fleet.kube.client.rate_limiter import RateLimiter
 from fleet.kube.client.transport import Transport
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.manager.manager import SCHEDULER
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULER_CLEANUP
 from tests.conformance.crds import FOLDER, PATH, is_established
@@ -163,7 +163,7 @@ async def least(hub: Hub, *assignments: str) -> AsyncIterator[tuple[Places, Deni
     clock = SystemClock()
     async with (
         hub.connected() as own,
-        await Transport.from_kubeconfig(file, clock=clock, flow=FlowControl(clock)) as connection,
+        await Transport.from_kubeconfig(file, clock=clock, flow=RateLimiter(clock)) as connection,
     ):
         denied, notebook = Denied(connection), Notebook()
         overheard = Overheard(denied)
@@ -239,11 +239,11 @@ async def live_and_die(fleet: Places, key: str) -> None:
     by_cluster(one for one in await fleet.bindings(key) if one["spec"]["state"] != "Unscheduled")
     await fleet.soon_told(key, "SchedulingChanged")
 
-    await fleet.delete(flavour_of(key).placement, key)
-    await soon_equal(lambda: fleet.find(flavour_of(key).placement, key), None)
+    await fleet.delete(find_scope(key).placement, key)
+    await soon_equal(lambda: fleet.find(find_scope(key).placement, key), None)
     await soon_equal(lambda: fleet.bindings(key), [])
     for index in (0, 1):
-        await fleet.delete(flavour_of(key).policy_snapshot, f"{key}-{index}")
+        await fleet.delete(find_scope(key).policy_snapshot, f"{key}-{index}")
 
 
 async def snapshots_in_use(fleet: Places, key: str) -> set[str]:

@@ -6,7 +6,7 @@ import hashlib
 from typing import Final
 
 from fleet.kube.resource import Resource
-from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, flavour_of
+from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, find_scope
 from fleet.model.keys import (
     PREVIOUS_BINDING_STATE,
     SCHEDULER_BINDING_CLEANUP,
@@ -40,7 +40,7 @@ async def test_nothing_is_left_of_a_deleted_placement(hub: Hub) -> None:
         await fleet.namespace(NS)
         await fleet.join_all({name: {} for name in "abc"})
         for key in ("web", f"{NS}/web"):
-            flavour = flavour_of(key)
+            flavour = find_scope(key)
             await fleet.place(key, pick_n(3))
             await fleet.soon_on(key, "a", "b", "c")
             await fleet.decided(key)
@@ -65,7 +65,7 @@ async def test_foreign_finalizers_stay_and_ours_go(hub: Hub) -> None:
         await fleet.namespace(NS)
         await fleet.join("a")
         for key in ("web", f"{NS}/web"):
-            flavour = flavour_of(key)
+            flavour = find_scope(key)
             await fleet.place(key)
             await fleet.snapshot(key, None)
             await fleet.soon_on(key, "a")
@@ -113,7 +113,7 @@ async def test_what_began_to_be_deleted_while_nobody_worked_is_finished_at_the_s
     async with stage(hub, controllers=()) as fleet:
         await fleet.namespace(NS)
         for key in ("web", f"{NS}/web"):
-            flavour = flavour_of(key)
+            flavour = find_scope(key)
             await fleet.place(key)
             await fleet.patch(flavour.placement, key, {"metadata": {"finalizers": [SCHEDULER_CLEANUP]}})
             await fleet.snapshot(key, None)
@@ -173,7 +173,7 @@ async def test_names_that_others_hold(hub: Hub) -> None:
 
             assert by_cluster(await fleet.bindings(key))["a"]["metadata"]["name"] == third
             for held in (foreign, misnamed):
-                assert await fleet.get(flavour_of(key).binding, key_in(held)) == held
+                assert await fleet.get(find_scope(key).binding, key_in(held)) == held
 
 
 def suffix(*parts: str) -> str:

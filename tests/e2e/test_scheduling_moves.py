@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
-from fleet.kube.scopes import CLUSTER_SCOPED, flavour_of
+from fleet.kube.scopes import CLUSTER_SCOPED, find_scope
 from fleet.model.keys import PREVIOUS_BINDING_STATE, WORK_CLEANUP
 from tests.e2e.scheduling import (
     ONLY_SCHEDULER,
@@ -320,7 +320,7 @@ async def test_a_foreign_finalizer_holds_the_name_and_the_cluster_gets_another_b
         await fleet.namespace(NS)
         await fleet.join_all({"c": {}})
         for key in ("web", f"{NS}/web"):
-            resource = flavour_of(key).binding
+            resource = find_scope(key).binding
             await fleet.place(key, pick_n(1))
             await fleet.soon_on(key, "c")
             await fleet.decided(key)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from fleet.kube.resource import STATUS
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, flavour_of
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, find_scope
 from fleet.model.keys import SCHEDULER_CLEANUP
 from tests.e2e.scheduling import (
     FOREIGN,
@@ -216,7 +216,7 @@ async def test_snapshots(hub: Hub) -> None:
                 "created, not the latest": fleet.snapshot(key, POLICIES[key], index=1, latest="false"),
                 "not the latest any more": fleet.mark(key, 0, latest="false"),
                 "the latest": fleet.mark(key, 1, latest="true"),
-                "deleted": fleet.delete(flavour_of(key).policy_snapshot, f"{key}-0"),
+                "deleted": fleet.delete(find_scope(key).policy_snapshot, f"{key}-0"),
                 "another label": fleet.edit_snapshot(key, 1, labels={"colour": "blue"}),
                 "a condition": someone_elses_condition(fleet, f"{key}-1"),
                 "created as the latest": replace_snapshot(fleet, key),
@@ -228,7 +228,7 @@ async def test_snapshots(hub: Hub) -> None:
 
 
 async def someone_elses_condition(fleet: Stage, snapshot: str) -> None:
-    resource = flavour_of(snapshot).policy_snapshot
+    resource = find_scope(snapshot).policy_snapshot
     found = await fleet.get(resource, snapshot)
     other = {**found["status"]["conditions"][0], "type": "SomebodyElses"}
     found["status"]["conditions"].append(other)
@@ -262,7 +262,7 @@ async def test_a_binding_that_is_being_deleted(hub: Hub) -> None:
         await every_kind_of_placement(fleet)
         for key in POLICIES:
             (binding,) = await fleet.bindings(key)
-            delete = fleet.delete(flavour_of(key).binding, key_in(binding))
+            delete = fleet.delete(find_scope(key).binding, key_in(binding))
             assert await fleet.woken_by(delete) == {key}
 
             (another,) = await fleet.bindings(key)
@@ -308,8 +308,8 @@ async def test_a_placement_that_is_being_deleted_is_cleaned_up(hub: Hub) -> None
     async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
         await every_kind_of_placement(fleet)
         for key in POLICIES:
-            assert await fleet.woken_by(fleet.delete(flavour_of(key).placement, key)) == {key}
-            assert await fleet.find(flavour_of(key).placement, key) is None
+            assert await fleet.woken_by(fleet.delete(find_scope(key).placement, key)) == {key}
+            assert await fleet.find(find_scope(key).placement, key) is None
             assert await fleet.bindings(key) == []
 
 

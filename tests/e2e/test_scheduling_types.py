@@ -6,7 +6,7 @@ import hashlib
 from typing import Final
 
 from fleet.kube.resource import STATUS
-from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
+from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_BINDING_CLEANUP, SCHEDULER_CLEANUP
 from tests.e2e.scheduling import (
     Hub,
@@ -246,7 +246,7 @@ async def test_the_same_name_in_both_scopes_and_several_namespaces(hub: Hub) -> 
             await fleet.soon_scheduled(key)
         assert {key: len(await fleet.in_use(key)) for key in wanted} == wanted
 
-        await fleet.delete(flavour_of(f"{NS}/web").placement, f"{NS}/web")
+        await fleet.delete(find_scope(f"{NS}/web").placement, f"{NS}/web")
         await fleet.edit_policy("web", numberOfClusters=2)
         await fleet.soon_on("web", "b", "c")
         assert len(await fleet.in_use(f"{other}/web")) == 3

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fleet.kube.api import Method
 from fleet.kube.resource import STATUS
-from fleet.kube.scopes import flavour_of
+from fleet.kube.scopes import find_scope
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,
@@ -69,7 +69,7 @@ class Predecessor(World):
     """Writes what another controller would: names, hashes and texts of its own, and two clusters that run the lot."""
 
     async def leave_behind(self, key: str) -> None:
-        flavour = flavour_of(key)
+        flavour = find_scope(key)
         policy = {"placementType": "PickN", "numberOfClusters": 2}
         placement = await self.place(key, policy, selects=SELECTS[key])
         kept = {"finalizers": [PLACEMENT_CLEANUP, SCHEDULER_CLEANUP, FOREIGN], "labels": LABEL}
@@ -89,7 +89,7 @@ class Predecessor(World):
         spec = {"policyHash": "YW5vdGhlcg==", "policy": {"placementType": "PickN", "numberOfClusters": 5}}
         if latest == "false":
             spec["policy"]["tolerations"] = [{"key": "old", "operator": "Exists"}]  # type: ignore[index]
-        kind = flavour_of(_key(placement)).policy_snapshot
+        kind = find_scope(_key(placement)).policy_snapshot
         document = {"metadata": _owned(placement, f"web-{index}", marks, notes), "spec": spec}
         await self.create(kind, document)
         told = {"type": "Scheduled", "status": "True", "reason": "SchedulingPolicyFulfilled", "observedGeneration": 1}
@@ -112,7 +112,7 @@ class Predecessor(World):
             content.pop()
         metadata = _owned(placement, f"web-{index}-snapshot", marks, notes)
         document = {"metadata": metadata, "spec": {"selectedResources": content}}
-        await self.create(flavour_of(_key(placement)).resource_snapshot, document)
+        await self.create(find_scope(_key(placement)).resource_snapshot, document)
 
     async def _binding(self, placement: Json, cluster: str, suffix: str) -> None:
         metadata = _owned(placement, f"web-{cluster}-{suffix}", LABEL, {PREVIOUS_BINDING_STATE: "Scheduled"})
@@ -125,13 +125,13 @@ class Predecessor(World):
             "schedulingPolicySnapshotName": "web-7",
             "clusterDecision": _decision(cluster),
         }
-        kind = flavour_of(_key(placement)).binding
+        kind = find_scope(_key(placement)).binding
         await self.create(kind, {"metadata": metadata, "spec": spec})
         status = {"conditions": [binding_condition(said, 1) for said in REACHED]}
         await self.patch(kind, _within(placement, metadata["name"]), {"status": status}, subresource=STATUS)
 
     async def _status(self, placement: Json, key: str) -> None:
-        prefix = flavour_of(key).condition_prefix
+        prefix = find_scope(key).condition_prefix
         said = SCHEDULED_OK | AVAILABLE
         conditions = [_said_by_another(f"{prefix}{name}", told) for name, told in said.items()]
         scheduled = _said_by_another("Scheduled", "True Scheduled")
@@ -140,7 +140,7 @@ class Predecessor(World):
             "observedResourceIndex": "3",
             "placementStatuses": [{"clusterName": "b", "conditions": [scheduled]}],
         }
-        await self.patch(flavour_of(key).placement, key, {"status": status}, subresource=STATUS)
+        await self.patch(find_scope(key).placement, key, {"status": status}, subresource=STATUS)
 
 
 def _key(placement: Json) -> str:
@@ -212,7 +212,7 @@ async def everything(fleet: World) -> Json:
     """Names and versions of all that both placements own."""
     found: dict[str, Any] = {}
     for key in BOTH:
-        for kind in (flavour_of(key).policy_snapshot, flavour_of(key).resource_snapshot, flavour_of(key).binding):
+        for kind in (find_scope(key).policy_snapshot, find_scope(key).resource_snapshot, find_scope(key).binding):
             owned = await fleet.all(kind, namespace=key.rpartition("/")[0], labels=f"{PARENT_PLACEMENT}=web")
             found[f"{key} {kind.kind}"] = versions(owned)
     return found
@@ -230,7 +230,7 @@ async def test_nothing_is_rewritten_but_the_words_of_the_status(hub: Hub) -> Non
             for key in BOTH:
                 assert await fleet.says(key) == SCHEDULED_OK | AVAILABLE | THEIRS
             written = sorted(one.path for one in fleet.overheard.requests if one.is_write and "/events" not in one.path)
-            assert written == sorted(flavour_of(key).placement.item(key, STATUS) for key in BOTH)
+            assert written == sorted(find_scope(key).placement.item(key, STATUS) for key in BOTH)
             assert await everything(fleet) == as_left
             for key in BOTH:
                 status = await fleet.status(key)
@@ -250,7 +250,7 @@ async def passes_of_both(fleet: Places) -> None:
     """Both controllers have looked at both placements."""
 
     async def look() -> bool:
-        kinds = [flavour_of(key).placement.plural for key in BOTH]
+        kinds = [find_scope(key).placement.plural for key in BOTH]
         passes = [fleet.count("fleet_workload_reconcile_total", controller=one, result="success") for one in kinds]
         return min(passes) >= 1 and {one.key for one in fleet.notebook.attempts} >= set(BOTH)
 
@@ -302,7 +302,7 @@ async def test_edits_go_on_from_what_was_left(hub: Hub) -> None:
             assert given_up["metadata"]["annotations"] == {PREVIOUS_BINDING_STATE: BOUND}
 
         for key in BOTH:
-            await fleet.delete(flavour_of(key).placement, key)
+            await fleet.delete(find_scope(key).placement, key)
             await soon_equal(lambda key=key: left_of(fleet, key), [[WORK_CLEANUP, FOREIGN]] * 2)
             assert (await fleet.placement(key))["metadata"]["finalizers"] == [FOREIGN]
             assert await fleet.policies(key) + await fleet.resources(key) == []
@@ -349,13 +349,13 @@ async def test_two_latest_snapshots_stop_everything_until_somebody_decides(hub: 
 
 
 async def mark(fleet: World, key: str, index: int, *, latest: str) -> None:
-    kind, name = flavour_of(key).policy_snapshot, f"{key}-{index}"
+    kind, name = find_scope(key).policy_snapshot, f"{key}-{index}"
     await fleet.patch(kind, name, {"metadata": {"labels": {IS_LATEST_SNAPSHOT: latest}}})
 
 
 async def has_failed_twice(fleet: Places) -> bool:
     """Passes over both kinds of placements, the second ones with all the edits in sight."""
-    kinds = [flavour_of(key).placement.plural for key in BOTH]
+    kinds = [find_scope(key).placement.plural for key in BOTH]
     return min(fleet.count("fleet_workload_reconcile_errors_total", controller=one) for one in kinds) >= 2
 
 
@@ -365,7 +365,7 @@ async def test_without_a_latest_snapshot_the_newest_is_taken_up_again(hub: Hub) 
     async with left_behind(hub) as before:
         for key in BOTH:
             await mark(before, key, 7, latest="false")
-            kind = flavour_of(key).resource_snapshot
+            kind = find_scope(key).resource_snapshot
             labels = {"metadata": {"labels": {IS_LATEST_SNAPSHOT: "false"}}}
             await before.patch(kind, f"{key}-3-snapshot", labels)
         bindings = {key: versions(await before.bindings(key)) for key in BOTH}

@@ -15,7 +15,7 @@ from fleet.history import History
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.objects import MERGE_PATCH
 from fleet.kube.resource import STATUS, Resource
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, flavour_of
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, find_scope
 from fleet.manager.manager import CONTROLLERS, Controller
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from fleet.scheduler.attempt_record import Recorder
@@ -103,21 +103,21 @@ class World:
         wanted = {"resourceSelectors": list(selects or chosen), **spec}
         if policy is not None:
             wanted["policy"] = policy
-        return await self.create(flavour_of(key).placement, {"metadata": metadata, "spec": wanted})
+        return await self.create(find_scope(key).placement, {"metadata": metadata, "spec": wanted})
 
     async def edit_policy(self, key: str, **changes: Any) -> None:
-        await self.patch(flavour_of(key).placement, key, {"spec": {"policy": changes}})
+        await self.patch(find_scope(key).placement, key, {"spec": {"policy": changes}})
 
     async def placement(self, key: str) -> Json:
-        return await self.get(flavour_of(key).placement, key)
+        return await self.get(find_scope(key).placement, key)
 
     async def latest_snapshot(self, key: str) -> Json | None:
-        found = await self._owned(flavour_of(key).policy_snapshot, key)
+        found = await self._owned(find_scope(key).policy_snapshot, key)
         latest = [one for one in found if one["metadata"]["labels"].get(IS_LATEST_SNAPSHOT) == "true"]
         return latest[0] if len(latest) == 1 else None
 
     async def bindings(self, key: str) -> list[Json]:
-        return await self._owned(flavour_of(key).binding, key)
+        return await self._owned(find_scope(key).binding, key)
 
     async def states(self, key: str) -> dict[str, str]:
         """By cluster; of several bindings for one cluster, all states."""

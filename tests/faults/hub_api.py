@@ -18,7 +18,7 @@ from fleet.hub.http.authentication import Tokens
 from fleet.hub.hub import Hub
 from fleet.hub.storage.encoding import Entry
 from fleet.kube.api import Method, Request
-from fleet.kube.client.failures import error_of
+from fleet.kube.client.failures import parse_error
 
 Message = MutableMapping[str, Any]
 Document = dict[str, Any]
@@ -38,7 +38,7 @@ class HubApi:
     async def call(self, request: Request) -> bytes:
         self.requests.append(request)
         if request.method is Method.PUT and self._refusals:
-            raise error_of(self._refusals.pop(), b"", doing="scripted")
+            raise parse_error(self._refusals.pop(), b"", doing="scripted")
         sent: list[Message] = []
 
         async def send(message: Message) -> None:
@@ -49,7 +49,7 @@ class HubApi:
             self.hub.teardown.work()
         code, body = sent[0]["status"], b"".join(message["body"] for message in sent[1:])
         if code >= 300:
-            raise error_of(code, body, doing=f"{request.method} {request.path}")
+            raise parse_error(code, body, doing=f"{request.method} {request.path}")
         return body
 
     @asynccontextmanager
@@ -68,7 +68,7 @@ class HubApi:
         serving = asyncio.create_task(self._app(_scope(request), _open_end, send), name="watch")
         try:
             if (code := await started) >= 300:
-                raise error_of(code, await pieces.get() or b"", doing=f"watch {request.path}")
+                raise parse_error(code, await pieces.get() or b"", doing=f"watch {request.path}")
             yield _pieces(pieces)
         finally:
             serving.cancel()

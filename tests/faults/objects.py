@@ -14,7 +14,7 @@ import msgspec
 
 from fleet.errors import ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.kube.api import Method, Request
-from fleet.kube.client.failures import error_of
+from fleet.kube.client.failures import parse_error
 from tests.faults.scripted import Down, Hang, Refuse
 
 Json = dict[str, Any]
@@ -130,7 +130,7 @@ class ObjectServer:
 
 
 def refusal(code: int, reason: str) -> Exception:
-    return error_of(code, msgspec.json.encode({"kind": "Status", "reason": reason, "code": code, "message": reason}))
+    return parse_error(code, msgspec.json.encode({"kind": "Status", "reason": reason, "code": code, "message": reason}))
 
 
 def _merged(target: Any, patch: Any) -> Any:

@@ -12,7 +12,7 @@ import msgspec
 
 from fleet.errors import ApiError, ConnectionLost, DeadlineExceeded, Gone, NotFound, Unreachable
 from fleet.kube.api import Request
-from fleet.kube.client.failures import error_of
+from fleet.kube.client.failures import parse_error
 from tests.faults.hub import Hub
 
 PATH = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
@@ -49,7 +49,7 @@ class Refuse:
 
     def error(self) -> ApiError:
         status = {"kind": "Status", "reason": self.reason, "code": self.code, "message": f"scripted {self.code}"}
-        return error_of(self.code, msgspec.json.encode(status), retry_after=str(self.retry_after or ""))
+        return parse_error(self.code, msgspec.json.encode(status), retry_after=str(self.retry_after or ""))
 
 
 @dataclass(frozen=True)

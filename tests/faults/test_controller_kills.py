@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
+from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from fleet.model.keys import SCHEDULED_CONDITION
 from tests.faults.controller.outcome import Outcome
 from tests.faults.controller.scenario import CLUSTERS, SCOPES, STEPS
@@ -87,7 +87,7 @@ async def hurry_survived(start: Checkpoint, *, seed: int) -> None:
 async def all_deleted(stage: Stage) -> None:
     for scope in SCOPES:
         key = f"{scope}some"
-        await stage.user.delete(flavour_of(key).placement, key)
+        await stage.user.delete(find_scope(key).placement, key)
     for name in CLUSTERS:
         if await stage.user.find(MEMBER_CLUSTERS, name):
             await stage.user.delete(MEMBER_CLUSTERS, name)

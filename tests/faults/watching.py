@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from fleet.kube.informer.reflector import Problem, Reflector, Timings
-from fleet.kube.informer.store import Store, codec
+from fleet.kube.informer.reflector import Reflector, ReflectorTimings, WatchProblem
+from fleet.kube.informer.store import Store, build_codec
 from fleet.kube.resource import Resource
 from fleet.model.views import MemberCluster, Observed
 from tests.faults.scripted import ScriptedApi
@@ -46,7 +46,7 @@ def a_store() -> Store[Cluster]:
     def fail(error: Exception) -> None:
         raise error
 
-    return Store(codec(MemberCluster), on_handler_error=fail)
+    return Store(build_codec(MemberCluster), on_handler_error=fail)
 
 
 def state_of(store: Store[Cluster]) -> dict[str, str]:
@@ -59,13 +59,13 @@ class Watching:
     store: Store[Cluster]
     reflector: Reflector[Cluster]
     fold: Fold
-    problems: list[Problem]
+    problems: list[WatchProblem]
     clock: VirtualClock
 
 
 @asynccontextmanager
-async def watching(api: ScriptedApi, *, timings: Timings | None = None) -> AsyncIterator[Watching]:
-    store, fold, problems, clock = a_store(), Fold(), list[Problem](), VirtualClock()
+async def watching(api: ScriptedApi, *, timings: ReflectorTimings | None = None) -> AsyncIterator[Watching]:
+    store, fold, problems, clock = a_store(), Fold(), list[WatchProblem](), VirtualClock()
     store.subscribe(fold)
     reflector = Reflector(
         api, CLUSTERS, store, clock=clock, jitter=no_jitter, timings=timings, on_problem=problems.append

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Request
-from fleet.kube.leader_election import LEASES, Election, Leadership, Terms
+from fleet.kube.leader_election import LEASES, LeaderElector, Leadership, LeaseDurations
 from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, run_virtually
 
 KEY = "fleet-system/leader"
-TERMS = Terms(duration=15, renew_deadline=10, retry=2)
+TERMS = LeaseDurations(duration=15, renew_deadline=10, retry=2)
 
 delays = st.sampled_from([0.0, 0.5, 2.0, 3.0, 5.0, 9.0])
 weathers: st.SearchStrategy[Weather] = st.one_of(
@@ -58,7 +58,7 @@ class Candidate:
         self.clock = VirtualClock()
         self.leadership: Leadership | None = None
         self._server = server
-        self._election = Election(
+        self._election = LeaderElector(
             self, KEY, identity=f"candidate-{number}", clock=self.clock, jitter=lambda: jitter, terms=TERMS
         )
 

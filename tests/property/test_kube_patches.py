@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.kube.patch import merge_patch_between
+from fleet.kube.patch import build_merge_patch
 
 names = st.sampled_from(["a", "b", "c/d"])
 scalars = st.one_of(st.booleans(), st.integers(-3, 3), st.text(max_size=2))
@@ -32,9 +32,9 @@ def merged(target: Any, patch: Any) -> Any:
 
 @given(old=documents, new=documents)
 def test_a_patch_between_two_documents_leads_from_one_to_the_other(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert merged(old, merge_patch_between(old, new)) == new
+    assert merged(old, build_merge_patch(old, new)) == new
 
 
 @given(document=documents)
 def test_nothing_is_sent_when_nothing_differs(document: dict[str, Any]) -> None:
-    assert merge_patch_between(document, document) == {}
+    assert build_merge_patch(document, document) == {}

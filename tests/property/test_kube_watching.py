@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.kube.informer.reflector import Timings
+from fleet.kube.informer.reflector import ReflectorTimings
 from fleet.model.decoding import decode
 from fleet.model.views import MemberCluster
 from tests.faults.hub import Document, Hub
@@ -130,7 +130,7 @@ def test_the_client_ends_with_the_servers_state(
         hub.put("a")
         hub.put("b")
         api = ScriptedApi(hub, lists=lists, watches=watches, page=page, piece=piece)
-        async with watching(api, timings=Timings(silence=90)) as scene:
+        async with watching(api, timings=ReflectorTimings(silence=90)) as scene:
             play = Play(hub, scene)
             for step in script:
                 await play.perform(step)

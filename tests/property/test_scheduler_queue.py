@@ -12,16 +12,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fleet.scheduler.queue.hints import EVERYTHING, Event, EventKind, Hints, Registration, Wake
-from fleet.scheduler.queue.scheduling_queue import (
-    Hold,
-    Item,
-    Place,
-    QueuePolicy,
-    QueueSettings,
-    SchedulingQueue,
-    Traits,
+from fleet.scheduler.queue.hints import (
+    EVERYTHING,
+    EventKind,
+    EventRegistration,
+    QueueEvent,
+    QueueingHints,
+    QueueingStrategy,
 )
+from fleet.scheduler.queue.item import ItemState, PlacementTraits, PreEnqueueGate, QueueItem, QueuePolicy
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.queue.timing import QueueSettings
 
 SECOND = 1_000_000_000
 KEYS = "0123"
@@ -40,27 +41,29 @@ plugins = st.sets(st.sampled_from(PLUGINS))
 pauses = st.one_of(st.integers(0, 3_000), st.integers(0, 400_000)).map(lambda milliseconds: milliseconds * 1_000_000)
 
 
-def helps(event: Event, item: Item) -> bool:
+def helps(event: QueueEvent, item: QueueItem) -> bool:
     return (int(event.new) + int(item.key)) % 3 != 0
 
 
-def helps_many(event: Event, items: list[Item]) -> list[bool]:
+def helps_many(event: QueueEvent, items: list[QueueItem]) -> list[bool]:
     return [helps(event, item) for item in items]
 
 
-def hints() -> Hints:
-    def registration(plugin: str, kind: EventKind) -> Registration:
-        return Registration(kind, hint_many=helps_many) if plugin == "Capacity" else Registration(kind, helps)  # type: ignore[arg-type]
+def hints() -> QueueingHints:
+    def registration(plugin: str, kind: EventKind) -> EventRegistration:
+        return EventRegistration(kind, hint_many=helps_many) if plugin == "Capacity" else EventRegistration(kind, helps)  # type: ignore[arg-type]
 
     named = sorted({plugin for plugin, _ in LISTENS})
-    return Hints({name: [registration(name, kind) for plugin, kind in LISTENS if plugin == name] for name in named})
+    return QueueingHints(
+        {name: [registration(name, kind) for plugin, kind in LISTENS if plugin == name] for name in named}
+    )
 
 
 @dataclass
 class Known:
     key: str
     timestamp: int
-    place: Place = Place.POOL
+    place: ItemState = ItemState.POOL
     rejections: int = 0
     errors: int = 0
     rejectors: set[str] = field(default_factory=set)
@@ -69,9 +72,9 @@ class Known:
     pooled_at: int = 0
     held_since: int | None = None
     reported: bool = False
-    again: Wake = Wake.STAY
+    again: QueueingStrategy = QueueingStrategy.STAY
     deleted: bool = False
-    missed: list[Event] = field(default_factory=list)
+    missed: list[QueueEvent] = field(default_factory=list)
 
     @property
     def at_once(self) -> bool:
@@ -89,18 +92,18 @@ class Known:
     def held(self) -> bool:
         return self.held_since is not None
 
-    def verdict(self, event: Event) -> Wake:
+    def verdict(self, event: QueueEvent) -> QueueingStrategy:
         if event.only not in (None, self.key) or event.excluding == self.key:
-            return Wake.STAY
+            return QueueingStrategy.STAY
         if event.label:
-            return Wake.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         asked = {"Approval"} if self.held else self.rejectors | self.pending
         if not asked:
-            return Wake.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         yes = {plugin for plugin in asked if (plugin, event.kind) in LISTENS and (event.new + int(self.key)) % 3 != 0}
         if yes & self.pending and not self.held:
-            return Wake.AT_ONCE
-        return Wake.AFTER_BACKOFF if yes else Wake.STAY
+            return QueueingStrategy.AT_ONCE
+        return QueueingStrategy.AFTER_BACKOFF if yes else QueueingStrategy.STAY
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -109,8 +112,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue = SchedulingQueue(
             settings=QueueSettings(rate=1e6, burst=1000, batch_period=BATCH / SECOND),
             hints=hints(),
-            describe=lambda key: Traits(key, PRIORITY.get(key, 0), QueuePolicy(key in AT_ONCE, key not in AT_ONCE)),
-            pre_enqueue=lambda item, now: Hold("Approval", "not yet") if item.key in self.holding else None,
+            describe=lambda key: PlacementTraits(
+                key, PRIORITY.get(key, 0), QueuePolicy(key in AT_ONCE, key not in AT_ONCE)
+            ),
+            pre_enqueue=lambda item, now: PreEnqueueGate("Approval", "not yet") if item.key in self.holding else None,
         )
         self.now = 0
         self.known: dict[str, Known] = {}
@@ -122,15 +127,15 @@ class QueueMachine(RuleBasedStateMachine):
 
     def admit(self, key: str) -> None:
         self.known[key] = Known(key, self.now)
-        self.queue_up(self.known[key], Wake.AT_ONCE)
+        self.queue_up(self.known[key], QueueingStrategy.AT_ONCE)
 
-    def queue_up(self, one: Known, wake: Wake) -> None:
+    def queue_up(self, one: Known, wake: QueueingStrategy) -> None:
         if self.holds(one):
             return
         wait = min(2 ** (one.rejections - 1), 10) * SECOND if one.rejections else 0
         window = (one.timestamp + wait) // SECOND
-        free = wake is Wake.AT_ONCE or one.at_once or not one.rejections
-        one.place = Place.ACTIVE if free or window < self.now // SECOND else Place.BACKOFF
+        free = wake is QueueingStrategy.AT_ONCE or one.at_once or not one.rejections
+        one.place = ItemState.ACTIVE if free or window < self.now // SECOND else ItemState.BACKOFF
         one.ready = (window + 1) * SECOND
 
     def holds(self, one: Known) -> bool:
@@ -139,34 +144,34 @@ class QueueMachine(RuleBasedStateMachine):
             return False
         if one.held_since is None:
             one.held_since, one.reported = self.now, False
-        one.place, one.pooled_at = Place.POOL, self.now
+        one.place, one.pooled_at = ItemState.POOL, self.now
         return True
 
     def hurry(self, one: Known) -> None:
-        if one.place is Place.POOL:
-            self.queue_up(one, Wake.AT_ONCE)
+        if one.place is ItemState.POOL:
+            self.queue_up(one, QueueingStrategy.AT_ONCE)
         else:
-            one.place = Place.ACTIVE
+            one.place = ItemState.ACTIVE
 
     def stir(self, key: str) -> None:
         one = self.known.get(key)
         if one is None:
             self.admit(key)
-        elif one.place is Place.IN_FLIGHT:
-            one.again = max(one.again, Wake.AT_ONCE if one.at_once else Wake.AFTER_BACKOFF)
+        elif one.place is ItemState.IN_FLIGHT:
+            one.again = max(one.again, QueueingStrategy.AT_ONCE if one.at_once else QueueingStrategy.AFTER_BACKOFF)
         elif one.held:
             pass
         elif one.at_once:
             self.hurry(one)
-        elif one.place is Place.POOL:
-            self.queue_up(one, Wake.AFTER_BACKOFF)
+        elif one.place is ItemState.POOL:
+            self.queue_up(one, QueueingStrategy.AFTER_BACKOFF)
 
     def flush(self) -> None:
         for one in self.known.values():
-            if one.place in (Place.BACKOFF, Place.ERROR_BACKOFF) and one.ready <= self.now:
-                one.place = Place.ACTIVE
-            if one.place is Place.POOL and not one.at_once and one.searched_at <= self.now:
-                self.queue_up(one, Wake.AFTER_BACKOFF)
+            if one.place in (ItemState.BACKOFF, ItemState.ERROR_BACKOFF) and one.ready <= self.now:
+                one.place = ItemState.ACTIVE
+            if one.place is ItemState.POOL and not one.at_once and one.searched_at <= self.now:
+                self.queue_up(one, QueueingStrategy.AFTER_BACKOFF)
         if self.slow_due is not None and self.slow_due <= self.now:
             self.move()
 
@@ -179,12 +184,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.slow.pop(key, None)
         self.slow_due = self.slow_due if self.slow else None
 
-    def those_in(self, place: Place) -> list[Known]:
+    def those_in(self, place: ItemState) -> list[Known]:
         return [one for one in self.known.values() if one.place is place]
 
     def next_key(self) -> str | None:
-        active = min(self.those_in(Place.ACTIVE), key=lambda one: one.rank, default=None)
-        early = min(self.those_in(Place.BACKOFF), key=lambda one: (one.ready, one.rank), default=None)
+        active = min(self.those_in(ItemState.ACTIVE), key=lambda one: one.rank, default=None)
+        early = min(self.those_in(ItemState.BACKOFF), key=lambda one: (one.ready, one.rank), default=None)
         first = active or early
         return first.key if first else None
 
@@ -214,8 +219,8 @@ class QueueMachine(RuleBasedStateMachine):
         one = self.known.get(key)
         if one is None:
             self.admit(key)
-        elif one.place is Place.IN_FLIGHT:
-            one.again = Wake.AT_ONCE
+        elif one.place is ItemState.IN_FLIGHT:
+            one.again = QueueingStrategy.AT_ONCE
         else:
             self.hurry(one)
 
@@ -229,7 +234,7 @@ class QueueMachine(RuleBasedStateMachine):
     def wake_slowly(self, keys: list[str]) -> None:
         self.queue.wake(keys, self.now, trigger="cluster", slow=True)
         for key in keys:
-            if key not in self.known or self.known[key].place is not Place.ACTIVE:
+            if key not in self.known or self.known[key].place is not ItemState.ACTIVE:
                 self.slow[key] = None
         if self.slow and self.slow_due is None:
             self.slow_due = (self.now // BATCH + 1) * BATCH
@@ -241,20 +246,20 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(KINDS), number=st.integers(0, 2), excluding=st.none() | keys)
     def happened(self, kind: EventKind, number: int, excluding: str | None) -> None:
-        self._happened(Event(kind, new=number, excluding=excluding))
+        self._happened(QueueEvent(kind, new=number, excluding=excluding))
 
     @rule(only=st.none() | keys)
     def anything_may_have_happened(self, only: str | None) -> None:
-        self._happened(Event(EVERYTHING, only=only, label="Reload"))
+        self._happened(QueueEvent(EVERYTHING, only=only, label="Reload"))
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: QueueEvent) -> None:
         self.queue.happened(event, self.now)
         if not event.label and event.kind not in {kind for _, kind in LISTENS}:
             return
         for one in self.known.values():
-            if one.place is Place.IN_FLIGHT and not one.deleted:
+            if one.place is ItemState.IN_FLIGHT and not one.deleted:
                 one.missed.append(event)
-            elif one.place is Place.POOL and (wake := one.verdict(event)):
+            elif one.place is ItemState.POOL and (wake := one.verdict(event)):
                 self.queue_up(one, wake)
 
     @rule(keys=some_keys)
@@ -264,18 +269,18 @@ class QueueMachine(RuleBasedStateMachine):
             one = self.known.get(key)
             if one is None and key in self.slow:
                 self.admit(key)
-            elif one is not None and one.place is not Place.IN_FLIGHT:
+            elif one is not None and one.place is not ItemState.IN_FLIGHT:
                 self.hurry(one)
             elif one is not None and (not one.deleted or one.again):
-                one.again = Wake.AT_ONCE
+                one.again = QueueingStrategy.AT_ONCE
 
     @rule(key=keys)
     def delete(self, key: str) -> None:
         self.queue.delete(key, self.now)
         self.unslow(key)
         one = self.known.get(key)
-        if one is not None and one.place is Place.IN_FLIGHT:
-            one.deleted, one.again = True, Wake.STAY
+        if one is not None and one.place is ItemState.IN_FLIGHT:
+            one.deleted, one.again = True, QueueingStrategy.STAY
         else:
             self.known.pop(key, None)
 
@@ -307,17 +312,21 @@ class QueueMachine(RuleBasedStateMachine):
         want = self.next_key()
         assert (item.key if item else None) == want
         if want is not None:
-            self.known[want].place, self.known[want].missed, self.known[want].again = Place.IN_FLIGHT, [], Wake.STAY
+            self.known[want].place, self.known[want].missed, self.known[want].again = (
+                ItemState.IN_FLIGHT,
+                [],
+                QueueingStrategy.STAY,
+            )
             self.unslow(want)
 
-    @precondition(lambda self: self.those_in(Place.IN_FLIGHT))
+    @precondition(lambda self: self.those_in(ItemState.IN_FLIGHT))
     @rule(data=st.data())
     def succeed(self, data: st.DataObject) -> None:
         key = self._worker(data)
         self.queue.succeeded(key, self.now)
         self.leave(self.known[key])
 
-    @precondition(lambda self: self.those_in(Place.IN_FLIGHT))
+    @precondition(lambda self: self.those_in(ItemState.IN_FLIGHT))
     @rule(data=st.data(), rejectors=plugins, pending=plugins)
     def reject(self, data: st.DataObject, rejectors: set[str], pending: set[str]) -> None:
         key = self._worker(data)
@@ -331,9 +340,9 @@ class QueueMachine(RuleBasedStateMachine):
         if wake:
             self.queue_up(one, wake)
         else:
-            one.place, one.pooled_at = Place.POOL, self.now
+            one.place, one.pooled_at = ItemState.POOL, self.now
 
-    @precondition(lambda self: self.those_in(Place.IN_FLIGHT))
+    @precondition(lambda self: self.those_in(ItemState.IN_FLIGHT))
     @rule(data=st.data(), at_least=st.sampled_from([0, 7]))
     def fail(self, data: st.DataObject, at_least: int) -> None:
         key = self._worker(data)
@@ -343,14 +352,14 @@ class QueueMachine(RuleBasedStateMachine):
             return
         one.errors += 1
         one.rejectors, one.pending = set(), set()
-        if one.again is Wake.AT_ONCE:
-            self.queue_up(one, Wake.AT_ONCE)
+        if one.again is QueueingStrategy.AT_ONCE:
+            self.queue_up(one, QueueingStrategy.AT_ONCE)
         elif not self.holds(one):
-            one.place = Place.ERROR_BACKOFF
+            one.place = ItemState.ERROR_BACKOFF
             one.ready = self.now + max(min(5_000_000 * 2 ** (one.errors - 1), 60 * SECOND), at_least * SECOND)
 
     def _worker(self, data: st.DataObject) -> str:
-        return data.draw(st.sampled_from(sorted(one.key for one in self.those_in(Place.IN_FLIGHT))))
+        return data.draw(st.sampled_from(sorted(one.key for one in self.those_in(ItemState.IN_FLIGHT))))
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 
@@ -363,20 +372,20 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def the_counts_agree(self) -> None:
         counts = self.queue.counts()
-        assert counts.active == len(self.those_in(Place.ACTIVE))
-        assert counts.backoff == len(self.those_in(Place.BACKOFF)) + len(self.those_in(Place.ERROR_BACKOFF))
+        assert counts.active == len(self.those_in(ItemState.ACTIVE))
+        assert counts.backoff == len(self.those_in(ItemState.BACKOFF)) + len(self.those_in(ItemState.ERROR_BACKOFF))
         assert counts.gated == sum(one.held for one in self.known.values())
-        assert counts.unschedulable + counts.gated == len(self.those_in(Place.POOL))
-        assert counts.in_flight == len(self.those_in(Place.IN_FLIGHT))
+        assert counts.unschedulable + counts.gated == len(self.those_in(ItemState.POOL))
+        assert counts.in_flight == len(self.those_in(ItemState.IN_FLIGHT))
         assert counts.slow == len(self.slow)
 
     @invariant()
     def the_next_moment_is_known(self) -> None:
         moments = [] if self.slow_due is None else [self.slow_due]
         for one in self.known.values():
-            if one.place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+            if one.place in (ItemState.BACKOFF, ItemState.ERROR_BACKOFF):
                 moments.append(one.ready)
-            if one.place is Place.POOL and not one.at_once:
+            if one.place is ItemState.POOL and not one.at_once:
                 moments.append(one.searched_at)
             if one.held_since is not None and not one.reported:
                 moments.append(one.held_since + 5 * SECOND)
@@ -384,12 +393,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def events_are_kept_for_those_in_flight_only(self) -> None:
-        longest = max((len(one.missed) for one in self.those_in(Place.IN_FLIGHT) if not one.deleted), default=0)
+        longest = max((len(one.missed) for one in self.those_in(ItemState.IN_FLIGHT) if not one.deleted), default=0)
         assert len(self.queue.kept_events) == longest
 
     def teardown(self) -> None:
         """Nobody in work and every placement gone: nothing is left."""
-        for one in self.those_in(Place.IN_FLIGHT):
+        for one in self.those_in(ItemState.IN_FLIGHT):
             self.queue.succeeded(one.key, self.now)
         for key in KEYS:
             self.queue.delete(key, self.now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.errors import first_of
+from fleet.errors import find_first_error
 
 LOST, WRONG = KeyError("lost"), ValueError("wrong")
 
@@ -21,4 +21,4 @@ LOST, WRONG = KeyError("lost"), ValueError("wrong")
 def test_the_first_error_of_a_group_is_told_without_the_groups_around_it(
     group: BaseExceptionGroup[BaseException],
 ) -> None:
-    assert first_of(group) is LOST
+    assert find_first_error(group) is LOST

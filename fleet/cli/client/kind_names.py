@@ -6,7 +6,7 @@ from typing import Final
 
 from fleet.cli.input.problems import did_you_mean
 from fleet.errors import InputError
-from fleet.model.catalogue import CATALOGUE, Resource
+from fleet.model.catalogue import CATALOGUE, KindDefinition
 
 PLACEMENT_KINDS: Final = ("ClusterResourcePlacement", "ResourcePlacement")
 BINDING_KINDS: Final = ("ClusterResourceBinding", "ResourceBinding")
@@ -23,7 +23,7 @@ _WORDS: Final = {
 _ON_HUB: Final = tuple(one for one in CATALOGUE if not one.on_member)
 
 
-def kinds_called(word: str) -> tuple[Resource, ...]:
+def kinds_called(word: str) -> tuple[KindDefinition, ...]:
     """One kind, or both flavours of it."""
     wanted = word.lower()
     if wanted in _WORDS:
@@ -35,5 +35,5 @@ def kinds_called(word: str) -> tuple[Resource, ...]:
     return found
 
 
-def _names(resource: Resource) -> tuple[str, ...]:
+def _names(resource: KindDefinition) -> tuple[str, ...]:
     return (resource.plural, resource.singular, resource.full_name, *resource.short_names)

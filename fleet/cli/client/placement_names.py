@@ -7,7 +7,7 @@ from typing import Self
 from urllib.parse import quote
 
 from fleet.errors import InputError
-from fleet.kube.resource import joined_key
+from fleet.kube.resource import join_key
 from fleet.model.labels import is_subdomain
 
 
@@ -32,7 +32,7 @@ class PlacementName:
 
     @property
     def key(self) -> str:
-        return joined_key(self.namespace, self.name)
+        return join_key(self.namespace, self.name)
 
     @property
     def path(self) -> str:

@@ -24,7 +24,7 @@ from api.auth.access import HubAccess
 from api.http.server import Listening, served
 from api.live.live import Live
 from fleet.clock import SystemClock
-from fleet.errors import ConfigurationError, first_of
+from fleet.errors import ConfigurationError, find_first_error
 from fleet.eventloop import loop_factory
 from fleet.history import History
 from fleet.kube.backoff import JITTER
@@ -69,7 +69,7 @@ def run_api(options: Options) -> int:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(options, effective, listening))
     except BaseExceptionGroup as group:
-        raise first_of(group) from None
+        raise find_first_error(group) from None
     return FINE
 
 

@@ -16,7 +16,7 @@ from fleet.cli.output.object_rows import key_of, listing_of
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import InputError
 from fleet.kube.api import Api, Method, Request
-from fleet.kube.resource import Resource, joined_key
+from fleet.kube.resource import Resource, join_key
 from fleet.model import catalogue
 
 _PAGE: Final = 500
@@ -51,7 +51,7 @@ def run_get(options: GetOptions) -> int:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-async def _found(options: GetOptions, kinds: Sequence[catalogue.Resource]) -> list[Json]:
+async def _found(options: GetOptions, kinds: Sequence[catalogue.KindDefinition]) -> list[Json]:
     async with connected(options.hub) as api:
         if options.name is not None:
             return [await _one(api, options, kinds, options.name)]
@@ -59,7 +59,7 @@ async def _found(options: GetOptions, kinds: Sequence[catalogue.Resource]) -> li
     return sorted((one for page in pages for one in page), key=key_of)
 
 
-async def _one(api: Api, options: GetOptions, kinds: Sequence[catalogue.Resource], name: str) -> Json:
+async def _one(api: Api, options: GetOptions, kinds: Sequence[catalogue.KindDefinition], name: str) -> Json:
     if options.labels:
         raise InputError("a name and labels cannot both choose; leave one out", field="--selector")
     key, kind = _key(options, kinds, name)
@@ -68,15 +68,17 @@ async def _one(api: Api, options: GetOptions, kinds: Sequence[catalogue.Resource
     return document
 
 
-def _key(options: GetOptions, kinds: Sequence[catalogue.Resource], name: str) -> tuple[str, catalogue.Resource]:
+def _key(
+    options: GetOptions, kinds: Sequence[catalogue.KindDefinition], name: str
+) -> tuple[str, catalogue.KindDefinition]:
     """`web` is of the whole fleet where both flavours are meant; `shop/web` is in a namespace."""
     namespace, _, plain = name.rpartition("/")
     namespace = namespace or options.namespace or ""
     fitting = [kind for kind in kinds if kind.is_namespaced is bool(namespace)]
     if fitting:
-        return joined_key(namespace, plain), fitting[0]
+        return join_key(namespace, plain), fitting[0]
     if kinds[0].is_namespaced:
-        return joined_key(_DEFAULT_NAMESPACE, plain), kinds[0]
+        return join_key(_DEFAULT_NAMESPACE, plain), kinds[0]
     raise InputError(f"{name!r}: a {kinds[0].kind} belongs to no namespace; leave it out", field="NAME")
 
 
@@ -102,7 +104,7 @@ async def _all(api: Api, resource: Resource, options: GetOptions) -> list[Json]:
 # --- showing --------------------------------------------------------------------------------------------------------
 
 
-def _show(found: Sequence[Json], kinds: Sequence[catalogue.Resource]) -> None:
+def _show(found: Sequence[Json], kinds: Sequence[catalogue.KindDefinition]) -> None:
     from fleet.cli.output.console import columns, write
 
     if not found:

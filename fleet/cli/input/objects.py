@@ -13,8 +13,8 @@ from fleet.cli.input.documents import Parsed, Steps
 from fleet.cli.input.fields import complaints
 from fleet.cli.input.problems import Findings, did_you_mean, nearest
 from fleet.errors import DocumentError
-from fleet.kube.resource import joined_key
-from fleet.model.catalogue import CATALOGUE, Resource, find
+from fleet.kube.resource import join_key
+from fleet.model.catalogue import CATALOGUE, KindDefinition, find_kind
 from fleet.model.decoding import decode, name_in_messages
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 from fleet.model.kinds.meta import Document
@@ -52,7 +52,7 @@ _VIEWS: Final[dict[str, type[View]]] = {
 class Object:
     """One object of our kinds that is as its kind wants it."""
 
-    resource: Resource
+    resource: KindDefinition
     document: Document
     parsed: Parsed
     namespace: str
@@ -68,7 +68,7 @@ class Object:
 
     @property
     def key(self) -> str:
-        return joined_key(self.namespace, self.name)
+        return join_key(self.namespace, self.name)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"
@@ -151,7 +151,7 @@ def _with_whole_conditions(part: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _resource(parsed: Parsed, foreign: Counter[str], findings: Findings) -> Resource | None:
+def _resource(parsed: Parsed, foreign: Counter[str], findings: Findings) -> KindDefinition | None:
     """The kind of a document; None when it is reported or none of ours."""
     missing = [key for key in ("apiVersion", "kind") if not isinstance(parsed.content.get(key), str)]
     if missing:
@@ -159,7 +159,7 @@ def _resource(parsed: Parsed, foreign: Counter[str], findings: Findings) -> Reso
         findings.wrong(parsed.place, f"{' and '.join(missing)} missing: every object needs both", subject=subject)
         return None
     api_version, kind = parsed.content["apiVersion"], parsed.content["kind"]
-    resource = find(api_version, kind)
+    resource = find_kind(api_version, kind)
     if resource is None:
         problem = _unknown_kind(api_version, kind)
         if problem:
@@ -189,7 +189,7 @@ def _unknown_kind(api_version: str, kind: str) -> str:
 
 
 def _object(
-    parsed: Parsed, resource: Resource, findings: Findings, places: dict[tuple[str, str, str], str]
+    parsed: Parsed, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
 ) -> Object | None:
     content = _without_nulls(parsed.content)
     cleaned = Parsed(parsed.place, content, parsed.node, parsed.offset)
@@ -212,7 +212,9 @@ def _object(
     return Object(resource, document, cleaned, namespace, view)
 
 
-def _is_first(parsed: Parsed, resource: Resource, findings: Findings, places: dict[tuple[str, str, str], str]) -> bool:
+def _is_first(
+    parsed: Parsed, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
+) -> bool:
     """Whether nothing of this kind and name was read before, be it right or wrong."""
     metadata = parsed.content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
@@ -227,7 +229,7 @@ def _is_first(parsed: Parsed, resource: Resource, findings: Findings, places: di
     return False
 
 
-def _is_named(document: Document, parsed: Parsed, resource: Resource, findings: Findings) -> bool:
+def _is_named(document: Document, parsed: Parsed, resource: KindDefinition, findings: Findings) -> bool:
     name, namespace = document.metadata.name, document.metadata.namespace
     subject = name_in_messages(parsed.content)
     before = len(findings.problems)
@@ -242,7 +244,7 @@ def _is_named(document: Document, parsed: Parsed, resource: Resource, findings: 
     return len(findings.problems) == before
 
 
-def _view(content: dict[str, Any], parsed: Parsed, resource: Resource, findings: Findings) -> View | None:
+def _view(content: dict[str, Any], parsed: Parsed, resource: KindDefinition, findings: Findings) -> View | None:
     """What the scheduler will see of the object, by the same decoder."""
     view_type = _VIEWS.get(resource.kind)
     if view_type is None:

@@ -14,7 +14,7 @@ from fleet.cli.input.files import read_texts
 from fleet.cli.input.objects import Object, read_objects
 from fleet.cli.input.problems import Findings
 from fleet.framework.request import PlacementRequest, compile_request
-from fleet.kube.resource import joined_key
+from fleet.kube.resource import join_key
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
     NUMBER_OF_CLUSTERS,
@@ -96,7 +96,7 @@ def _asked(objects: Sequence[Object], findings: Findings) -> Iterator[Asked]:
         if asked is not None:
             yield asked
     for (namespace, name), orphans in sorted(bindings.items()):
-        placement = joined_key(namespace, name)
+        placement = join_key(namespace, name)
         subject = "1 binding belongs" if len(orphans) == 1 else f"{len(orphans)} bindings belong"
         findings.note(f"{subject} to placement {placement}, which is not in the files")
 

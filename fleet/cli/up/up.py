@@ -29,12 +29,12 @@ from fleet.demo.demo import Ensemble
 from fleet.demo.headlines import Headline, Headlines
 from fleet.demo.status_rows import is_decided
 from fleet.demo.workloads import placement_keys
-from fleet.errors import ApiError, ConfigurationError, first_of
+from fleet.errors import ApiError, ConfigurationError, find_first_error
 from fleet.eventloop import loop_factory
 from fleet.hub.http.server import Endpoint, HubSettings, serve
 from fleet.informers.cache import Caches
 from fleet.kube.api import Method, Request
-from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.manager import logs
 from fleet.manager.hub_connection import flow_of
@@ -53,7 +53,7 @@ _GOODBYE: Final = 30.0
 """Seconds in which a server that has stopped to listen has surely ended."""
 _QPS: Final = 2000.0
 """More than the hub can serve beside everything else in this process."""
-_MANY_MEMBERS: Final = Budget(rate=5000, burst=5000)
+_MANY_MEMBERS: Final = RateLimit(rate=5000, burst=5000)
 """Members are machines of their own: what they send together is not held back here."""
 
 
@@ -77,7 +77,7 @@ def run_up(options: Options) -> int:
         try:
             runner.run(_up(options, effective))
         except BaseExceptionGroup as group:
-            raise first_of(group) from None
+            raise find_first_error(group) from None
     return 0
 
 
@@ -272,7 +272,7 @@ async def _connected(
     endpoint: Endpoint, effective: Effective, clock: Clock
 ) -> AsyncIterator[tuple[Transport, Transport]]:
     """The controller's connection, with its budgets, and that of the members."""
-    own, theirs = flow_of(for_the_demo(effective), clock), FlowControl(clock, default=_MANY_MEMBERS)
+    own, theirs = flow_of(for_the_demo(effective), clock), RateLimiter(clock, default=_MANY_MEMBERS)
     path = endpoint.kubeconfig
     async with (
         await Transport.from_kubeconfig(path, clock=clock, flow=own) as controller,

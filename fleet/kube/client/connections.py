@@ -17,7 +17,7 @@ from typing import Final, cast
 import httptools
 from httptools import HttpParserError, HttpParserUpgrade
 
-from fleet.kube.client.dialer import NotConnected, Openings
+from fleet.kube.client.dialer import Dialer, NotConnected
 
 KEPT_FOR: Final = 15.0
 """Seconds that a connection may idle: shorter than the patience of usual servers, which hang up without asking."""
@@ -29,7 +29,7 @@ _FIRST_FINAL: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerAddress:
     host: str
     port: int
     tls: ssl.SSLContext | None = None
@@ -38,23 +38,23 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     status: int
     body: bytes
     retry_after: str = ""
 
 
-class Connections:
+class ConnectionPool:
     """Opens as many as are needed at a time. The one that rested shortest is used first, so that others may expire."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerAddress) -> None:
         self._server = server
         self._idle: deque[Connection] = deque()
         self._open: set[Connection] = set()
-        self._openings = Openings(left_over=self._keep)
+        self._openings = Dialer(left_over=self._keep)
         self._closed = False
 
-    async def exchange(self, message: bytes, *, guard: Callable[[], object] | None, repeatable: bool) -> Answer:
+    async def exchange(self, message: bytes, *, guard: Callable[[], object] | None, repeatable: bool) -> HttpResponse:
         """Raises `NotConnected` if nothing was sent, and another OSError if it is open what became of the message.
 
         `guard` is asked right before the message leaves. A `repeatable` message is sent once more where a kept
@@ -83,7 +83,7 @@ class Connections:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    async def _over(self, connection: Connection, message: bytes, guard: Callable[[], object] | None) -> Answer:
+    async def _over(self, connection: Connection, message: bytes, guard: Callable[[], object] | None) -> HttpResponse:
         try:
             if guard is not None:
                 guard()
@@ -128,7 +128,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """One exchange after the other; what callers share are `Connections`."""
+    """One exchange after the other; what callers share are `ConnectionPool`."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[HttpResponse] | None = None
         self._keeps_alive = True
         self._begin()
 
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         return self._keeps_alive and transport is not None and not transport.is_closing()
 
-    async def exchange(self, message: bytes) -> Answer:
+    async def exchange(self, message: bytes) -> HttpResponse:
         """Once it was cancelled or failed, the connection is good for nothing but `abort`."""
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
             return
         self._keeps_alive = self._keeps_alive and self._is_framed_or_empty() and self._parser.should_keep_alive()
         waiting, self._answer = self._answer, None
-        answer = Answer(self._status, b"".join(self._pieces), self._retry_after)
+        answer = HttpResponse(self._status, b"".join(self._pieces), self._retry_after)
         self._begin()
         if waiting is None:
             self.abort()  # nobody asked

@@ -23,7 +23,7 @@ class NotConnected(ConnectionError):
     """There was no connection, so nothing was sent."""
 
 
-class Openings(Generic[T]):
+class Dialer(Generic[T]):
     """`left_over` gets the connections that nobody waits for any more."""
 
     def __init__(self, *, left_over: Callable[[T], object]) -> None:

@@ -71,7 +71,7 @@ class _Details(msgspec.Struct, frozen=True, rename="camel"):
     retry_after_seconds: int = 0
 
 
-class Status(msgspec.Struct, frozen=True):
+class ApiStatus(msgspec.Struct, frozen=True):
     """The object that the API server sends in place of what was asked for."""
 
     kind: str = ""
@@ -81,18 +81,18 @@ class Status(msgspec.Struct, frozen=True):
     details: _Details | None = None
 
 
-_DECODER: Final = msgspec.json.Decoder(Status)
+_DECODER: Final = msgspec.json.Decoder(ApiStatus)
 
 
-def error_of(code: int, body: bytes, *, retry_after: str = "", doing: str = "") -> ApiError:
+def parse_error(code: int, body: bytes, *, retry_after: str = "", doing: str = "") -> ApiError:
     """The error of an answer that is none. `doing` names the request in the message."""
     status = _status_of(body)
     message = status.message or body[:_SHOWN].decode(errors="replace").strip() or "no explanation"
     named = structs.replace(status, code=status.code or code, message=f"{doing}: {message}" if doing else message)
-    return error_from(named, retry_after=_seconds(retry_after))
+    return build_error(named, retry_after=_seconds(retry_after))
 
 
-def error_from(status: Status, *, retry_after: float = 0.0) -> ApiError:
+def build_error(status: ApiStatus, *, retry_after: float = 0.0) -> ApiError:
     details = status.details or _Details()
     return _class_of(status)(
         status.message or "no explanation",
@@ -103,17 +103,17 @@ def error_from(status: Status, *, retry_after: float = 0.0) -> ApiError:
     )
 
 
-def _class_of(status: Status) -> type[ApiError]:
+def _class_of(status: ApiStatus) -> type[ApiError]:
     found = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
     return found or (BadRequest if 400 <= status.code < 500 else InternalError)
 
 
-def _status_of(body: bytes) -> Status:
+def _status_of(body: bytes) -> ApiStatus:
     try:
         status = _DECODER.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Status()
-    return status if status.kind == "Status" else Status()
+        return ApiStatus()
+    return status if status.kind == "Status" else ApiStatus()
 
 
 def _seconds(retry_after: str) -> float:

@@ -27,7 +27,9 @@ _FILES: Final = {
 Json = dict[str, Any]
 
 
-def examine(path: Path | None = None, context: str | None = None, environ: Mapping[str, str] = os.environ) -> None:
+def validate_kubeconfig(
+    path: Path | None = None, context: str | None = None, environ: Mapping[str, str] = os.environ
+) -> None:
     """Raises ConfigurationError if no server can be found. `path` None: where kubectl looks."""
     files = [path] if path is not None else _usual_files(environ)
     found = [_read(one) for one in files if one.exists()]

@@ -14,19 +14,19 @@ from fleet.kube.api import LEASE_CLASS
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RateLimit:
     rate: float
     """Requests per second."""
     burst: int
 
 
-DEFAULT_BUDGET: Final = Budget(rate=250, burst=1000)
+DEFAULT_RATE_LIMIT: Final = RateLimit(rate=250, burst=1000)
 
 
 class TokenBucket:
     """Tokens are promised in advance: whoever takes one learns how long to wait for it, first come, first served."""
 
-    def __init__(self, budget: Budget, clock: Clock) -> None:
+    def __init__(self, budget: RateLimit, clock: Clock) -> None:
         if budget.rate <= 0 or budget.burst < 1:
             raise ValueError(f"a budget of {budget.rate:g} per second with a burst of {budget.burst} lets nothing pass")
         self._budget = budget
@@ -47,12 +47,12 @@ class TokenBucket:
 
 
 @dataclass(slots=True)
-class FlowControl:
+class RateLimiter:
     """Lease renewals are never held back: being late there costs the leadership."""
 
     clock: Clock
-    budgets: Mapping[str, Budget] = field(default_factory=dict)
-    default: Budget = DEFAULT_BUDGET
+    budgets: Mapping[str, RateLimit] = field(default_factory=dict)
+    default: RateLimit = DEFAULT_RATE_LIMIT
     _buckets: dict[str, TokenBucket] = field(default_factory=dict, init=False)
 
     async def admit(self, call_class: str) -> None:

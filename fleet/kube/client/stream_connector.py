@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from fleet.kube.client.dialer import NotConnected, Openings
+from fleet.kube.client.dialer import Dialer, NotConnected
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiohttp.tracing import Trace
 
 
-class ThoroughConnector(aiohttp.TCPConnector):
+class StreamConnector(aiohttp.TCPConnector):
     """Closing it closes connections that are on their way in or out, too.
 
     aiohttp leaves those of abandoned requests, such as watches, to say goodbye in the background: a loop that ends
@@ -26,7 +26,7 @@ class ThoroughConnector(aiohttp.TCPConnector):
 
     def __init__(self, tls: ssl.SSLContext) -> None:
         super().__init__(ssl=tls, limit=0)
-        self._openings = Openings(left_over=_hang_up)
+        self._openings = Dialer(left_over=_hang_up)
         self._not_yet_gone: dict[asyncio.Future[None], asyncio.Transport] = {}
         self._is_ending = False
 

@@ -27,12 +27,12 @@ import fleet
 from fleet.clock import Clock
 from fleet.errors import ApiError, ConfigurationError, ConnectionLost, DeadlineExceeded, Unauthorized, Unreachable
 from fleet.kube.api import Method, Request
-from fleet.kube.client.connections import Connections, Server
+from fleet.kube.client.connections import ConnectionPool, ServerAddress
 from fleet.kube.client.dialer import NotConnected
-from fleet.kube.client.failures import error_of
-from fleet.kube.client.kubeconfig import examine
-from fleet.kube.client.rate_limiter import FlowControl
-from fleet.kube.client.stream_connector import ThoroughConnector
+from fleet.kube.client.failures import parse_error
+from fleet.kube.client.kubeconfig import validate_kubeconfig
+from fleet.kube.client.rate_limiter import RateLimiter
+from fleet.kube.client.stream_connector import StreamConnector
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -65,7 +65,7 @@ class _Line:
     session: aiohttp.ClientSession
     configuration: Configuration
     proxy: str | None
-    connections: Connections | None
+    connections: ConnectionPool | None
     """For exchanges; None behind a proxy."""
     prefix: str
     """Of all paths, where the server is not at the root of its host."""
@@ -80,7 +80,7 @@ class _Line:
 class Transport:
     """An `Api`. Open it with `connect`, `from_kubeconfig` or `in_cluster`, and use it as a context manager."""
 
-    def __init__(self, line: _Line, load: LoadConfiguration, *, flow: FlowControl, clock: Clock) -> None:
+    def __init__(self, line: _Line, load: LoadConfiguration, *, flow: RateLimiter, clock: Clock) -> None:
         self._line = line
         self._load = load
         self._flow = flow
@@ -90,15 +90,15 @@ class Transport:
         self._loaded_at = clock.elapsed()
 
     @classmethod
-    async def connect(cls, load: LoadConfiguration, *, clock: Clock, flow: FlowControl | None = None) -> Self:
-        return cls(_open(await load()), load, flow=flow or FlowControl(clock), clock=clock)
+    async def connect(cls, load: LoadConfiguration, *, clock: Clock, flow: RateLimiter | None = None) -> Self:
+        return cls(_open(await load()), load, flow=flow or RateLimiter(clock), clock=clock)
 
     @classmethod
     async def from_kubeconfig(
-        cls, path: Path | None = None, *, clock: Clock, context: str | None = None, flow: FlowControl | None = None
+        cls, path: Path | None = None, *, clock: Clock, context: str | None = None, flow: RateLimiter | None = None
     ) -> Self:
         """The file `path`, or where KUBECONFIG and the home folder say; a ConfigurationError says what is wrong."""
-        examine(path, context)
+        validate_kubeconfig(path, context)
 
         async def load() -> Configuration:
             return await _configuration_from(path, context)
@@ -106,7 +106,7 @@ class Transport:
         return await cls.connect(load, clock=clock, flow=flow)
 
     @classmethod
-    async def in_cluster(cls, *, clock: Clock, flow: FlowControl | None = None) -> Self:
+    async def in_cluster(cls, *, clock: Clock, flow: RateLimiter | None = None) -> Self:
         return await cls.connect(_configuration_in_cluster, clock=clock, flow=flow)
 
     @property
@@ -170,7 +170,7 @@ class Transport:
             raise _lost(request, error) from error
         if answer.status < 300:
             return answer.body
-        raise error_of(answer.status, answer.body, retry_after=answer.retry_after, doing=_named(request))
+        raise parse_error(answer.status, answer.body, retry_after=answer.retry_after, doing=_named(request))
 
     async def _exchange_through_session(self, request: Request, target: str) -> bytes:
         response = await self._accepted(request, target)
@@ -208,7 +208,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise _lost(request, error) from error
         retry_after = response.headers.get("Retry-After", "")
-        raise error_of(response.status, body, retry_after=retry_after, doing=_named(request))
+        raise parse_error(response.status, body, retry_after=retry_after, doing=_named(request))
 
     async def _reload(self, refused: Configuration) -> bool:
         """Reads the configuration again; says whether there is any sense in trying with it."""
@@ -317,7 +317,7 @@ def _open(configuration: Configuration) -> _Line:
             f"the certificates for {configuration.host} cannot be used: {named}: {error}"
         ) from error
     session = aiohttp.ClientSession(
-        connector=ThoroughConnector(tls), read_bufsize=_BUFFER, cookie_jar=aiohttp.DummyCookieJar()
+        connector=StreamConnector(tls), read_bufsize=_BUFFER, cookie_jar=aiohttp.DummyCookieJar()
     )
     server, proxy = URL(configuration.host), _proxy_of(configuration)
     return _Line(
@@ -330,12 +330,12 @@ def _open(configuration: Configuration) -> _Line:
     )
 
 
-def _connections_to(server: URL, tls: ssl.SSLContext, configuration: Configuration) -> Connections | None:
+def _connections_to(server: URL, tls: ssl.SSLContext, configuration: Configuration) -> ConnectionPool | None:
     """None for an address that is none: aiohttp says what is wrong with it."""
     if server.scheme not in ("http", "https") or not server.host or not server.port:
         return None
     context = tls if server.scheme == "https" else None
-    return Connections(Server(server.host, server.port, context, configuration.tls_server_name or None))
+    return ConnectionPool(ServerAddress(server.host, server.port, context, configuration.tls_server_name or None))
 
 
 def _proxy_of(configuration: Configuration) -> str | None:

@@ -1,7 +1,7 @@
-"""One kind as a controller uses it: watched into a store, and written in a way that the store sees at once.
+"""Informer of one kind: watches it into a store, and puts the answers to own writes into that store at once.
 
-`Gate` decides whether writes pass at all. Reading starts before leadership and goes on after it, so that a standby is
-warm; writing is bound to leadership.
+`WriteGate` decides whether writes pass at all. Reading starts before leadership and goes on after it, so that the cache
+of a standby is warm; writing is bound to leadership.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fleet.clock import Clock
 from fleet.errors import ConnectionLost, DeadlineExceeded, NotLeading, ServerTimeout
 from fleet.kube.api import WRITE_CLASS, Api, Request
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer.reflector import Problem, Reflector, Selection, Timings
+from fleet.kube.informer.reflector import ListFilter, Reflector, ReflectorTimings, WatchProblem
 from fleet.kube.informer.store import Codec, Store
 from fleet.kube.leader_election import FencedApi, Leadership
 from fleet.kube.objects import Objects
@@ -29,7 +29,7 @@ _NOBODY_KNOWS: Final = (asyncio.CancelledError, ConnectionLost, DeadlineExceeded
 """How a write ends that may be carried out later than that."""
 
 
-class Gate:
+class WriteGate:
     """An `Api` that lets writes pass only while it is open, and reads always.
 
     It knows which writes the server may yet carry out: those under way, and those that were given up on without an
@@ -83,26 +83,26 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class InformerConfig:
     """How a process reaches the API: shared by everything it watches."""
 
     reads: Api
     writes: Api
     clock: Clock
     jitter: Jitter
-    on_problem: Callable[[Resource, Problem], None] = lambda *_: None
-    timings: Timings | None = None
+    on_problem: Callable[[Resource, WatchProblem], None] = lambda *_: None
+    timings: ReflectorTimings | None = None
 
 
-class Watched(Generic[T]):
+class Informer(Generic[T]):
     def __init__(
         self,
-        access: Access,
+        access: InformerConfig,
         resource: Resource,
         codec: Codec[T],
         *,
         call_class: str = WRITE_CLASS,
-        selection: Selection | None = None,
+        selection: ListFilter | None = None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store(codec)

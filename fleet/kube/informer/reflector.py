@@ -30,8 +30,8 @@ import msgspec
 from fleet.clock import Clock
 from fleet.errors import ApiError, DeadlineExceeded, DocumentError, Gone, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
-from fleet.kube.backoff import WATCHING, Backoff, Jitter, Pace
-from fleet.kube.client.failures import error_from
+from fleet.kube.backoff import WATCH_BACKOFF, ExponentialBackoff, FailureBackoff, Jitter
+from fleet.kube.client.failures import build_error
 from fleet.kube.informer.store import Relist, Store, is_older
 from fleet.kube.informer.watch import (
     ADDED,
@@ -39,7 +39,7 @@ from fleet.kube.informer.watch import (
     DELETED,
     ERROR,
     MODIFIED,
-    Lines,
+    LineSplitter,
     plain_document,
     read_event,
     read_head,
@@ -59,7 +59,7 @@ _PATIENCE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ListFilter:
     """Which objects of a kind; everything by default."""
 
     namespace: str = ""
@@ -68,7 +68,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Timings:
+class ReflectorTimings:
     """In seconds."""
 
     silence: float = 150.0
@@ -77,11 +77,11 @@ class Timings:
     """A watch that lived this long may be resumed at once."""
     shortest_watch: float = 300.0
     """Watches are asked to end after this and up to twice this, so that those of many clients do not end together."""
-    pace: Pace = WATCHING
+    pace: ExponentialBackoff = WATCH_BACKOFF
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableObject:
     """An object that exists and cannot be read."""
 
     key: str
@@ -90,7 +90,7 @@ class Unreadable:
 
 
 @dataclass(slots=True)
-class Counts:
+class ReflectorCounts:
     lists: int = 0
     watches: int = 0
     events: int = 0
@@ -99,7 +99,7 @@ class Counts:
     unreadable: int = 0
 
 
-Problem = ApiError | Unreadable
+WatchProblem = ApiError | UnreadableObject
 
 
 class Reflector(Generic[T]):
@@ -111,21 +111,21 @@ class Reflector(Generic[T]):
         *,
         clock: Clock,
         jitter: Jitter,
-        selection: Selection | None = None,
-        timings: Timings | None = None,
-        on_problem: Callable[[Problem], None] | None = None,
+        selection: ListFilter | None = None,
+        timings: ReflectorTimings | None = None,
+        on_problem: Callable[[WatchProblem], None] | None = None,
     ) -> None:
-        self.counts = Counts()
-        self.unreadable: dict[str, Unreadable] = {}
+        self.counts = ReflectorCounts()
+        self.unreadable: dict[str, UnreadableObject] = {}
         self._api = api
         self._store = store
         self._clock = clock
         self._jitter = jitter
-        self._selection = selection or Selection()
-        self._timings = timings or Timings()
+        self._selection = selection or ListFilter()
+        self._timings = timings or ReflectorTimings()
         self._on_problem = on_problem or (lambda _: None)
         self._path = resource.collection(self._selection.namespace)
-        self._backoff = Backoff(self._timings.pace, jitter)
+        self._backoff = FailureBackoff(self._timings.pace, jitter)
         self._needs_list = True
         self._pages_expire = False
         self._stuck = 0
@@ -275,7 +275,7 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         """To its end. The limit on silence counts complete events: trickling bytes are no sign of life."""
         self.counts.watches += 1
-        lines = Lines()
+        lines = LineSplitter()
         silence = self._timings.silence
         limit = asyncio.timeout(silence)
         loop = asyncio.get_running_loop()
@@ -339,7 +339,7 @@ class Reflector(Generic[T]):
             self.counts.bookmarks += 1
             self._saw_bookmark(bytes(event.object))
         elif event.type == ERROR:
-            raise error_from(read_status(event.object))
+            raise build_error(read_status(event.object))
         else:
             raise UnreadableAnswer(f"an event of a watch has the unknown type {event.type!r}")
 
@@ -384,12 +384,12 @@ class Reflector(Generic[T]):
         if self.unreadable:
             self.unreadable.pop(key_of(self._store.codec.metadata_of(found)), None)
 
-    def _set_aside(self, document: bytes, error: Exception) -> Unreadable:
+    def _set_aside(self, document: bytes, error: Exception) -> UnreadableObject:
         """An object without even a name is none: then it is the stream that cannot be trusted."""
         head = read_head(document)
         if head is None:
             raise UnreadableAnswer(f"{self._path} has an object without a name: {error}") from error
-        found = Unreadable(head.key, head.metadata.resource_version, error)
+        found = UnreadableObject(head.key, head.metadata.resource_version, error)
         self.unreadable[found.key] = found
         self.counts.unreadable += 1
         self._on_problem(found)

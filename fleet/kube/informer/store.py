@@ -44,7 +44,7 @@ class Codec(Generic[T]):
     metadata_of: Callable[[T], Metadata]
 
 
-def codec(view_type: type[V]) -> Codec[Observed[V]]:
+def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
     """Reads documents into a view and keeps the document beside it."""
     read_at_once = msgspec.json.Decoder(view_type).decode
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from fleet.errors import UnreadableAnswer
-from fleet.kube.client.failures import Status
+from fleet.kube.client.failures import ApiStatus
 from fleet.kube.resource import key_of
 from fleet.model.views import Metadata
 
@@ -32,12 +32,12 @@ _SHOWN: Final = 80
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     type: str
     object: msgspec.Raw
 
 
-class Head(msgspec.Struct, frozen=True):
+class ObjectHead(msgspec.Struct, frozen=True):
     """What is read of an object when the rest of it cannot be read or does not matter."""
 
     metadata: Metadata = Metadata()
@@ -52,7 +52,7 @@ class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     metadata: ListMetadata
     items: list[msgspec.Raw] | None = None
     """Go writes an empty list as null."""
@@ -69,10 +69,10 @@ class _LooseHead(msgspec.Struct, frozen=True):
     metadata: _LooseMetadata = _LooseMetadata()
 
 
-_EVENTS: Final = msgspec.json.Decoder(Event)
+_EVENTS: Final = msgspec.json.Decoder(WatchEvent)
 _LOOSE_HEADS: Final = msgspec.json.Decoder(_LooseHead)
-_PAGES: Final = msgspec.json.Decoder(Page)
-_STATUSES: Final = msgspec.json.Decoder(Status)
+_PAGES: Final = msgspec.json.Decoder(ListPage)
+_STATUSES: Final = msgspec.json.Decoder(ApiStatus)
 
 
 def plain_document(line: bytes) -> bytes | None:
@@ -83,21 +83,21 @@ def plain_document(line: bytes) -> bytes | None:
     return None
 
 
-def read_event(line: bytes) -> Event:
+def read_event(line: bytes) -> WatchEvent:
     try:
         return _EVENTS.decode(line)
     except _UNREADABLE as error:
         raise UnreadableAnswer(f"a line of a watch is no event: {_shown(line)}: {error}") from error
 
 
-def read_status(document: msgspec.Raw) -> Status:
+def read_status(document: msgspec.Raw) -> ApiStatus:
     try:
         return _STATUSES.decode(document)
     except _UNREADABLE as error:
         raise UnreadableAnswer(f"an error in a watch is no Status: {_shown(bytes(document))}: {error}") from error
 
 
-def read_page(body: bytes) -> Page:
+def read_page(body: bytes) -> ListPage:
     try:
         return _PAGES.decode(body)
     except _UNREADABLE as error:
@@ -112,7 +112,7 @@ def read_version(document: bytes) -> str:
         raise UnreadableAnswer(f"a bookmark of a watch has no version: {_shown(document)}: {error}") from error
 
 
-def read_head(document: bytes) -> Head | None:
+def read_head(document: bytes) -> ObjectHead | None:
     """Name and version of an object, however odd the rest is; None if not even those can be read."""
     try:
         found = _LOOSE_HEADS.decode(document).metadata
@@ -120,10 +120,10 @@ def read_head(document: bytes) -> Head | None:
         return None
     if not found.name:
         return None
-    return Head(Metadata(found.name, found.namespace, found.uid, found.resource_version))
+    return ObjectHead(Metadata(found.name, found.namespace, found.uid, found.resource_version))
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream into lines. What follows the last line break is no line: it may be cut off anywhere."""
 
     def __init__(self) -> None:

@@ -19,8 +19,8 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic.fields import FieldInfo
 
 from fleet.errors import ConfigurationError
-from fleet.model.catalogue import CATALOGUE, Column, Resource
-from fleet.model.crd.markers import DiffersIn, Keywords, Limited, OnlyIn, RequiredIn, Rule, Ruled
+from fleet.model.catalogue import CATALOGUE, KindDefinition, PrinterColumn
+from fleet.model.crd.markers import CheckedKeywords, DiffersIn, FieldRule, Keywords, OnlyIn, RequiredIn, ValidationRule
 from fleet.model.kinds.meta import Document, Model
 
 DIRECTORY: Final = Path("charts/fleet/files/crds")
@@ -37,7 +37,7 @@ _OF_EVERY_OBJECT: Final[Schema] = {
 }
 
 
-def custom_resource_definition(resource: Resource) -> Schema:
+def custom_resource_definition(resource: KindDefinition) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -51,14 +51,14 @@ def custom_resource_definition(resource: Resource) -> Schema:
     }
 
 
-def render(resource: Resource) -> str:
+def render(resource: KindDefinition) -> str:
     """The CRD as the text of its file."""
     definition = custom_resource_definition(resource)
     body = yaml.dump(definition, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=_WIDEST_LINE)
     return HEADER + str(body)
 
 
-def file_name(resource: Resource) -> str:
+def file_name(resource: KindDefinition) -> str:
     return f"{resource.group}_{resource.plural}.yaml"
 
 
@@ -79,7 +79,7 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def _names(resource: Resource) -> Schema:
+def _names(resource: KindDefinition) -> Schema:
     names: Schema = {
         "categories": list(resource.categories),
         "kind": resource.kind,
@@ -91,7 +91,7 @@ def _names(resource: Resource) -> Schema:
     return {key: value for key, value in names.items() if value}
 
 
-def _version(resource: Resource, version: str) -> Schema:
+def _version(resource: KindDefinition, version: str) -> Schema:
     described: Schema = {"name": version, "served": True, "storage": version == resource.storage}
     if resource.columns:
         described["additionalPrinterColumns"] = [_column(column) for column in resource.columns]
@@ -101,7 +101,7 @@ def _version(resource: Resource, version: str) -> Schema:
     return described
 
 
-def _column(column: Column) -> Schema:
+def _column(column: PrinterColumn) -> Schema:
     priority = {"priority": 1} if column.wide else {}
     return {"name": column.name, "type": column.type, "jsonPath": column.path, **priority}
 
@@ -135,7 +135,7 @@ class _Version:
         self._add_marks(schema, field.metadata)
         if _has_default(field.default) and not self._differences(field):
             schema["default"] = field.default
-        return self._with_rules(schema, [mark.rule for mark in field.metadata if isinstance(mark, Ruled)])
+        return self._with_rules(schema, [mark.rule for mark in field.metadata if isinstance(mark, FieldRule)])
 
     def of_type(self, annotation: Any) -> Schema:
         origin, arguments = get_origin(annotation), get_args(annotation)
@@ -176,7 +176,7 @@ class _Version:
 
     def _keywords(self, mark: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         match mark:
-            case Keywords() | Limited():
+            case Keywords() | CheckedKeywords():
                 return mark.values
             case DiffersIn() if mark.version == self.version:
                 return {"enum": list(mark.enum)}
@@ -200,7 +200,7 @@ class _Version:
             found.update(self._keywords(mark, schema))
         return found
 
-    def _with_rules(self, schema: Schema, rules: Iterable[Rule]) -> Schema:
+    def _with_rules(self, schema: Schema, rules: Iterable[ValidationRule]) -> Schema:
         applying = [_validation(rule) for rule in rules if rule.applies_to(self.version)]
         if applying:
             schema["x-kubernetes-validations"] = applying
@@ -237,7 +237,7 @@ def _length(end: str, schema: Mapping[str, Any]) -> str:
     return f"{end}{suffix}"
 
 
-def _validation(rule: Rule) -> Schema:
+def _validation(rule: ValidationRule) -> Schema:
     expression = {"messageExpression": rule.expression} if rule.expression else {}
     return {"rule": rule.cel, "message": rule.message, **expression}
 

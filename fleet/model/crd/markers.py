@@ -1,7 +1,7 @@
 """Markers: what a kind declares beyond Python types, such as limits, merge behaviour, versions and rules.
 
 Kinds carry markers in `Annotated`; `fleet.model.crd.generator` turns them into OpenAPI. Pydantic ignores the markers it
-does not know, except `Limited`, which also checks the value, so that a broken limit is reported with its rule.
+does not know, except `CheckedKeywords`, which also checks the value, so that a broken limit is reported with its rule.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V1BETA1: Final = "v1beta1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class ValidationRule:
     """A condition on an object: CEL for the API server and, where it makes sense without a server, Python.
 
     `id` is the rule's name in messages. `holds` is left out where the old object is needed. `expression` is CEL for a
@@ -52,7 +52,7 @@ class Keywords:
 
 
 @dataclass(frozen=True, eq=False)
-class Limited:
+class CheckedKeywords:
     """OpenAPI keywords that are checked here as well, with a message of our own."""
 
     values: Mapping[str, Any]
@@ -112,21 +112,21 @@ _NUMBER_OR_TEXT: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Ruled:
+class FieldRule:
     """A rule on the value of one field."""
 
-    rule: Rule
+    rule: ValidationRule
 
 
-def count_or_percentage(*, pattern: str, at_least: int, message: str) -> tuple[Limited, Ruled]:
+def count_or_percentage(*, pattern: str, at_least: int, message: str) -> tuple[CheckedKeywords, FieldRule]:
     """Marks for `int | str`: a whole number from `at_least` on, or a text of that pattern."""
     accepted = re.compile(pattern)
 
     def holds(value: int | str) -> bool:
         return value >= at_least if isinstance(value, int) else accepted.fullmatch(value) is not None
 
-    keywords = Limited({**_NUMBER_OR_TEXT, "pattern": pattern}, holds, message)
-    return keywords, Ruled(Rule(text=message, cel=f"type(self) != int || self >= {at_least}"))
+    keywords = CheckedKeywords({**_NUMBER_OR_TEXT, "pattern": pattern}, holds, message)
+    return keywords, FieldRule(ValidationRule(text=message, cel=f"type(self) != int || self >= {at_least}"))
 
 
 def _within(value: int, *, bits: int) -> int:

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleet.model.crd.markers import AnyJSON, Base64, Bool, Rule, Timestamp, list_map
+from fleet.model.crd.markers import AnyJSON, Base64, Bool, Timestamp, ValidationRule, list_map
 from fleet.model.kinds.meta import Conditions, Document, Model
 
 
 class ClusterManager(Model):
     """Who looks after the cluster."""
 
-    rules = (Rule(text="clusterManager cannot be changed", cel="self == oldSelf"),)
+    rules = (ValidationRule(text="clusterManager cannot be changed", cel="self == oldSelf"),)
 
     name: Annotated[str, Field(description="Name of the cluster manager.")]
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleet.model.crd.markers import Rule, count_or_percentage
+from fleet.model.crd.markers import ValidationRule, count_or_percentage
 from fleet.model.kinds.meta import Conditions, Document, Model
 
 _BUDGET = "DB-01: give maxUnavailable or minAvailable, as a whole number ≥ 0 or a percentage"
@@ -16,7 +16,7 @@ _KEYWORDS, _RULE = count_or_percentage(pattern="^(100|[0-9]{1,2})%$", at_least=0
 class EvictionSpec(Model):
     """What is taken off where."""
 
-    rules = (Rule(id="EV-01", text="an eviction cannot be edited; create a new one", cel="self == oldSelf"),)
+    rules = (ValidationRule(id="EV-01", text="an eviction cannot be edited; create a new one", cel="self == oldSelf"),)
 
     placement_name: Annotated[str, Field(max_length=255, description="The ClusterResourcePlacement.")]
     cluster_name: Annotated[str, Field(max_length=255, description="The cluster.")]
@@ -39,7 +39,7 @@ class DisruptionBudgetSpec(Model):
     """How many clusters evictions may take away."""
 
     rules = (
-        Rule(
+        ValidationRule(
             id="DB-01",
             text=_BUDGET.removeprefix("DB-01: "),
             cel="!(has(self.maxUnavailable) && has(self.minAvailable))",

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from fleet.model.crd.markers import ATOMIC_LIST, Bool, Int64, Keywords, Rule, Timestamp, list_map
+from fleet.model.crd.markers import ATOMIC_LIST, Bool, Int64, Keywords, Timestamp, ValidationRule, list_map
 
 
 class Model(BaseModel):
@@ -22,7 +22,7 @@ class Model(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="allow", frozen=True, defer_build=True
     )
-    rules: ClassVar[tuple[Rule, ...]] = ()
+    rules: ClassVar[tuple[ValidationRule, ...]] = ()
     atomic: ClassVar[bool] = False
     """Whether server-side apply treats the object as one value."""
 
@@ -84,13 +84,15 @@ class Document(Model):
     metadata: ObjectMeta = ObjectMeta()
 
 
-def name_limit(longest: int, *, id: str, text: str, versions: frozenset[str] | None = None) -> Rule:
+def name_limit(longest: int, *, id: str, text: str, versions: frozenset[str] | None = None) -> ValidationRule:
     """Names end up as label values, which are shorter than what Kubernetes allows for names."""
 
     def holds(document: Document) -> bool:
         return len(document.metadata.name) <= longest
 
-    return Rule(id=id, text=text, cel=f"size(self.metadata.name) <= {longest}", holds=holds, versions=versions)
+    return ValidationRule(
+        id=id, text=text, cel=f"size(self.metadata.name) <= {longest}", holds=holds, versions=versions
+    )
 
 
 class Condition(Model):

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import V1, V1BETA1, AnyJSON, Base64, Rule
+from fleet.model.crd.markers import V1, V1BETA1, AnyJSON, Base64, ValidationRule
 from fleet.model.kinds.meta import Document, Model
 from fleet.model.kinds.placement import ResourceSelectorTerm
 from fleet.model.kinds.policy import ClusterSelector
 
 _OV_01 = "placement is fixed at creation; a cluster override can only refer to a cluster-scoped placement"
 
-_PLACEMENT_IS_FIXED = Rule(
+_PLACEMENT_IS_FIXED = ValidationRule(
     id="OV-01",
     text=_OV_01,
     cel="has(self.spec.placement) == has(oldSelf.spec.placement)"
@@ -109,7 +109,7 @@ class ClusterResourceOverride(Document):
 
     rules = (
         _PLACEMENT_IS_FIXED,
-        Rule(
+        ValidationRule(
             id="OV-01",
             text=_OV_01,
             cel="!has(self.spec.placement) || self.spec.placement.scope != 'Namespaced'",

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import Int32, Limited, Rule, Timestamp
+from fleet.model.crd.markers import CheckedKeywords, Int32, Timestamp, ValidationRule
 from fleet.model.kinds.identifiers import DiffedPlacements, DriftedPlacements, FailedPlacements, ResourceIdentifier
 from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model, NamespacedName
 from fleet.model.kinds.policy import RequestedPolicy
@@ -23,7 +23,7 @@ class ResourceSelectorTerm(Model):
     """Selects objects on the hub; with neither name nor labels, every object of the kind."""
 
     rules = (
-        Rule(
+        ValidationRule(
             id="PL-03",
             text="use either name or labelSelector in one selector",
             cel="!(has(self.name) && self.name != '' && has(self.labelSelector))",
@@ -61,37 +61,37 @@ def _choosing(spec: PlacementSpec) -> list[ResourceSelectorTerm]:
 class PlacementSpec(Model):
     """Which objects go to which clusters."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             id="PO-01",
             text="a policy can be changed but not removed",
             cel="!has(oldSelf.policy) || has(self.policy)",
         ),
-        Rule(
+        ValidationRule(
             id="PO-02",
             text="placementType cannot be changed; create a new placement",
             cel="(has(self.policy) ? self.policy.placementType : 'PickAll')"
             " == (has(oldSelf.policy) ? oldSelf.policy.placementType : 'PickAll')",
         ),
-        Rule(
+        ValidationRule(
             id="ST-01",
             text="a placement with an external strategy stays external",
             cel="!(has(oldSelf.strategy) && oldSelf.strategy.type == 'External')"
             " || (has(self.strategy) && self.strategy.type == 'External')",
         ),
-        Rule(
+        ValidationRule(
             id="PL-08",
             text="only one namespace can be combined with resource selectors",
             cel=f"self.resourceSelectors.filter(s, {_CHOOSING}).size() <= 1",
             holds=lambda spec: len(_choosing(spec)) <= 1,
         ),
-        Rule(
+        ValidationRule(
             id="PL-09",
             text="the namespace must be selected by name in this scope",
             cel=f"self.resourceSelectors.all(s, !({_CHOOSING}) || (has(s.name) && s.name != ''))",
             holds=lambda spec: all(term.name for term in _choosing(spec)),
         ),
-        Rule(
+        ValidationRule(
             id="PL-10",
             text="other namespace selectors are not allowed in this scope",
             cel=f"!self.resourceSelectors.exists(s, {_CHOOSING})"
@@ -103,7 +103,7 @@ class PlacementSpec(Model):
     resource_selectors: Annotated[
         tuple[ResourceSelectorTerm, ...],
         Field(description="The objects to place; an object needs to match one selector."),
-        Limited(
+        CheckedKeywords(
             {"minItems": 1, "maxItems": 100},
             lambda terms: 1 <= len(terms) <= 100,
             "PL-02: between 1 and 100 resource selectors are needed",
@@ -127,14 +127,14 @@ class ClusterPlacementSpec(PlacementSpec):
 
     rules = (
         *PlacementSpec.rules,
-        Rule(
+        ValidationRule(
             id="PL-14",
             text="status can be shown in exactly one namespace: select exactly one",
             cel="self.statusReportingScope != 'NamespaceAccessible'"
             f" || self.resourceSelectors.filter(s, {_NAMESPACE}).size() == 1",
             holds=lambda spec: spec.status_reporting_scope != "NamespaceAccessible" or len(_namespaces(spec)) == 1,
         ),
-        Rule(
+        ValidationRule(
             id="PL-15",
             text="statusReportingScope cannot be changed",
             cel="!has(oldSelf.statusReportingScope) || self.statusReportingScope == oldSelf.statusReportingScope",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import Int32, Limited, Rule
+from fleet.model.crd.markers import CheckedKeywords, Int32, ValidationRule
 from fleet.model.kinds.meta import LabelSelector, Model
 
 
@@ -55,7 +55,7 @@ class ClusterSelector(Model):
     cluster_selector_terms: Annotated[
         tuple[ClusterSelectorTerm, ...],
         Field(description="Terms, of which one must match."),
-        Limited({"maxItems": 10}, lambda terms: len(terms) <= 10, "PO-07: at most 10 terms are allowed"),
+        CheckedKeywords({"maxItems": 10}, lambda terms: len(terms) <= 10, "PO-07: at most 10 terms are allowed"),
     ]
 
 
@@ -118,12 +118,14 @@ class PlacementPolicy(Model):
     cluster_names: Annotated[
         tuple[str, ...],
         Field(description="The clusters, with PickFixed."),
-        Limited({"maxItems": 100}, lambda names: len(names) <= 100, "PO-07: at most 100 cluster names are allowed"),
+        CheckedKeywords(
+            {"maxItems": 100}, lambda names: len(names) <= 100, "PO-07: at most 100 cluster names are allowed"
+        ),
     ] = ()
     number_of_clusters: Annotated[
         Int32 | None,
         Field(description="How many clusters, with PickN."),
-        Limited({"minimum": 0}, lambda number: number >= 0, "PO-06: numberOfClusters must be 0 or more"),
+        CheckedKeywords({"minimum": 0}, lambda number: number >= 0, "PO-06: numberOfClusters must be 0 or more"),
     ] = None
     affinity: Annotated[
         Affinity | None, Field(description="What clusters must and should be like; not with PickFixed.")
@@ -135,7 +137,9 @@ class PlacementPolicy(Model):
     tolerations: Annotated[
         tuple[Toleration, ...],
         Field(description="Accepted taints; not with PickFixed."),
-        Limited({"maxItems": 100}, lambda items: len(items) <= 100, "PO-07: at most 100 tolerations are allowed"),
+        CheckedKeywords(
+            {"maxItems": 100}, lambda items: len(items) <= 100, "PO-07: at most 100 tolerations are allowed"
+        ),
     ] = ()
 
 
@@ -163,7 +167,7 @@ class RequestedPolicy(PlacementPolicy):
     """Which clusters to pick."""
 
     rules = (
-        Rule(
+        ValidationRule(
             id="PO-03",
             text="only clusterNames is allowed with PickFixed",
             cel="self.placementType != 'PickFixed' || (!has(self.affinity) && !has(self.numberOfClusters)"
@@ -171,7 +175,7 @@ class RequestedPolicy(PlacementPolicy):
             " && (!has(self.tolerations) || size(self.tolerations) == 0))",
             holds=_is_fixed_or_asks_nothing_else,
         ),
-        Rule(
+        ValidationRule(
             id="PO-04",
             text="clusterNames, numberOfClusters and topologySpreadConstraints are not allowed with PickAll",
             cel="self.placementType != 'PickAll' || (!has(self.numberOfClusters)"
@@ -179,14 +183,14 @@ class RequestedPolicy(PlacementPolicy):
             " && (!has(self.topologySpreadConstraints) || size(self.topologySpreadConstraints) == 0))",
             holds=_is_all_or_asks_nothing_else,
         ),
-        Rule(
+        ValidationRule(
             id="PO-05",
             text="PickN needs numberOfClusters and no clusterNames",
             cel="self.placementType != 'PickN' || (has(self.numberOfClusters)"
             " && (!has(self.clusterNames) || size(self.clusterNames) == 0))",
             holds=_has_a_count_for_pick_n,
         ),
-        Rule(
+        ValidationRule(
             id="PO-17",
             text="tolerations: with Exists give no value; without a key use Exists",
             cel="!has(self.tolerations) || self.tolerations.all(t, t.operator == 'Exists'"

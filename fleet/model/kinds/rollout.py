@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import V1BETA1, Bool, Int, Rule, count_or_percentage, only_in, required_in
+from fleet.model.crd.markers import V1BETA1, Bool, Int, ValidationRule, count_or_percentage, only_in, required_in
 from fleet.model.kinds.meta import Model
 
 _KEYWORDS_OF_UNAVAILABLE, _RULE_OF_UNAVAILABLE = count_or_percentage(
@@ -63,7 +63,7 @@ class ReportBackStrategy(Model):
     """Whether the status of placed objects is brought back to the hub."""
 
     rules = (
-        Rule(
+        ValidationRule(
             id="ST-05",
             text="Mirror needs a destination",
             cel="self.type != 'Mirror' || has(self.destination)",

@@ -14,10 +14,10 @@ from fleet.model.crd.markers import (
     V1,
     V1ALPHA1,
     V1BETA1,
+    CheckedKeywords,
     Int,
-    Limited,
-    Rule,
     Timestamp,
+    ValidationRule,
     count_or_percentage,
     only_in,
     required_in,
@@ -49,7 +49,9 @@ class StageTask(Model):
     ] = None
 
 
-def _stage_rule(*, cause: str, cel: str, field: str, wrong: tuple[str, bool | None], current: bool = False) -> Rule:
+def _stage_rule(
+    *, cause: str, cel: str, field: str, wrong: tuple[str, bool | None], current: bool = False
+) -> ValidationRule:
     """`wrong` is a task type and whether a wait time comes with it (None: either way) that `field` must not hold."""
     kind, waiting = wrong
 
@@ -57,7 +59,7 @@ def _stage_rule(*, cause: str, cel: str, field: str, wrong: tuple[str, bool | No
         tasks: tuple[StageTask, ...] = getattr(stage, field)
         return not any(task.type == kind and waiting in (None, task.wait_time is not None) for task in tasks)
 
-    return Rule(
+    return ValidationRule(
         id="SU-02",
         text=f"stage: {cause}",
         expression=f"'SU-02: stage ' + self.name + ': {cause}'",
@@ -133,7 +135,7 @@ class UpdateStrategySpec(Model):
     stages: Annotated[
         tuple[StageConfig, ...],
         Field(description="The stages."),
-        Limited({"maxItems": 31}, lambda stages: len(stages) <= 31, "SU-02: at most 31 stages are allowed"),
+        CheckedKeywords({"maxItems": 31}, lambda stages: len(stages) <= 31, "SU-02: at most 31 stages are allowed"),
     ]
 
 
@@ -149,14 +151,16 @@ class StagedUpdateStrategy(Document):
     spec: Annotated[UpdateStrategySpec, Field(description="The stages.")]
 
 
-def _fixed(field: str) -> Rule:
+def _fixed(field: str) -> ValidationRule:
     value = f"(has(self.{field}) ? self.{field} : '')"
     old_value = f"(has(oldSelf.{field}) ? oldSelf.{field} : '')"
-    return Rule(id="SU-01", text=f"{field} cannot be changed", cel=f"{value} == {old_value}", versions=_CURRENT)
+    return ValidationRule(
+        id="SU-01", text=f"{field} cannot be changed", cel=f"{value} == {old_value}", versions=_CURRENT
+    )
 
 
-def _no_way(old: str, new: str) -> Rule:
-    return Rule(
+def _no_way(old: str, new: str) -> ValidationRule:
+    return ValidationRule(
         id="SU-01",
         text=f"state {old} cannot become {new}",
         cel=f"!(oldSelf.state == '{old}' && self.state == '{new}')",
@@ -174,7 +178,7 @@ class UpdateRunSpec(Model):
         _no_way("Initialize", "Stop"),
         _no_way("Run", "Initialize"),
         _no_way("Stop", "Initialize"),
-        Rule(id="SU-01", text="spec cannot be changed", cel="self == oldSelf", versions=_OLD),
+        ValidationRule(id="SU-01", text="spec cannot be changed", cel="self == oldSelf", versions=_OLD),
     )
 
     placement_name: Annotated[str, Field(max_length=255, description="The placement.")]
@@ -251,7 +255,7 @@ class UpdateRunStatus(Model):
 
 _RUN_RULES = (
     name_limit(63, id="SU-01", text="name can have at most 63 characters", versions=_CURRENT),
-    Rule(
+    ValidationRule(
         id="SU-01",
         text="name can have at most 127 characters",
         cel="size(self.metadata.name) <= 127",
@@ -281,7 +285,7 @@ class StagedUpdateRun(Document):
 class ApprovalRequestSpec(Model):
     """What waits for approval."""
 
-    rules = (Rule(id="SU-03", text="only the status of an approval request changes", cel="self == oldSelf"),)
+    rules = (ValidationRule(id="SU-03", text="only the status of an approval request changes", cel="self == oldSelf"),)
 
     parent_stage_rollout: Annotated[str, Field(description="The staged update run.")]
     target_stage: Annotated[str, Field(description="The stage.")]

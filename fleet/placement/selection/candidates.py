@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from fleet.kube.informer.store import Codec, codec
+from fleet.kube.informer.store import Codec, build_codec
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Metadata, View
 from fleet.placement.selection.sanitizing import sanitise
@@ -53,7 +53,7 @@ class Candidate:
 
 
 def candidate_codec(resource: Resource) -> Codec[Candidate]:
-    read_view = codec(AnyObject).read
+    read_view = build_codec(AnyObject).read
 
     def read(document: bytes) -> Candidate:
         observed = read_view(document)

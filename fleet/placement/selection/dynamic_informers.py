@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from fleet.errors import StaleInputs
-from fleet.kube.informer.informer import Access, Watched
+from fleet.kube.informer.informer import Informer, InformerConfig
 from fleet.kube.resource import Resource
 from fleet.placement.selection.candidates import Candidate, candidate_codec
 
@@ -27,7 +27,7 @@ class NotSyncedYet(StaleInputs):
 
 @dataclass(slots=True)
 class WatchedKind:
-    watched: Watched[Candidate]
+    watched: Informer[Candidate]
     tells_first_list: bool
     """Whether what the first list holds is told as news: those who asked for the kind wait for it anyway."""
     synced: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,7 +37,7 @@ class WatchedKind:
 class Selectable:
     """Stores by kind. `on_change` hears of changes from the first complete list on."""
 
-    def __init__(self, access: Access, on_change: Handler) -> None:
+    def __init__(self, access: InformerConfig, on_change: Handler) -> None:
         self._access = access
         self._on_change = on_change
         self._kinds: dict[Resource, WatchedKind] = {}
@@ -59,7 +59,7 @@ class Selectable:
     def start(self, resource: Resource, *, tells_first_list: bool = False) -> None:
         if resource in self._kinds:
             return
-        watched = Watched(self._access, resource, candidate_codec(resource))
+        watched = Informer(self._access, resource, candidate_codec(resource))
         watched.store.index(BY_NAMESPACE, lambda candidate: (candidate.metadata.namespace,))
         kind = self._kinds[resource] = WatchedKind(watched, tells_first_list)
         watched.store.subscribe(lambda old, new: self._tell(kind, old, new))

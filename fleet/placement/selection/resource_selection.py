@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from fleet.errors import ApiError
-from fleet.kube.informer.informer import Access
+from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.candidates import Candidate
@@ -36,7 +36,9 @@ SERVICES: Final = Resource("", "v1", "services", "Service", namespaced=True)
 
 
 class Content:
-    def __init__(self, access: Access, rules: Rules | None = None, *, sync_seconds: float = SYNC_SECONDS) -> None:
+    def __init__(
+        self, access: InformerConfig, rules: Rules | None = None, *, sync_seconds: float = SYNC_SECONDS
+    ) -> None:
         self._rules = rules or Rules()
         self._clock = access.clock
         self._sync_seconds = sync_seconds

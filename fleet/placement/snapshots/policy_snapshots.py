@@ -21,8 +21,8 @@ import msgspec
 
 from fleet.errors import AlreadyExists, NotFound, StaleInputs
 from fleet.informers.cache import Caches, Kinds
-from fleet.kube.patch import Patience, persistently, revise
-from fleet.kube.resource import joined_key, key_of
+from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
+from fleet.kube.resource import join_key, key_of
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
@@ -121,7 +121,7 @@ def wanted_clusters(snapshot: PolicySnapshot) -> int | None:
 
 
 class PolicySnapshots:
-    def __init__(self, caches: Caches, *, patience: Patience) -> None:
+    def __init__(self, caches: Caches, *, patience: RetryPolicy) -> None:
         self._caches = caches
         self._patience = patience
 
@@ -188,7 +188,7 @@ class PolicySnapshots:
             document = _document(kinds, placement, policy, index=candidate)
             name = document["metadata"]["name"]
             try:
-                return await persistently(partial(create, document), patience=self._patience)
+                return await call_with_retries(partial(create, document), patience=self._patience)
             except AlreadyExists:
                 made_before = await self._made_before(kinds, placement, policy, name)
             if made_before is not None:
@@ -200,7 +200,7 @@ class PolicySnapshots:
     ) -> Observed[PolicySnapshot] | None:
         """The holder of the name if it is what we are about to create; None if it is somebody else's."""
         metadata = placement.view.metadata
-        key = joined_key(metadata.namespace, name)
+        key = join_key(metadata.namespace, name)
         try:
             holder = _Snapshot.of(await kinds.policy_snapshots.objects.get(key))
         except NotFound as error:
@@ -243,7 +243,9 @@ class PolicySnapshots:
             return None if is_same else {**document, "metadata": wanted}
 
         objects = kinds.policy_snapshots.objects
-        return await revise(objects, key_of(snapshot.view.metadata), change, patience=self._patience, seen=snapshot)
+        return await update_with_retries(
+            objects, key_of(snapshot.view.metadata), change, patience=self._patience, seen=snapshot
+        )
 
     async def _delete(self, kinds: Kinds, snapshots: Iterable[_Snapshot]) -> None:
         for one in snapshots:

@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from fleet.errors import AlreadyExists, Conflict, NotFound, StaleInputs
-from fleet.kube.informer.informer import Access
+from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience, persistently
+from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import Resource, key_of
-from fleet.kube.scopes import Flavour
+from fleet.kube.scopes import PlacementScope
 from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT
 from fleet.model.timestamps import SECOND, format_timestamp, timestamp_or_none
@@ -81,10 +81,10 @@ class ResourceGroups:
 
     def __init__(
         self,
-        access: Access,
-        flavours: Iterable[Flavour],
+        access: InformerConfig,
+        flavours: Iterable[PlacementScope],
         *,
-        patience: Patience,
+        patience: RetryPolicy,
         pacing: Pacing | None = None,
         part_bytes: int = PART_BYTES,
     ) -> None:
@@ -165,7 +165,7 @@ class _Attempt:
     """To have the group of a plan."""
 
     stored: StoredGroups
-    patience: Patience
+    patience: RetryPolicy
     pacing: Pacing
     plan: Plan
     limit: int
@@ -267,7 +267,7 @@ class _Attempt:
     async def _is_created(self, document: Json) -> bool:
         """Now or before: an answer may have got lost. False where somebody else has the name."""
         try:
-            await persistently(partial(self._objects.create, document), patience=self.patience)
+            await call_with_retries(partial(self._objects.create, document), patience=self.patience)
         except AlreadyExists:
             return await self._is_held_by_us(document["metadata"])
         return True
@@ -295,7 +295,7 @@ class _Attempt:
         """A patch, because the objects inside can be very large; with the version, as a PUT would have it."""
         patch = {"metadata": {"resourceVersion": metadata.resource_version, **change}}
         try:
-            await persistently(partial(self._objects.merge_patch, key_of(metadata), patch), patience=self.patience)
+            await call_with_retries(partial(self._objects.merge_patch, key_of(metadata), patch), patience=self.patience)
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {metadata.name} was deleted a moment ago") from error
 

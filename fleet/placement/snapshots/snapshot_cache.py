@@ -14,11 +14,11 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from fleet.errors import NotFound, StaleInputs
-from fleet.kube.informer.informer import Access, Watched
-from fleet.kube.informer.store import codec
+from fleet.kube.informer.informer import Informer, InformerConfig
+from fleet.kube.informer.store import build_codec
 from fleet.kube.objects import Objects
-from fleet.kube.resource import Resource, joined_key, key_of
-from fleet.kube.scopes import Flavour, owner_key
+from fleet.kube.resource import Resource, join_key, key_of
+from fleet.kube.scopes import PlacementScope, owner_key
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Metadata, Observed, View
 from fleet.placement.snapshots.hashing import fingerprint
@@ -49,13 +49,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    flavour: Flavour
-    watched: Watched[ResourceSnapshot]
+    flavour: PlacementScope
+    watched: Informer[ResourceSnapshot]
     whole: Objects[Observed[_Whole]]
 
 
 class StoredGroups:
-    def __init__(self, access: Access, flavours: Iterable[Flavour]) -> None:
+    def __init__(self, access: InformerConfig, flavours: Iterable[PlacementScope]) -> None:
         self._kinds = {flavour.namespaced: _kind(access, flavour) for flavour in flavours}
         self._read: dict[str, tuple[str, str]] = {}
         self._written: set[str] = set()
@@ -107,7 +107,7 @@ class StoredGroups:
 
     async def get(self, placement: Metadata, name: str) -> ResourceSnapshot:
         """Live; the cache learns of it."""
-        key = joined_key(placement.namespace, name)
+        key = join_key(placement.namespace, name)
         try:
             found = await self.objects(placement.namespace).get(key)
         except NotFound as error:
@@ -168,10 +168,10 @@ class StoredGroups:
         return [one for one in found if one.belongs_to(placement)]
 
 
-def _kind(access: Access, flavour: Flavour) -> _Kind:
-    watched = Watched(access, flavour.resource_snapshot, snapshot_codec())
+def _kind(access: InformerConfig, flavour: PlacementScope) -> _Kind:
+    watched = Informer(access, flavour.resource_snapshot, snapshot_codec())
     watched.store.index(_BY_OWNER, _owners)
-    whole = Objects(access.reads, flavour.resource_snapshot, codec(_Whole))
+    whole = Objects(access.reads, flavour.resource_snapshot, build_codec(_Whole))
     return _Kind(flavour, watched, whole)
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol
 
 from fleet.clock import Clock
 from fleet.informers.cache import Kinds
-from fleet.kube.events import NORMAL, WARNING, Reference
-from fleet.kube.resource import joined_key
+from fleet.kube.events import NORMAL, WARNING, ObjectReference
+from fleet.kube.resource import join_key
 from fleet.model.views import Observed, Placement
 from fleet.placement.reconcile_context import Look
 from fleet.placement.status.availability import Changes, Troubles
@@ -57,7 +57,7 @@ _FAILED: Final[Mapping[str, str]] = {
 
 
 class Events(Protocol):
-    def emit(self, about: Reference, type: str, reason: str, message: str) -> None: ...
+    def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None: ...
 
 
 class Metrics(Protocol):
@@ -141,13 +141,13 @@ class Reports:
 
     def released(self, kinds: Kinds, placement: Observed[Placement]) -> None:
         text = "the snapshots are deleted and the placement is released"
-        about = Reference.of(kinds.flavour.placement, placement.view.metadata)
+        about = ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
         self._events.emit(about, NORMAL, FINALIZER_REMOVED, text)
 
     def forget(self, namespace: str, name: str) -> None:
         """The placement is gone."""
         self._metrics.drop(namespace=namespace, name=name)
-        key = joined_key(namespace, name)
+        key = join_key(namespace, name)
         for kept in (self._changes, self.troubles):
             kept.forget(key)
         self._unmatched.pop(key, None)
@@ -188,5 +188,5 @@ def _event_for(name: str, condition: Json | None) -> tuple[str, str] | None:
     return (WARNING, _FAILED[name]) if name in _FAILED else None
 
 
-def _about(look: Look) -> Reference:
-    return Reference.of(look.kinds.flavour.placement, look.placement.view.metadata)
+def _about(look: Look) -> ObjectReference:
+    return ObjectReference.of(look.kinds.flavour.placement, look.placement.view.metadata)

@@ -13,9 +13,9 @@ import msgspec
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound, StaleInputs
-from fleet.kube.informer.informer import Access, Watched
-from fleet.kube.informer.store import codec
-from fleet.kube.patch import Patience, persistently, revise
+from fleet.kube.informer.informer import Informer, InformerConfig
+from fleet.kube.informer.store import build_codec
+from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION
 from fleet.model.timestamps import format_timestamp
@@ -42,12 +42,12 @@ _SYNC_SECONDS: Final = 10.0
 _NOT_ONE: Final = "PL-14: status can be shown in exactly one namespace: select exactly one"
 
 
-def watched_copies(access: Access) -> Watched[Copy]:
-    return Watched(access, COPIES, codec(ClusterResourcePlacementStatus), call_class="status")
+def watched_copies(access: InformerConfig) -> Informer[Copy]:
+    return Informer(access, COPIES, build_codec(ClusterResourcePlacementStatus), call_class="status")
 
 
 class VisibleStatuses:
-    def __init__(self, copies: Watched[Copy], *, patience: Patience, clock: Clock) -> None:
+    def __init__(self, copies: Informer[Copy], *, patience: RetryPolicy, clock: Clock) -> None:
         self.copies = copies
         self._patience = patience
         self._clock = clock
@@ -96,11 +96,11 @@ class VisibleStatuses:
         if held is None:
             document = {"metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]}, **wanted}
             try:
-                await persistently(lambda: self.copies.objects.create(document), patience=self._patience)
+                await call_with_retries(lambda: self.copies.objects.create(document), patience=self._patience)
                 return
             except AlreadyExists:
                 pass  # the cache did not know it yet
-        await revise(self.copies.objects, key, change, patience=self._patience, seen=held)
+        await update_with_retries(self.copies.objects, key, change, patience=self._patience, seen=held)
 
 
 def is_accessible(spec: PlacementSpec, placement: Observed[Placement]) -> bool:

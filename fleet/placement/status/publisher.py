@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import Conflict, ServerTimeout, StaleInputs, Unavailable
-from fleet.kube.patch import Patience, persistently
+from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import Observed, Placement
 from fleet.placement.reconcile_context import Look
@@ -23,7 +23,7 @@ _CALL_CLASS: Final = "status"
 
 
 class Publisher:
-    def __init__(self, visible: VisibleStatuses, reports: Reports, *, patience: Patience, clock: Clock) -> None:
+    def __init__(self, visible: VisibleStatuses, reports: Reports, *, patience: RetryPolicy, clock: Clock) -> None:
         self._visible = visible
         self._reports = reports
         self._patience = patience
@@ -66,7 +66,7 @@ class Publisher:
                 return now
             return await objects.replace_status({**document, "status": wanted})
 
-        return await persistently(attempt, patience=self._patience, on=(Conflict, Unavailable, ServerTimeout))
+        return await call_with_retries(attempt, patience=self._patience, on=(Conflict, Unavailable, ServerTimeout))
 
     def _now(self) -> str:
         return format_timestamp(epoch_nanoseconds(self._clock))

@@ -7,7 +7,7 @@ from typing import Final
 
 from fleet.errors import Forbidden, NotFound
 from fleet.kube.api import Api
-from fleet.kube.informer.store import codec
+from fleet.kube.informer.store import build_codec
 from fleet.kube.objects import Objects
 from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION
@@ -33,7 +33,7 @@ class StagedRuns:
 
     def __init__(self, api: Api) -> None:
         self._runs = {
-            resource.namespaced: Objects(api, resource, codec(StagedUpdateRun))
+            resource.namespaced: Objects(api, resource, build_codec(StagedUpdateRun))
             for resource in (CLUSTER_RUNS, NAMESPACED_RUNS)
         }
 

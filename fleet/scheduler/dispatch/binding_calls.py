@@ -17,8 +17,8 @@ from fleet.errors import AlreadyExists, Conflict, NotFound, StaleInputs
 from fleet.framework.cycle.operations import Action, Operation, drop_finalizer, holds_finalizer, unschedule
 from fleet.framework.request import PlacementRequest
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience
-from fleet.kube.resource import joined_key, key_of
+from fleet.kube.patch import RetryPolicy
+from fleet.kube.resource import join_key, key_of
 from fleet.model.binding_names import binding_name
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.views import Binding, Observed
@@ -40,7 +40,7 @@ class Means:
 
     objects: Objects[Live]
     request: PlacementRequest
-    patience: Patience
+    patience: RetryPolicy
     check: Check = lambda: None
 
     def paid_as(self, type: CallType) -> Means:
@@ -87,7 +87,7 @@ class Create(_Ours):
 
     @property
     def key(self) -> str:
-        return self.means.objects.resource.item(joined_key(self.means.request.namespace, self.operation.name))
+        return self.means.objects.resource.item(join_key(self.means.request.namespace, self.operation.name))
 
     @property
     def type(self) -> CallType:
@@ -115,7 +115,7 @@ class Create(_Ours):
         return await repeatedly(lambda: self.means.objects.create(document), patience=self.means.patience)
 
     async def _holder_of_name(self, document: dict[str, Any]) -> Live | None:
-        key = joined_key(self.means.request.namespace, document["metadata"]["name"])
+        key = join_key(self.means.request.namespace, document["metadata"]["name"])
         return await repeatedly(lambda: read_live(self.means.objects, key), patience=self.means.patience)
 
     def _is_wanted(self, holder: Binding) -> bool:

@@ -15,7 +15,7 @@ from fleet.errors import ApiError, Conflict, StaleInputs
 from fleet.framework.cycle.operations import Action, Group, Operation, drop_finalizer
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Kinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.api_calls import Fate, Outcome
@@ -45,7 +45,7 @@ class WriteResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingWrites:
     dispatcher: Dispatcher
-    patience: Patience
+    patience: RetryPolicy
     on_write: OnWrite = lambda *_: None
     """Told of every write: the action, and written, skipped, conflict or failed."""
 

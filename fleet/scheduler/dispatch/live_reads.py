@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from fleet.errors import ApiError, ConnectionLost, ServerTimeout, Unavailable, Unreachable
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience, persistently
+from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import split_key
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, Observed
@@ -25,9 +25,9 @@ nothing to gain within milliseconds: the attempt fails, and the placement's back
 
 
 async def repeatedly(
-    request: Callable[[], Awaitable[R]], *, patience: Patience, also: type[ApiError] | None = None
+    request: Callable[[], Awaitable[R]], *, patience: RetryPolicy, also: type[ApiError] | None = None
 ) -> R:
-    return await persistently(request, patience=patience, on=REPEATED if also is None else (*REPEATED, also))
+    return await call_with_retries(request, patience=patience, on=REPEATED if also is None else (*REPEATED, also))
 
 
 async def read_live(objects: Objects[T], key: str) -> T | None:
@@ -39,7 +39,7 @@ async def read_live(objects: Objects[T], key: str) -> T | None:
 
 
 async def list_bindings(
-    objects: Objects[Observed[Binding]], placement: str, *, patience: Patience
+    objects: Objects[Observed[Binding]], placement: str, *, patience: RetryPolicy
 ) -> list[Observed[Binding]]:
     """All of a placement, by name."""
     namespace, name = split_key(placement)

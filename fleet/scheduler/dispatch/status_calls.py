@@ -11,7 +11,7 @@ import msgspec
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import Conflict, NotFound, StaleInputs
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import key_of
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
 from fleet.model.timestamps import format_timestamp
@@ -48,7 +48,7 @@ class StatusChange:
 @dataclass(frozen=True, slots=True)
 class StatusMeans:
     objects: Objects[Live]
-    patience: Patience
+    patience: RetryPolicy
     clock: Clock
 
 

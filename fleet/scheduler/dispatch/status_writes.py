@@ -9,7 +9,7 @@ from fleet.clock import Clock
 from fleet.errors import Conflict, StaleInputs
 from fleet.framework.cycle.publish import Published
 from fleet.informers.cache import Kinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.dispatch.api_calls import CallType, Fate, Outcome
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
@@ -21,7 +21,7 @@ Live = Observed[PolicySnapshot]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWrites:
     dispatcher: Dispatcher
-    patience: Patience
+    patience: RetryPolicy
     clock: Clock
     on_write: Callable[[str], None] = lambda _: None
     """Told how it went: written, skipped, conflict or failed."""

@@ -9,7 +9,7 @@ from fleet.framework.cycle.operations import Operation
 from fleet.framework.cycle.publish import Published
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Kinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.dispatch.binding_calls import Check
@@ -24,7 +24,7 @@ class Writing:
     bindings: BindingWrites
     statuses: StatusWrites
     cleanup: Cleanup
-    patience: Patience
+    patience: RetryPolicy
 
     async def claim(self, kinds: Kinds, placement: Observed[Placement]) -> bool:
         """Our finalizer goes onto the placement; False if it is gone or being deleted."""

@@ -9,8 +9,8 @@ from typing import Final
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
-from fleet.scheduler.queue.hints import Event
-from fleet.scheduler.queue.item import Counts, Item
+from fleet.scheduler.queue.hints import QueueEvent
+from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.timing import SECOND, nanoseconds
 
@@ -21,7 +21,9 @@ _LATENESS: Final = 1e-6
 class AsyncQueue:
     """Belongs to the event loop it is used in. The verbs are those of `SchedulingQueue`."""
 
-    def __init__(self, queue: SchedulingQueue, *, clock: Clock, on_held: Callable[[Item], None] | None = None) -> None:
+    def __init__(
+        self, queue: SchedulingQueue, *, clock: Clock, on_held: Callable[[QueueItem], None] | None = None
+    ) -> None:
         """`on_held` is told of placements that have not been allowed into the queue for a while."""
         self._queue = queue
         self._clock = clock
@@ -44,19 +46,19 @@ class AsyncQueue:
     def closed(self) -> bool:
         return self._closed
 
-    def look(self, key: str) -> Item | None:
+    def look(self, key: str) -> QueueItem | None:
         """For who only wants to know. None for a key that waits for nothing."""
         item = self._queue.get(key)
         return None if item is None else item.deep_copy()
 
-    def counts(self) -> Counts:
+    def counts(self) -> QueueCounts:
         return self._queue.counts()
 
     def unschedulable_by_plugin(self) -> Mapping[str, int]:
         """Rejected placements, by who has to change their mind."""
         return self._queue.unschedulable_by_plugin()
 
-    def kept_events(self) -> Sequence[Event]:
+    def kept_events(self) -> Sequence[QueueEvent]:
         """What somebody in flight may have missed."""
         return self._queue.kept_events
 
@@ -72,7 +74,7 @@ class AsyncQueue:
             self._queue.wake(keys, self._now(), trigger=trigger, slow=slow)
             self._changed()
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: QueueEvent) -> None:
         if not self._closed:
             self._queue.happened(event, self._now())
             self._changed()
@@ -92,7 +94,7 @@ class AsyncQueue:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    async def get(self) -> Item:
+    async def get(self) -> QueueItem:
         """The next item, once there is one. Say how its attempt ended in every case."""
         while not self._closed:
             item = self._queue.pop(self._now())

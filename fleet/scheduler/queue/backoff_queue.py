@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fleet.scheduler.queue.heap import KeyHeap
-from fleet.scheduler.queue.hints import Wake
-from fleet.scheduler.queue.item import Hold, Item, Place, Traits
+from fleet.scheduler.queue.hints import QueueingStrategy
+from fleet.scheduler.queue.item import ItemState, PlacementTraits, PreEnqueueGate, QueueItem
 from fleet.scheduler.queue.timing import (
     HOLD_REPORT_DELAY,
     Doubling,
@@ -26,9 +26,9 @@ TIMEOUT: Final = "UnschedulableTimeout"
 REJECTED: Final = "AttemptRejected"
 
 Rank = Callable[[Any], Any]
-Describe = Callable[[str], Traits]
-PreEnqueue = Callable[[Item, int], Hold | None]
-Observe = Callable[[Place, str], None]
+Describe = Callable[[str], PlacementTraits]
+PreEnqueue = Callable[[QueueItem, int], PreEnqueueGate | None]
+Observe = Callable[[ItemState, str], None]
 
 
 class Places:
@@ -48,7 +48,7 @@ class Places:
         self._early_pop = settings.early_pop
         self._rejection_waits = Doubling(nanoseconds(settings.initial_backoff), nanoseconds(settings.max_backoff))
 
-        self.items: dict[str, Item] = {}
+        self.items: dict[str, QueueItem] = {}
         """All of them, also those in flight."""
         self.active = KeyHeap()
         self.rejected = KeyHeap()
@@ -63,21 +63,23 @@ class Places:
 
     def admit(self, key: str, now: int, triggers: tuple[str, ...]) -> None:
         uid, priority, policy = self._describe(key)
-        item = Item(key, uid, priority, policy, added_at=now, timestamp=now, place=Place.POOL, triggers=triggers)
+        item = QueueItem(
+            key, uid, priority, policy, added_at=now, timestamp=now, place=ItemState.POOL, triggers=triggers
+        )
         self.items[key] = item
         if not self._is_held(item, now):
             self._activate(item, now)
 
-    def refresh(self, item: Item) -> None:
+    def refresh(self, item: QueueItem) -> None:
         """The placement may have changed."""
         traits = self._describe(item.key)
         if (item.uid, item.priority, item.policy) == traits:
             return
         item.uid, item.priority, item.policy = traits
-        if item.place is Place.ACTIVE:
+        if item.place is ItemState.ACTIVE:
             self.active.push(item.key, self._rank(item))
 
-    def drop(self, item: Item) -> None:
+    def drop(self, item: QueueItem) -> None:
         """An item that is not in flight."""
         self._leave(item)
         self._unreported.discard(item.key)
@@ -87,7 +89,7 @@ class Places:
     def ready(self) -> int:
         return len(self.active) + (len(self.rejected) if self._early_pop else 0)
 
-    def take(self, now: int) -> Item | None:
+    def take(self, now: int) -> QueueItem | None:
         """The first one, which is in flight from now on. Failed items are never taken before their time."""
         key = self.active.pop()
         if key is None and self._early_pop:
@@ -95,75 +97,75 @@ class Places:
         if key is None:
             return None
         item = self.items[key]
-        if item.place is not Place.ACTIVE:
+        if item.place is not ItemState.ACTIVE:
             item.active_since = now
-        item.place = Place.IN_FLIGHT
+        item.place = ItemState.IN_FLIGHT
         item.attempts += 1
         item.popped_at = now
         return item
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
-    def hurry(self, item: Item, now: int, trigger: str) -> None:
+    def hurry(self, item: QueueItem, now: int, trigger: str) -> None:
         """Without regard to back-off. Who sat out a back-off was found free of holds before."""
         item.note(trigger)
         place = item.place
-        if place is Place.ACTIVE:
+        if place is ItemState.ACTIVE:
             return
         self._leave(item)
-        if place is not Place.POOL or not self._is_held(item, now):
+        if place is not ItemState.POOL or not self._is_held(item, now):
             self._activate(item, now)
 
-    def stir(self, item: Item, now: int, *, wake: Wake, trigger: str) -> None:
+    def stir(self, item: QueueItem, now: int, *, wake: QueueingStrategy, trigger: str) -> None:
         """Out of the pool; the time spent there counts as back-off."""
         item.note(trigger)
         self.pool.take(item)
         self.requeue(item, now, wake)
 
-    def requeue(self, item: Item, now: int, wake: Wake) -> None:
+    def requeue(self, item: QueueItem, now: int, wake: QueueingStrategy) -> None:
         """An item that is nowhere: it comes from the pool or from an attempt."""
         if self._is_held(item, now):
             return
         window = window_of(item.timestamp + self._rejection_waits.nth(item.unschedulable_count))
-        free = wake is Wake.AT_ONCE or item.policy.at_once or item.unschedulable_count == 0
+        free = wake is QueueingStrategy.AT_ONCE or item.policy.at_once or item.unschedulable_count == 0
         if free or window < window_of(now):
             self._activate(item, now)
         else:
             self.rejected.push(item.key, (window, self._rank(item)))
-            self._enter(item, Place.BACKOFF)
+            self._enter(item, ItemState.BACKOFF)
 
-    def retry(self, item: Item, now: int, *, wait: int) -> None:
+    def retry(self, item: QueueItem, now: int, *, wait: int) -> None:
         if not self._is_held(item, now):
             self.failed.push(item.key, (now + wait, self._rank(item)))
-            self._enter(item, Place.ERROR_BACKOFF)
+            self._enter(item, ItemState.ERROR_BACKOFF)
 
-    def rest(self, item: Item, now: int) -> None:
+    def rest(self, item: QueueItem, now: int) -> None:
         self.pool.put(item, now)
-        self._enter(item, Place.POOL)
+        self._enter(item, ItemState.POOL)
 
-    def _activate(self, item: Item, now: int) -> None:
+    def _activate(self, item: QueueItem, now: int) -> None:
         item.active_since = now
         if item.initial_attempt_timestamp is None:
             item.initial_attempt_timestamp = now
         self.active.push(item.key, self._rank(item))
-        self._enter(item, Place.ACTIVE)
+        self._enter(item, ItemState.ACTIVE)
 
-    def _enter(self, item: Item, place: Place) -> None:
+    def _enter(self, item: QueueItem, place: ItemState) -> None:
         item.place = place
         if self._observe is not None:
             self._observe(place, item.triggers[-1] if item.triggers else REJECTED)
 
-    def _leave(self, item: Item) -> None:
-        if item.place is Place.POOL:
+    def _leave(self, item: QueueItem) -> None:
+        if item.place is ItemState.POOL:
             self.pool.take(item)
-        elif item.place is Place.ACTIVE:
+        elif item.place is ItemState.ACTIVE:
             self.active.discard(item.key)
-        elif item.place is Place.BACKOFF:
+        elif item.place is ItemState.BACKOFF:
             self.rejected.discard(item.key)
         else:
             self.failed.discard(item.key)
 
-    def _is_held(self, item: Item, now: int) -> bool:
+    def _is_held(self, item: QueueItem, now: int) -> bool:
         """Asks whether the item may be queued; if not, it is in the pool afterwards."""
         before, item.hold = item.hold, self._pre_enqueue(item, now) if self._pre_enqueue else None
         if item.hold is None:
@@ -184,9 +186,9 @@ class Places:
         while self.rejected and self.rejected.first_order()[0] < window_of(now):
             self._activate(self.items[self.rejected.pop() or ""], now)
         for key in self.pool.overdue(now):
-            self.stir(self.items[key], now, wake=Wake.AFTER_BACKOFF, trigger=TIMEOUT)
+            self.stir(self.items[key], now, wake=QueueingStrategy.AFTER_BACKOFF, trigger=TIMEOUT)
 
-    def long_held(self, now: int) -> list[Item]:
+    def long_held(self, now: int) -> list[QueueItem]:
         """Each hold is in it once."""
         found = []
         while (since := self._unreported.first_order()) is not None and since + HOLD_REPORT_DELAY <= now:

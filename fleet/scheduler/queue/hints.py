@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from fleet.scheduler.queue.item import Item
+from fleet.scheduler.queue.item import QueueItem
 
 ANY: Final = "*"
-NOBODY: Final = ""
+NO_PLUGIN: Final = ""
 """Stands for the rejecting plugin of items that none rejected."""
 
 
@@ -37,7 +37,7 @@ EVERYTHING: Final = EventKind(ANY, ANY)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class QueueEvent:
     """Something changed. What the objects are is between those who tell of events and the plugins."""
 
     kind: EventKind
@@ -56,33 +56,33 @@ class Event:
         return key != self.excluding and self.only in (None, key)
 
 
-Hint = Callable[[Event, Item], bool]
+QueueingHint = Callable[[QueueEvent, QueueItem], bool]
 """Whether the event may make the plugin accept the item."""
 
-HintMany = Callable[[Event, Sequence[Item]], Iterable[bool]]
+BatchQueueingHint = Callable[[QueueEvent, Sequence[QueueItem]], Iterable[bool]]
 """The same for many items: a mask in their order, such as a numpy array of booleans."""
 
-PreHint = Callable[[Event], Collection[str] | None]
+QueueingPreHint = Callable[[QueueEvent], Collection[str] | None]
 """The keys worth asking about; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class EventRegistration:
     """A kind of event that may change a plugin's mind. Without a hint every such event does."""
 
     kind: EventKind
-    hint: Hint | None = None
-    hint_many: HintMany | None = None
-    pre_hint: PreHint | None = None
+    hint: QueueingHint | None = None
+    hint_many: BatchQueueingHint | None = None
+    pre_hint: QueueingPreHint | None = None
 
 
-class Wake(enum.IntEnum):
+class QueueingStrategy(enum.IntEnum):
     STAY = 0
     AFTER_BACKOFF = 1
     AT_ONCE = 2
 
 
-RejectedBy = Mapping[str, Mapping[str, Item]]
+RejectedBy = Mapping[str, Mapping[str, QueueItem]]
 """Items by the plugin that rejected them (or holds them), then by key."""
 
 OnError = Callable[[str, EventKind, Exception], None]
@@ -90,12 +90,12 @@ OnError = Callable[[str, EventKind, Exception], None]
 
 class _Listener(NamedTuple):
     plugin: str
-    registration: Registration
+    registration: EventRegistration
 
 
-class Hints:
+class QueueingHints:
     def __init__(
-        self, registrations: Mapping[str, Sequence[Registration]] | None = None, *, on_error: OnError | None = None
+        self, registrations: Mapping[str, Sequence[EventRegistration]] | None = None, *, on_error: OnError | None = None
     ) -> None:
         """By plugin name. A plugin that registers nothing wants to know of everything.
 
@@ -103,7 +103,7 @@ class Hints:
         self._listeners = [
             _Listener(plugin, one)
             for plugin, given in (registrations or {}).items()
-            for one in given or (Registration(EVERYTHING),)
+            for one in given or (EventRegistration(EVERYTHING),)
         ]
         self._on_error = on_error
         self._by_kind: dict[EventKind, tuple[_Listener, ...]] = {}
@@ -112,21 +112,21 @@ class Hints:
         """Whether anything can follow from such an event."""
         return kind == EVERYTHING or bool(self._of_kind(kind))
 
-    def judge(self, event: Event, rejected_by: RejectedBy) -> dict[str, Wake]:
+    def judge(self, event: QueueEvent, rejected_by: RejectedBy) -> dict[str, QueueingStrategy]:
         """Who is to be woken, and how. Keys that are to stay are not in it."""
         if event.kind == EVERYTHING:
             return _all_of(event, *rejected_by.values())
         listeners = self._of_kind(event.kind)
         if not listeners:
             return {}
-        found = _all_of(event, rejected_by.get(NOBODY, {}))
+        found = _all_of(event, rejected_by.get(NO_PLUGIN, {}))
         for listener in listeners:
             self._ask(listener, event, rejected_by.get(listener.plugin, {}), found)
         return found
 
-    def judge_one(self, event: Event, item: Item) -> Wake:
-        plugins = item.rejectors | item.pending or {NOBODY}
-        return self.judge(event, {plugin: {item.key: item} for plugin in plugins}).get(item.key, Wake.STAY)
+    def judge_one(self, event: QueueEvent, item: QueueItem) -> QueueingStrategy:
+        plugins = item.rejectors | item.pending or {NO_PLUGIN}
+        return self.judge(event, {plugin: {item.key: item} for plugin in plugins}).get(item.key, QueueingStrategy.STAY)
 
     def _of_kind(self, kind: EventKind) -> tuple[_Listener, ...]:
         known = self._by_kind.get(kind)
@@ -135,11 +135,13 @@ class Hints:
             self._by_kind[kind] = known
         return known
 
-    def _ask(self, listener: _Listener, event: Event, items: Mapping[str, Item], found: dict[str, Wake]) -> None:
+    def _ask(
+        self, listener: _Listener, event: QueueEvent, items: Mapping[str, QueueItem], found: dict[str, QueueingStrategy]
+    ) -> None:
         asked, best = [], []
         for item in self._worth_asking(listener, event, items):
             wake = _strongest(listener.plugin, item)
-            if event.concerns(item.key) and found.get(item.key, Wake.STAY) < wake:
+            if event.concerns(item.key) and found.get(item.key, QueueingStrategy.STAY) < wake:
                 asked.append(item)
                 best.append(wake)
         if not asked:
@@ -148,7 +150,9 @@ class Hints:
             if yes:
                 found[item.key] = wake
 
-    def _worth_asking(self, listener: _Listener, event: Event, items: Mapping[str, Item]) -> Iterator[Item]:
+    def _worth_asking(
+        self, listener: _Listener, event: QueueEvent, items: Mapping[str, QueueItem]
+    ) -> Iterator[QueueItem]:
         pre_hint = listener.registration.pre_hint
         if pre_hint is None or not items:
             return iter(items.values())
@@ -159,7 +163,7 @@ class Hints:
             keys = None
         return iter(items.values()) if keys is None else (items[key] for key in keys if key in items)
 
-    def _answers(self, listener: _Listener, event: Event, items: Sequence[Item]) -> Sequence[bool]:
+    def _answers(self, listener: _Listener, event: QueueEvent, items: Sequence[QueueItem]) -> Sequence[bool]:
         registered = listener.registration
         if registered.hint_many is not None:
             return self._many(listener, registered.hint_many, event, items)
@@ -167,7 +171,9 @@ class Hints:
             return [True] * len(items)
         return [self._single(listener, registered.hint, event, item) for item in items]
 
-    def _many(self, listener: _Listener, hint: HintMany, event: Event, items: Sequence[Item]) -> Sequence[bool]:
+    def _many(
+        self, listener: _Listener, hint: BatchQueueingHint, event: QueueEvent, items: Sequence[QueueItem]
+    ) -> Sequence[bool]:
         try:
             answers = [bool(one) for one in hint(event, items)]
             if len(answers) != len(items):
@@ -177,7 +183,7 @@ class Hints:
             return [True] * len(items)
         return answers
 
-    def _single(self, listener: _Listener, hint: Hint, event: Event, item: Item) -> bool:
+    def _single(self, listener: _Listener, hint: QueueingHint, event: QueueEvent, item: QueueItem) -> bool:
         try:
             return bool(hint(event, item))
         except Exception as error:
@@ -189,10 +195,10 @@ class Hints:
             self._on_error(listener.plugin, listener.registration.kind, error)
 
 
-def _all_of(event: Event, *groups: Mapping[str, Item]) -> dict[str, Wake]:
-    return {key: Wake.AFTER_BACKOFF for items in groups for key in items if event.concerns(key)}
+def _all_of(event: QueueEvent, *groups: Mapping[str, QueueItem]) -> dict[str, QueueingStrategy]:
+    return {key: QueueingStrategy.AFTER_BACKOFF for items in groups for key in items if event.concerns(key)}
 
 
-def _strongest(plugin: str, item: Item) -> Wake:
+def _strongest(plugin: str, item: QueueItem) -> QueueingStrategy:
     """What the plugin's yes is worth."""
-    return Wake.AT_ONCE if plugin in item.pending and item.hold is None else Wake.AFTER_BACKOFF
+    return QueueingStrategy.AT_ONCE if plugin in item.pending and item.hold is None else QueueingStrategy.AFTER_BACKOFF

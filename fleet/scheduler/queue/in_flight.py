@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from fleet.scheduler.queue.hints import Event
-from fleet.scheduler.queue.item import Item, coalesced
+from fleet.scheduler.queue.hints import QueueEvent
+from fleet.scheduler.queue.item import QueueItem, coalesced
 
 
 @dataclass(slots=True)
 class Flight:
-    item: Item
+    item: QueueItem
     again: tuple[str, ...] = ()
     """Triggers for which it has to run once more when it is back."""
     at_once: bool = False
@@ -40,7 +40,7 @@ class InFlight:
         self._flights: dict[str, Flight] = {}
         self._listening: dict[str, int] = {}
         """How many events there had been when the item was taken; oldest first."""
-        self._events: deque[Event] = deque()
+        self._events: deque[QueueEvent] = deque()
         self._trimmed = 0
         """How many events were there and are not kept any more."""
 
@@ -48,18 +48,18 @@ class InFlight:
         return len(self._flights)
 
     @property
-    def events(self) -> Sequence[Event]:
+    def events(self) -> Sequence[QueueEvent]:
         """Kept for somebody."""
         return self._events
 
     def of(self, key: str) -> Flight:
         return self._flights[key]
 
-    def take_off(self, item: Item) -> None:
+    def take_off(self, item: QueueItem) -> None:
         self._flights[item.key] = Flight(item)
         self._listening[item.key] = self._trimmed + len(self._events)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: QueueEvent) -> None:
         if self._listening:
             self._events.append(event)
 
@@ -68,7 +68,7 @@ class InFlight:
         if self._listening.pop(key, None) is not None:
             self._trim()
 
-    def events_since_taken(self, key: str) -> list[Event] | None:
+    def events_since_taken(self, key: str) -> list[QueueEvent] | None:
         """What the item missed; None if it had stopped listening."""
         since = self._listening.get(key)
         return None if since is None else list(islice(self._events, since - self._trimmed, None))

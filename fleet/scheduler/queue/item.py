@@ -22,7 +22,7 @@ def coalesced(triggers: tuple[str, ...], trigger: str) -> tuple[str, ...]:
     return (*triggers, trigger if len(triggers) < _MOST_TRIGGERS else AND_MORE)
 
 
-class Place(enum.Enum):
+class ItemState(enum.Enum):
     """Where an item is. It is in one place only."""
 
     ACTIVE = "active"
@@ -49,7 +49,7 @@ class QueuePolicy:
 DEFAULT_POLICY = QueuePolicy()
 
 
-class Traits(NamedTuple):
+class PlacementTraits(NamedTuple):
     """What the queue has to know of a placement. Asked for when it enters, and again when it changed."""
 
     uid: str
@@ -58,7 +58,7 @@ class Traits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class PreEnqueueGate:
     """Why a placement may not be queued yet."""
 
     plugin: str
@@ -66,7 +66,7 @@ class Hold:
 
 
 @dataclass(slots=True, eq=False)
-class Item:
+class QueueItem:
     """While a worker has it, nothing about it changes. All times are nanoseconds of the queue's clock."""
 
     key: str
@@ -76,7 +76,7 @@ class Item:
     added_at: int
     timestamp: int
     """When it was added, or came back from its last attempt. Decides who goes first, and starts the back-off."""
-    place: Place
+    place: ItemState
     triggers: tuple[str, ...] = ()
     """Why it runs: what has woken it since it was last taken, in order, each once, up to a limit."""
     attempts: int = 0
@@ -93,16 +93,16 @@ class Item:
     """Plugins that rejected the last attempt."""
     pending: frozenset[str] = frozenset()
     """Plugins that rejected it although progress was made; when one of them says so it runs at once."""
-    hold: Hold | None = None
+    hold: PreEnqueueGate | None = None
 
     def note(self, trigger: str) -> None:
         self.triggers = coalesced(self.triggers, trigger)
 
-    def deep_copy(self) -> Item:
+    def deep_copy(self) -> QueueItem:
         return replace(self)  # every field is immutable
 
 
-class Counts(NamedTuple):
+class QueueCounts(NamedTuple):
     active: int
     backoff: int
     """Of both kinds."""

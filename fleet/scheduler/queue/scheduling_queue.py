@@ -18,13 +18,17 @@ from typing import Final
 
 from fleet.scheduler.queue.backoff_queue import Describe, Observe, Places, PreEnqueue, Rank
 from fleet.scheduler.queue.batching import SlowLane
-from fleet.scheduler.queue.hints import Event, Hints, Wake
+from fleet.scheduler.queue.hints import QueueEvent, QueueingHints, QueueingStrategy
 from fleet.scheduler.queue.in_flight import Flight, InFlight
-from fleet.scheduler.queue.item import DEFAULT_POLICY, Counts, Hold, Item, Place, QueuePolicy, Traits
+from fleet.scheduler.queue.item import (
+    DEFAULT_POLICY,
+    ItemState,
+    PlacementTraits,
+    QueueCounts,
+    QueueItem,
+)
 from fleet.scheduler.queue.timing import SECOND, Doubling, QueueSettings, TokenBucket, nanoseconds
 from plugins.basics import PrioritySort
-
-__all__ = ["Counts", "Hold", "Item", "Place", "QueuePolicy", "QueueSettings", "SchedulingQueue", "Traits"]
 
 RETRY: Final = "Retry"
 FORCED: Final = "ForceActivate"
@@ -32,8 +36,8 @@ FORCED: Final = "ForceActivate"
 DEFAULT_SETTINGS: Final = QueueSettings()
 
 
-def _plain(key: str) -> Traits:
-    return Traits(uid=key, policy=DEFAULT_POLICY)
+def _plain(key: str) -> PlacementTraits:
+    return PlacementTraits(uid=key, policy=DEFAULT_POLICY)
 
 
 class SchedulingQueue:
@@ -41,14 +45,14 @@ class SchedulingQueue:
         self,
         *,
         settings: QueueSettings = DEFAULT_SETTINGS,
-        hints: Hints | None = None,
+        hints: QueueingHints | None = None,
         describe: Describe = _plain,
         order: Rank | None = None,
         pre_enqueue: PreEnqueue | None = None,
         observe: Observe | None = None,
     ) -> None:
         """`order` is the key of the profiles' QueueSort; `observe` hears of every item that enters a place, and why."""
-        self._hints = hints or Hints()
+        self._hints = hints or QueueingHints()
         rank = order or PrioritySort().key
         self._places = Places(settings, rank=rank, describe=describe, pre_enqueue=pre_enqueue, observe=observe)
         self._items = self._places.items
@@ -72,16 +76,16 @@ class SchedulingQueue:
         return len(self._in_flight)
 
     @property
-    def kept_events(self) -> Sequence[Event]:
+    def kept_events(self) -> Sequence[QueueEvent]:
         """What somebody in flight may have missed."""
         return self._in_flight.events
 
-    def get(self, key: str) -> Item | None:
+    def get(self, key: str) -> QueueItem | None:
         return self._items.get(key)
 
-    def counts(self) -> Counts:
+    def counts(self) -> QueueCounts:
         places = self._places
-        return Counts(
+        return QueueCounts(
             active=len(places.active),
             backoff=len(places.rejected) + len(places.failed),
             unschedulable=len(places.pool.items) - places.pool.gated,
@@ -101,7 +105,7 @@ class SchedulingQueue:
         item = self._items.get(key)
         if item is None:
             self._places.admit(key, now, (trigger,))
-        elif item.place is Place.IN_FLIGHT:
+        elif item.place is ItemState.IN_FLIGHT:
             self._in_flight.of(key).note(trigger, at_once=True)
         else:
             self._places.refresh(item)
@@ -115,7 +119,7 @@ class SchedulingQueue:
         for key in keys:
             self._wake(key, now, trigger)
 
-    def happened(self, event: Event, now: int) -> None:
+    def happened(self, event: QueueEvent, now: int) -> None:
         """Wakes the rejected placements that the event can help, as far as the plugins' hints can tell."""
         if not self._hints.heard(event.kind):
             return
@@ -130,7 +134,7 @@ class SchedulingQueue:
             if item is None:
                 if key in self._slow:
                     self._places.admit(key, now, (FORCED,))
-            elif item.place is not Place.IN_FLIGHT:
+            elif item.place is not ItemState.IN_FLIGHT:
                 self._places.hurry(item, now, FORCED)
             elif not (flight := self._in_flight.of(key)).deleted or flight.again:
                 flight.note(FORCED, at_once=True)
@@ -148,7 +152,7 @@ class SchedulingQueue:
         item = self._items.get(key)
         if item is None:
             return
-        if item.place is Place.IN_FLIGHT:
+        if item.place is ItemState.IN_FLIGHT:
             self._in_flight.of(key).forget()
             self._in_flight.stop_listening(key)
         else:
@@ -156,7 +160,7 @@ class SchedulingQueue:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def pop(self, now: int) -> Item | None:
+    def pop(self, now: int) -> QueueItem | None:
         """The first item. The worker says `succeeded`, `rejected` or `failed` in every case."""
         self._flush(now)
         item = self._places.take(now)
@@ -189,7 +193,7 @@ class SchedulingQueue:
         item.rejectors, item.pending = frozenset(rejectors), frozenset(pending)
         self._come_back(flight, now)
         wake = self._meanwhile(flight, events)
-        if wake is Wake.STAY:
+        if wake is QueueingStrategy.STAY:
             self._places.rest(item, now)
         else:
             self._places.requeue(item, now, wake)
@@ -208,7 +212,7 @@ class SchedulingQueue:
         wait = max(wait, nanoseconds(at_least_seconds))
         self._come_back(flight, now)
         if flight.at_once:
-            self._places.requeue(item, now, Wake.AT_ONCE)
+            self._places.requeue(item, now, QueueingStrategy.AT_ONCE)
             return 0.0
         item.note(RETRY)
         self._places.retry(item, now, wait=wait)
@@ -216,7 +220,7 @@ class SchedulingQueue:
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
-    def tick(self, now: int) -> list[Item]:
+    def tick(self, now: int) -> list[QueueItem]:
         """Moves what is due. Returns items that have been held for so long that their owners should hear of it; each
         reason is returned once."""
         self._flush(now)
@@ -240,14 +244,14 @@ class SchedulingQueue:
         item = self._items.get(key)
         if item is None:
             self._places.admit(key, now, (trigger,))
-        elif item.place is Place.IN_FLIGHT:
+        elif item.place is ItemState.IN_FLIGHT:
             self._in_flight.of(key).note(trigger, at_once=item.policy.at_once)
         elif item.hold is not None:
             item.note(trigger)
         elif item.policy.at_once:
             self._places.hurry(item, now, trigger)
-        elif item.place is Place.POOL:
-            self._places.stir(item, now, wake=Wake.AFTER_BACKOFF, trigger=trigger)
+        elif item.place is ItemState.POOL:
+            self._places.stir(item, now, wake=QueueingStrategy.AFTER_BACKOFF, trigger=trigger)
         else:
             item.note(trigger)
 
@@ -264,14 +268,14 @@ class SchedulingQueue:
         if flight.again:
             self._places.refresh(flight.item)
 
-    def _meanwhile(self, flight: Flight, events: list[Event] | None) -> Wake:
+    def _meanwhile(self, flight: Flight, events: list[QueueEvent] | None) -> QueueingStrategy:
         """How much of what happened in flight concerns the item. Items woken by an index were told directly."""
         wake = _wanted_again(flight)
         if events is None and not flight.item.policy.at_once:
             flight.item.note(RETRY)
-            wake = max(wake, Wake.AFTER_BACKOFF)
+            wake = max(wake, QueueingStrategy.AFTER_BACKOFF)
         for event in events or ():
-            if wake is Wake.AT_ONCE:
+            if wake is QueueingStrategy.AT_ONCE:
                 break
             judged = self._hints.judge_one(event, flight.item)
             if judged:
@@ -282,13 +286,13 @@ class SchedulingQueue:
     def _coalesced(self, key: str, trigger: str) -> bool:
         """Whether the key runs so soon that it need not wait for the next batch."""
         item = self._items.get(key)
-        if item is None or item.place is not Place.ACTIVE:
+        if item is None or item.place is not ItemState.ACTIVE:
             return False
         item.note(trigger)
         return True
 
 
-def _wanted_again(flight: Flight) -> Wake:
+def _wanted_again(flight: Flight) -> QueueingStrategy:
     if not flight.again:
-        return Wake.STAY
-    return Wake.AT_ONCE if flight.at_once else Wake.AFTER_BACKOFF
+        return QueueingStrategy.STAY
+    return QueueingStrategy.AT_ONCE if flight.at_once else QueueingStrategy.AFTER_BACKOFF

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fleet.scheduler.queue.heap import KeyHeap
-from fleet.scheduler.queue.hints import NOBODY
-from fleet.scheduler.queue.item import Item, Place
+from fleet.scheduler.queue.hints import NO_PLUGIN
+from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.timing import flush_moment
 
 
 class Pool:
     def __init__(self, *, longest: int) -> None:
         """`longest`: after which time in the pool items with a timed retry are searched out; 0 for never."""
-        self.items: dict[str, Item] = {}
-        self.by_plugin: dict[str, dict[str, Item]] = {}
+        self.items: dict[str, QueueItem] = {}
+        self.by_plugin: dict[str, dict[str, QueueItem]] = {}
         """Items by the plugin whose mind has to change: all that rejected, or the one that holds."""
         self.gated = 0
         self._longest = longest
         self._leftovers = KeyHeap()
 
-    def put(self, item: Item, now: int) -> None:
-        item.place = Place.POOL
+    def put(self, item: QueueItem, now: int) -> None:
+        item.place = ItemState.POOL
         item.pooled_at = now
         self.items[item.key] = item
         self.gated += item.hold is not None
@@ -30,7 +30,7 @@ class Pool:
         if item.policy.timed_retry and self._longest:
             self._leftovers.push(item.key, now)
 
-    def take(self, item: Item) -> None:
+    def take(self, item: QueueItem) -> None:
         """Out of the pool, before anything about the item changes."""
         key = item.key
         del self.items[key]
@@ -54,9 +54,9 @@ class Pool:
         return found
 
 
-def _listed_under(item: Item) -> Collection[str]:
+def _listed_under(item: QueueItem) -> Collection[str]:
     if item.hold is not None:
         return (item.hold.plugin,)
     if item.pending:
         return item.rejectors | item.pending
-    return item.rejectors or (NOBODY,)
+    return item.rejectors or (NO_PLUGIN,)

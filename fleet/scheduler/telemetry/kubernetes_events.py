@@ -11,7 +11,7 @@ from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.operations import Action
 from fleet.informers.cache import Kinds
-from fleet.kube.events import NORMAL, WARNING, Reference
+from fleet.kube.events import NORMAL, WARNING, ObjectReference
 from fleet.kube.resource import key_of
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.views import Observed, Placement
@@ -26,7 +26,7 @@ _NAMES_SHOWN: Final = 10
 
 
 class Events(Protocol):
-    def emit(self, about: Reference, type: str, reason: str, message: str) -> None: ...
+    def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None: ...
 
 
 class Reports:
@@ -70,7 +70,7 @@ class Reports:
             told[key] = message
             self._events.emit(_about(kinds, placement), WARNING, reason, message)
 
-    def _tell_changes(self, about: Reference, decision: Decision) -> None:
+    def _tell_changes(self, about: ObjectReference, decision: Decision) -> None:
         before = _in_use(decision.bindings)
         gained, lost = set(), set()
         for operation in decision.operations:
@@ -83,7 +83,7 @@ class Reports:
         if parts:
             self._events.emit(about, NORMAL, CHANGED, "; ".join(parts))
 
-    def _tell_unreadable(self, about: Reference, decision: Decision) -> None:
+    def _tell_unreadable(self, about: ObjectReference, decision: Decision) -> None:
         """Once per placement, cluster and property, until it changes."""
         key = decision.request.key
         found = frozenset(
@@ -107,8 +107,8 @@ def _named(error: Exception) -> str:
     return str(error) if isinstance(error, FleetError) else f"{type(error).__name__}: {error}"
 
 
-def _about(kinds: Kinds, placement: Observed[Placement]) -> Reference:
-    return Reference.of(kinds.flavour.placement, placement.view.metadata)
+def _about(kinds: Kinds, placement: Observed[Placement]) -> ObjectReference:
+    return ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
 
 
 def _in_use(bindings: PlacementBindings) -> set[str]:

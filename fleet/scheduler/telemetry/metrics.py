@@ -31,8 +31,8 @@ from fleet.scheduler.telemetry.throughput import Throughput
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
     from fleet.scheduler.dispatch.api_calls import CallType
-    from fleet.scheduler.queue.hints import Event
-    from fleet.scheduler.queue.item import Counts, Item
+    from fleet.scheduler.queue.hints import QueueEvent
+    from fleet.scheduler.queue.item import QueueCounts, QueueItem
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -129,7 +129,7 @@ class SchedulerMetrics:
         self._clock = clock or SystemClock()
         self._throughput = Throughput()
         self._taken: dict[str, tuple[int, float | None]] = {}
-        self._counts: Callable[[], Counts] | None = None
+        self._counts: Callable[[], QueueCounts] | None = None
         self._define_cycle(counter, histogram, registry)
         self._define_queue(counter, histogram)
         self._define_framework(counter, histogram)
@@ -261,7 +261,7 @@ class SchedulerMetrics:
         if woken:
             self._enqueued("active", source, woken)
 
-    def taken(self, item: Item) -> None:
+    def taken(self, item: QueueItem) -> None:
         """By a worker, just now."""
         self._queue_seconds.observe(max(0, item.popped_at - item.active_since) / _NANOSECONDS)
         due = item.initial_attempt_timestamp
@@ -355,10 +355,10 @@ class SchedulerMetrics:
 
     def watch_queue(
         self,
-        counts: Callable[[], Counts],
+        counts: Callable[[], QueueCounts],
         *,
         by_plugin: Callable[[], Mapping[str, int]] | None = None,
-        events: Callable[[], Iterable[Event]] | None = None,
+        events: Callable[[], Iterable[QueueEvent]] | None = None,
     ) -> None:
         """`by_plugin`: rejected placements by who has to change their mind. `events`: those kept for later."""
         self._counts = counts
@@ -440,7 +440,7 @@ def _code_in(answer: object) -> Code:
     return code_of(next((one for one in parts if isinstance(one, Status)), None))
 
 
-def _pending(counts: Counts) -> dict[tuple[str, ...], float]:
+def _pending(counts: QueueCounts) -> dict[tuple[str, ...], float]:
     return {(place,): getattr(counts, place) for place in ("active", "backoff", "unschedulable", "gated")}
 
 

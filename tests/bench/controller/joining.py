@@ -20,7 +20,7 @@ from fleet.clock import SystemClock
 from fleet.informers.cache import Caches
 from fleet.kube.api import Request
 from fleet.kube.events import EventRecorder
-from fleet.kube.informer.informer import Access
+from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.informer.store import Store
 from fleet.manager.logs import configure
 from fleet.model.keys import SCHEDULER_CLEANUP
@@ -54,7 +54,7 @@ def join_one(placements: int) -> Joined:
 
 async def _join_one(placements: int) -> Joined:
     clock, hub = SystemClock(), _RememberingHub()
-    access = Access(reads=hub, writes=hub, clock=clock, jitter=lambda: 0.0)
+    access = InformerConfig(reads=hub, writes=hub, clock=clock, jitter=lambda: 0.0)
     caches, metrics = Caches(access, namespaced_placements=False), SchedulerMetrics(new_registry(), clock=clock)
     settings = load_settings(None, {}, list(SETTINGS)).settings
     scheduler = Scheduler(

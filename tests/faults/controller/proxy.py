@@ -12,7 +12,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from fleet.kube.client.stream_connector import ThoroughConnector
+from fleet.kube.client.stream_connector import StreamConnector
 from tests.control_plane.access import ADMIN, Access
 
 _DROPPED: Final = {"transfer-encoding", "connection", "content-length", "content-encoding", "host", "accept-encoding"}
@@ -118,7 +118,7 @@ class Proxy:
 @asynccontextmanager
 async def a_proxy(access: Access) -> AsyncIterator[Proxy]:
     timeout = aiohttp.ClientTimeout(total=None)
-    connector = ThoroughConnector(access.ssl_context())
+    connector = StreamConnector(access.ssl_context())
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         proxy = Proxy(session, access)
         proxy.let_pass()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from fleet.kube.scopes import MEMBER_CLUSTERS, flavour_of
+from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from tests.e2e.world import CONFIG_MAPS, NAMESPACES, World
 
 Step = Callable[[World], Awaitable[None]]
@@ -66,7 +66,7 @@ async def delete(world: World) -> None:
     for scope in SCOPES:
         for name in ("all", "fixed"):
             key = f"{scope}{name}"
-            await world.delete(flavour_of(key).placement, key)
+            await world.delete(find_scope(key).placement, key)
 
 
 STEPS: Final[tuple[Step, ...]] = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.informer import Access
+from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.resource import Resource
 from tests.faults.objects import refusal
 from tests.faults.virtual import VirtualClock, no_jitter
@@ -43,8 +43,8 @@ class ContentHub(MemoryHub):
     """Paths that nobody serves at the moment."""
     clock: VirtualClock = field(default_factory=VirtualClock)
 
-    def access(self) -> Access:
-        return Access(reads=self, writes=self, clock=self.clock, jitter=no_jitter)
+    def access(self) -> InformerConfig:
+        return InformerConfig(reads=self, writes=self, clock=self.clock, jitter=no_jitter)
 
     def add(self, resource: Resource, key: str, **fields: Any) -> Json:
         """Creates or replaces an object; `metadata` is merged."""

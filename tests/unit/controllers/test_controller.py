@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Api, Request
-from fleet.kube.client.failures import error_of
+from fleet.kube.client.failures import parse_error
 from fleet.manager.manager import Controller
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
@@ -152,7 +152,7 @@ class Unreadable:
 
     async def call(self, request: Request) -> bytes:
         if request.path == self._path and not request.is_write:
-            raise error_of(403, b"", doing=f"{request.method} {request.path}")
+            raise parse_error(403, b"", doing=f"{request.method} {request.path}")
         return await self._hub.call(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

@@ -14,8 +14,8 @@ import pytest
 from fleet.clock import epoch_nanoseconds
 from fleet.errors import ConnectionLost, StaleInputs, Unavailable
 from fleet.kube.api import Request
-from fleet.kube.informer.store import codec
-from fleet.kube.patch import Patience
+from fleet.kube.informer.store import build_codec
+from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
@@ -78,7 +78,7 @@ class Bench:
             "spec": {"revisionHistoryLimit": limit, "strategy": {"type": strategy}},
         }
         return await self.groups.ensure(
-            codec(Placement).read(msgspec.json.encode(document)),
+            build_codec(Placement).read(msgspec.json.encode(document)),
             selected,
             now=epoch_nanoseconds(self.clock),
             reads_live=reads_live,
@@ -118,7 +118,7 @@ class Bench:
 @asynccontextmanager
 async def working(hub: ContentHub | None = None, pacing: Pacing | None = None) -> AsyncIterator[Bench]:
     hub = hub or ContentHub()
-    patience = Patience(hub.clock, no_jitter)
+    patience = RetryPolicy(hub.clock, no_jitter)
     groups = ResourceGroups(
         hub.access(), (CLUSTER_SCOPED, NAMESPACED), patience=patience, pacing=pacing, part_bytes=PART
     )
@@ -480,7 +480,7 @@ async def test_groups_of_another_controller_are_taken_over() -> None:
 
 
 def a_placement() -> Observed[Placement]:
-    return codec(Placement).read(msgspec.json.encode({"metadata": {"name": "web", "uid": "uid-web"}, "spec": {}}))
+    return build_codec(Placement).read(msgspec.json.encode({"metadata": {"name": "web", "uid": "uid-web"}, "spec": {}}))
 
 
 SELECTIONS = (large("a", "b"), large("a", "b", "c"), selection("d"))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from fleet.kube.api import Request
-from fleet.kube.informer.store import codec
+from fleet.kube.informer.store import build_codec
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.discovery import KindsUnreadable
 from fleet.placement.selection.dynamic_informers import NotSyncedYet
@@ -35,7 +35,7 @@ from tests.unit.controllers.test_selection import namespace, of
 
 def placement(*terms: dict[str, Any], name: str = "p", namespace: str = "") -> Observed[Placement]:
     document = {"metadata": {"name": name, "namespace": namespace}, "spec": {"resourceSelectors": terms}}
-    return codec(Placement).read(msgspec.json.encode(document))
+    return build_codec(Placement).read(msgspec.json.encode(document))
 
 
 def names(selected: Selected) -> list[str]:

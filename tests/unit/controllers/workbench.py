@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 import msgspec
 
 from fleet.informers.cache import Caches
-from fleet.kube.events import Reference
-from fleet.kube.informer.informer import Access
-from fleet.kube.patch import Patience
+from fleet.kube.events import ObjectReference
+from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import key_of
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
@@ -95,7 +95,7 @@ class Told:
     """Kind, and how many seconds it took until everything was available."""
     workers: dict[str, int] = field(default_factory=dict)
 
-    def emit(self, about: Reference, type: str, reason: str, message: str) -> None:
+    def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None:
         self.events.append((type, reason, message))
 
     def set_condition(
@@ -137,7 +137,7 @@ class Workbench:
     def __init__(self, hub: MemoryHub | None = None) -> None:
         self.hub = hub or MemoryHub()
         self.clock = VirtualClock()
-        self.access = Access(reads=self.hub, writes=self.hub, clock=self.clock, jitter=no_jitter)
+        self.access = InformerConfig(reads=self.hub, writes=self.hub, clock=self.clock, jitter=no_jitter)
         self.content, self.told = FakeContent(), Told()
         self._watching: list[asyncio.Task[None]] = []
 
@@ -150,7 +150,7 @@ class Workbench:
 
     async def start(self) -> None:
         """A new process: caches are empty, memory is gone."""
-        patience = Patience(self.clock, no_jitter)
+        patience = RetryPolicy(self.clock, no_jitter)
         self.reports = Reports(self.told, self.told, self.clock)
         self.caches = Caches(self.access)
         self.copies = watched_copies(self.access)

@@ -13,7 +13,7 @@ import uvloop
 from fleet.errors import NotLeading, Unauthorized
 from fleet.kube.api import Method, Request
 from fleet.kube.client import connections
-from fleet.kube.client.connections import Answer, Connections, Server
+from fleet.kube.client.connections import ConnectionPool, HttpResponse, ServerAddress
 from fleet.kube.client.dialer import NotConnected
 from tests.faults.sockets import ByteServer, Play, a_server, answer, closes, hangs, real, resets, sends, then
 from tests.unit.kube.test_transport import GET, connected_to
@@ -21,15 +21,15 @@ from tests.unit.kube.test_transport import GET, connected_to
 ASKING = b"GET /things HTTP/1.1\r\nHost: hub\r\n\r\n"
 UNFRAMED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 
-Ask = Callable[..., Awaitable[Answer]]
+Ask = Callable[..., Awaitable[HttpResponse]]
 
 
 @asynccontextmanager
-async def kept_to(*plays: Play) -> AsyncIterator[tuple[Ask, Connections, ByteServer]]:
+async def kept_to(*plays: Play) -> AsyncIterator[tuple[Ask, ConnectionPool, ByteServer]]:
     async with a_server(*plays) as server:
-        kept = Connections(Server("127.0.0.1", server.port))
+        kept = ConnectionPool(ServerAddress("127.0.0.1", server.port))
 
-        async def ask(*, repeatable: bool = False, guard: Callable[[], object] | None = None) -> Answer:
+        async def ask(*, repeatable: bool = False, guard: Callable[[], object] | None = None) -> HttpResponse:
             return await kept.exchange(ASKING, guard=guard, repeatable=repeatable)
 
         try:
@@ -172,7 +172,7 @@ async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 @real
 async def test_what_precedes_the_answer_is_skipped() -> None:
     async with kept_to(then(sends(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), answer(b"{}"))) as (ask, _, _):
-        assert await ask() == Answer(200, b"{}")
+        assert await ask() == HttpResponse(200, b"{}")
 
 
 @real

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.errors import NotLeading
 from fleet.kube.api import Method, Request
-from fleet.kube.events import CALL_CLASS, NORMAL, WARNING, EventRecorder, Reference
+from fleet.kube.events import CALL_CLASS, NORMAL, WARNING, EventRecorder, ObjectReference
 from fleet.kube.resource import Resource
 from fleet.model.views import Metadata
 from tests.faults.objects import LostAnswer, ObjectServer, Weather
@@ -21,8 +21,8 @@ from tests.faults.virtual import VirtualClock, virtual
 PLACEMENTS = Resource(
     "placement.kubernetes-fleet.io", "v1beta1", "resourceplacements", "ResourcePlacement", namespaced=True
 )
-WEB = Reference.of(PLACEMENTS, Metadata(name="web", namespace="team-a", uid="u1", resource_version="7"))
-CLUSTER_WIDE = Reference("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", "", "web", "u2")
+WEB = ObjectReference.of(PLACEMENTS, Metadata(name="web", namespace="team-a", uid="u1", resource_version="7"))
+CLUSTER_WIDE = ObjectReference("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", "", "web", "u2")
 
 
 def writes(server: ObjectServer) -> list[str]:
@@ -156,7 +156,7 @@ async def test_repeats_that_wait_to_be_sent_cost_one_request() -> None:
     ],
     ids=["object", "successor", "type", "reason", "message"],
 )
-def test_what_differs_is_another_event(other: tuple[Reference, str, str, str]) -> None:
+def test_what_differs_is_another_event(other: tuple[ObjectReference, str, str, str]) -> None:
     @virtual
     async def test() -> None:
         server = ObjectServer()

@@ -21,7 +21,7 @@ from fleet.errors import (
     Unauthorized,
     Unavailable,
 )
-from fleet.kube.client.failures import error_of
+from fleet.kube.client.failures import parse_error
 
 
 def a_status(code: int, reason: str, **more: object) -> bytes:
@@ -52,7 +52,7 @@ def a_status(code: int, reason: str, **more: object) -> bytes:
     ],
 )
 def test_a_reason_says_more_than_a_code(code: int, reason: str, error: type[ApiError]) -> None:
-    assert type(error_of(code, a_status(code, reason))) is error
+    assert type(parse_error(code, a_status(code, reason))) is error
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>no</html>", b"[]", b'{"kind":"Other"}', b"\xff", b"[" * 5000])
@@ -71,7 +71,7 @@ def test_a_reason_says_more_than_a_code(code: int, reason: str, error: type[ApiE
     ],
 )
 def test_without_a_status_the_code_has_to_do(code: int, error: type[ApiError], body: bytes) -> None:
-    found = error_of(code, body)
+    found = parse_error(code, body)
     assert type(found) is error
     assert found.status == code
     assert str(found)
@@ -79,7 +79,7 @@ def test_without_a_status_the_code_has_to_do(code: int, error: type[ApiError], b
 
 def test_an_invalid_object_comes_with_its_causes() -> None:
     causes = [{"reason": "FieldValueRequired", "message": "Required value", "field": "spec.name"}, {}]
-    found = error_of(422, a_status(422, "Invalid", details={"causes": causes}))
+    found = parse_error(422, a_status(422, "Invalid", details={"causes": causes}))
     assert found.causes == (Cause("spec.name", "FieldValueRequired", "Required value"), Cause("", "", ""))
 
 
@@ -89,13 +89,13 @@ def test_an_invalid_object_comes_with_its_causes() -> None:
 )
 def test_the_wait_comes_from_the_header_or_the_body(header: str, in_body: int, expected: float | None) -> None:
     body = a_status(429, "TooManyRequests", details={"retryAfterSeconds": in_body})
-    assert error_of(429, body, retry_after=header).retry_after == expected
+    assert parse_error(429, body, retry_after=header).retry_after == expected
 
 
 def test_a_status_without_details_is_a_status() -> None:
-    assert error_of(403, a_status(403, "Forbidden", details=None)).causes == ()
+    assert parse_error(403, a_status(403, "Forbidden", details=None)).causes == ()
 
 
 def test_where_a_write_may_have_happened_the_error_says_so() -> None:
-    assert error_of(504, b"").outcome_unknown
-    assert not error_of(409, b"").outcome_unknown
+    assert parse_error(504, b"").outcome_unknown
+    assert not parse_error(409, b"").outcome_unknown

@@ -8,8 +8,8 @@ import pytest
 
 from fleet.clock import SystemClock
 from fleet.kube.api import LEASE_CLASS
-from fleet.kube.backoff import WATCHING, Backoff, Pace
-from fleet.kube.client.rate_limiter import Budget, FlowControl, TokenBucket
+from fleet.kube.backoff import WATCH_BACKOFF, ExponentialBackoff, FailureBackoff
+from fleet.kube.client.rate_limiter import RateLimit, RateLimiter, TokenBucket
 from fleet.kube.resource import Resource, split_key
 from fleet.model.catalogue import CATALOGUE
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
@@ -21,7 +21,7 @@ def now() -> float:
 
 @virtual
 async def test_a_burst_passes_at_once_and_the_rest_at_the_rate() -> None:
-    flow = FlowControl(VirtualClock(), default=Budget(rate=10, burst=5))
+    flow = RateLimiter(VirtualClock(), default=RateLimit(rate=10, burst=5))
     for _ in range(15):
         await flow.admit("read")
     assert now() == pytest.approx(1.0)
@@ -29,7 +29,7 @@ async def test_a_burst_passes_at_once_and_the_rest_at_the_rate() -> None:
 
 @virtual
 async def test_who_waits_together_is_served_one_after_the_other() -> None:
-    flow = FlowControl(VirtualClock(), default=Budget(rate=10, burst=1))
+    flow = RateLimiter(VirtualClock(), default=RateLimit(rate=10, burst=1))
     served = []
 
     async def caller(number: int) -> None:
@@ -44,7 +44,7 @@ async def test_who_waits_together_is_served_one_after_the_other() -> None:
 
 @virtual
 async def test_one_class_cannot_starve_another() -> None:
-    flow = FlowControl(VirtualClock(), budgets={"status": Budget(rate=0.001, burst=1)})
+    flow = RateLimiter(VirtualClock(), budgets={"status": RateLimit(rate=0.001, burst=1)})
     await flow.admit("status")
     async with asyncio.timeout(1):
         await flow.admit("bind")
@@ -52,7 +52,7 @@ async def test_one_class_cannot_starve_another() -> None:
 
 @virtual
 async def test_leases_are_never_held_back() -> None:
-    flow = FlowControl(VirtualClock(), default=Budget(rate=0.001, burst=1))
+    flow = RateLimiter(VirtualClock(), default=RateLimit(rate=0.001, burst=1))
     for _ in range(100):
         await flow.admit(LEASE_CLASS)
     assert now() == 0
@@ -60,7 +60,7 @@ async def test_leases_are_never_held_back() -> None:
 
 @virtual
 async def test_who_gives_up_waiting_gives_the_token_back() -> None:
-    flow = FlowControl(VirtualClock(), default=Budget(rate=0.1, burst=1))
+    flow = RateLimiter(VirtualClock(), default=RateLimit(rate=0.1, burst=1))
     await flow.admit("read")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
@@ -71,26 +71,28 @@ async def test_who_gives_up_waiting_gives_the_token_back() -> None:
 
 @virtual
 async def test_saved_tokens_are_no_more_than_the_burst() -> None:
-    bucket = TokenBucket(Budget(rate=10, burst=2), VirtualClock())
+    bucket = TokenBucket(RateLimit(rate=10, burst=2), VirtualClock())
     await asyncio.sleep(1000)
     assert [bucket.take() for _ in range(3)] == pytest.approx([0, 0, 0.1])
 
 
-@pytest.mark.parametrize("budget", [Budget(rate=0, burst=1), Budget(rate=-1, burst=1), Budget(rate=1, burst=0)])
-def test_a_budget_that_lets_nothing_pass_is_refused(budget: Budget) -> None:
+@pytest.mark.parametrize(
+    "budget", [RateLimit(rate=0, burst=1), RateLimit(rate=-1, burst=1), RateLimit(rate=1, burst=0)]
+)
+def test_a_budget_that_lets_nothing_pass_is_refused(budget: RateLimit) -> None:
     with pytest.raises(ValueError, match="lets nothing pass"):
         TokenBucket(budget, SystemClock())
 
 
 def test_jitter_only_adds_to_a_wait() -> None:
-    pace = Pace(first=1, most=8, spread=0.5)
+    pace = ExponentialBackoff(first=1, most=8, spread=0.5)
     assert [pace.wait(failures) for failures in range(6)] == [1, 2, 4, 8, 8, 8]
     assert [pace.wait(failures, 1.0) for failures in range(2)] == [1.5, 3]
     assert pace.wait(10**9) == 8
 
 
 def test_a_wait_is_at_least_what_was_asked_for() -> None:
-    backoff = Backoff(WATCHING, no_jitter)
+    backoff = FailureBackoff(WATCH_BACKOFF, no_jitter)
     assert backoff.next(at_least=5) == 5
     assert backoff.next(at_least=0.1) == 1.6
     backoff.reset()

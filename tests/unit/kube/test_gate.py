@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import ApiError, ConnectionLost, NotLeading
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.informer import Gate
+from fleet.kube.informer.informer import WriteGate
 from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather
 from tests.faults.scripted import Down, Refuse
 from tests.faults.virtual import VirtualClock, virtual
@@ -19,10 +19,10 @@ WRITE = Request(Method.DELETE, PATH, deadline=30.0)
 READ = Request(Method.GET, PATH)
 
 
-def a_gate(weather: Weather = None) -> Gate:
+def a_gate(weather: Weather = None) -> WriteGate:
     server = ObjectServer(weather=lambda _: weather)
     server.store(PATH, {"metadata": {"name": "one"}})
-    gate = Gate(server, clock=VirtualClock())
+    gate = WriteGate(server, clock=VirtualClock())
     gate.open()
     return gate
 

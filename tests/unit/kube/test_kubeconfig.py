@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleet.errors import ConfigurationError
-from fleet.kube.client.kubeconfig import examine
+from fleet.kube.client.kubeconfig import validate_kubeconfig
 
 ELSEWHERE = "name another file with --kubeconfig or KUBECONFIG"
 
@@ -45,14 +45,14 @@ def refusal(file: Path, content: dict[str, Any] | str, context: str | None = Non
     """Without the folder."""
     file.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
     with pytest.raises(ConfigurationError) as caught:
-        examine(file, context)
+        validate_kubeconfig(file, context)
     return str(caught.value).replace(f"{file.parent}/", "")
 
 
 @pytest.mark.parametrize("context", [None, "hub", "anonymous"])
 def test_a_good_one_passes(context: str | None, file: Path) -> None:
     file.write_text(yaml.safe_dump(a_kubeconfig()), encoding="utf-8")
-    examine(file, context)
+    validate_kubeconfig(file, context)
 
 
 @pytest.mark.parametrize(
@@ -114,28 +114,28 @@ def test_files_are_looked_for_beside_the_kubeconfig(file: Path) -> None:
     (file.parent / "ca.crt").write_text("x", encoding="utf-8")
     content = a_hub(**{"server": "https://hub", "certificate-authority": "ca.crt"})
     file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    examine(file)
+    validate_kubeconfig(file)
 
 
 def test_content_counts_more_than_a_file(file: Path) -> None:
     both = {"certificate-authority": "missing", "certificate-authority-data": "eA=="}
     file.write_text(yaml.safe_dump(a_hub(server="https://hub", **both)), encoding="utf-8")
-    examine(file)
+    validate_kubeconfig(file)
 
 
 def test_a_missing_file(file: Path) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"there is no file {file}; {ELSEWHERE}")):
-        examine(file)
+        validate_kubeconfig(file)
 
 
 def test_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"cannot be read: Is a directory; {ELSEWHERE}"):
-        examine(tmp_path)
+        validate_kubeconfig(tmp_path)
 
 
 def test_a_variable_that_names_nothing_that_exists(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"there is no file {tmp_path}/a, {tmp_path}/b"):
-        examine(environ={"KUBECONFIG": f"{tmp_path}/a:{tmp_path}/b"})
+        validate_kubeconfig(environ={"KUBECONFIG": f"{tmp_path}/a:{tmp_path}/b"})
 
 
 def test_several_files_are_one(tmp_path: Path) -> None:
@@ -144,4 +144,4 @@ def test_several_files_are_one(tmp_path: Path) -> None:
     second = {key: whole[key] for key in ("clusters", "users")}
     for name, part in (("a", first), ("b", second)):
         (tmp_path / name).write_text(yaml.safe_dump(part), encoding="utf-8")
-    examine(environ={"KUBECONFIG": f"{tmp_path}/a:{tmp_path}/missing:{tmp_path}/b"})
+    validate_kubeconfig(environ={"KUBECONFIG": f"{tmp_path}/a:{tmp_path}/missing:{tmp_path}/b"})

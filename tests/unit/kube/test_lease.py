@@ -12,14 +12,14 @@ import pytest
 
 from fleet.errors import ApiError, LeadershipLost, NotLeading
 from fleet.kube.api import LEASE_CLASS, Method, Request
-from fleet.kube.leader_election import LEASES, Election, FencedApi, Leadership, Terms, unique_identity
+from fleet.kube.leader_election import LEASES, FencedApi, LeaderElector, Leadership, LeaseDurations, unique_identity
 from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather, fair
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
 KEY = "fleet-system/leader"
 PATH = LEASES.item(KEY)
-TERMS = Terms(duration=60, renew_deadline=45, retry=5)
+TERMS = LeaseDurations(duration=60, renew_deadline=45, retry=5)
 
 
 def now() -> float:
@@ -28,7 +28,7 @@ def now() -> float:
 
 class Candidate:
     def __init__(
-        self, server: ObjectServer, name: str = "one", *, terms: Terms = TERMS, may_release: bool = True
+        self, server: ObjectServer, name: str = "one", *, terms: LeaseDurations = TERMS, may_release: bool = True
     ) -> None:
         self.clock = VirtualClock()
         self.problems: list[ApiError] = []
@@ -37,7 +37,7 @@ class Candidate:
         self.led_until: float | None = None
         self.lost: LeadershipLost | None = None
         self.enough = asyncio.Event()
-        self.election = Election(
+        self.election = LeaderElector(
             server,
             KEY,
             identity=name,
@@ -234,7 +234,7 @@ async def test_keeps_trying_while_the_server_is_away() -> None:
 
 @virtual
 async def test_an_acquisition_that_is_answered_too_late_is_none() -> None:
-    late = Terms(duration=60, renew_deadline=6, retry=5)
+    late = LeaseDurations(duration=60, renew_deadline=6, retry=5)
     server = ObjectServer(weather=lambda request: Slow(after=100) if request.is_write else None)
     one = Candidate(server, terms=late)
     async with running(one):
@@ -382,7 +382,7 @@ async def test_stops_at_once_when_another_holds_the_lease() -> None:
 @virtual
 async def test_losing_the_lease_in_two_ways_at_once_is_still_one_loss() -> None:
     server = ObjectServer()
-    one = Candidate(server, terms=Terms(duration=15, renew_deadline=10, retry=2))
+    one = Candidate(server, terms=LeaseDurations(duration=15, renew_deadline=10, retry=2))
     async with running(one):
         await asyncio.sleep(5)  # renewed at 4, so it ends at 14
         server.weather = lambda request: Down() if now() < 13 else Refuse(404, "NotFound")
@@ -558,7 +558,7 @@ async def test_renewals_are_never_held_back_by_flow_control() -> None:
 def test_terms_that_cannot_be_kept_are_refused(terms: tuple[int, float, float]) -> None:
     duration, renew_deadline, retry = terms
     with pytest.raises(ValueError, match="a lease needs"):
-        Terms(duration=duration, renew_deadline=renew_deadline, retry=retry)
+        LeaseDurations(duration=duration, renew_deadline=renew_deadline, retry=retry)
 
 
 def test_identities_are_unique() -> None:

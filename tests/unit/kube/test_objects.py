@@ -18,9 +18,9 @@ from fleet.errors import (
     UnreadableAnswer,
 )
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.store import codec
+from fleet.kube.informer.store import build_codec
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience, merge_patch_between, persistently, pointer, revise
+from fleet.kube.patch import RetryPolicy, build_json_pointer, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster
 from tests.faults.objects import LostAnswer, ObjectServer
 from tests.faults.scripted import Refuse
@@ -28,7 +28,7 @@ from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.faults.watching import CLUSTERS, Cluster, a_store
 
 PATH = CLUSTERS.item("c1")
-PATIENCE = Patience(VirtualClock(), no_jitter)
+PATIENCE = RetryPolicy(VirtualClock(), no_jitter)
 
 
 def objects_on(server: ObjectServer, *, cached: bool = False) -> Objects[Cluster]:
@@ -36,7 +36,7 @@ def objects_on(server: ObjectServer, *, cached: bool = False) -> Objects[Cluster
     if store is not None:
         store.relist().end()
         store.version = "0"
-    return Objects(server, CLUSTERS, codec(MemberCluster), store=store)
+    return Objects(server, CLUSTERS, build_codec(MemberCluster), store=store)
 
 
 def bodies(server: ObjectServer) -> list[Any]:
@@ -236,7 +236,7 @@ async def test_a_revision_of_what_was_seen_needs_one_request() -> None:
     server = ObjectServer()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1"}, "unknown": {"kept": True}})
-    revised = await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+    revised = await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
     assert revised is not None
     assert revised.view.metadata.labels == {"a": "b"}
     assert server.objects[PATH]["unknown"] == {"kept": True}
@@ -253,7 +253,7 @@ async def test_after_a_conflict_the_change_is_decided_again_on_the_live_object()
         server.store(PATH, {**server.objects[PATH], "spec": {"theirs": 1}})
 
     server.before_next_write = [interfere, interfere]
-    revised = await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+    revised = await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
     assert revised is not None
     assert server.objects[PATH]["spec"] == {"theirs": 1}
     assert server.objects[PATH]["metadata"]["labels"] == {"a": "b"}
@@ -264,7 +264,7 @@ async def test_a_change_that_is_there_already_writes_nothing() -> None:
     server = ObjectServer()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1", "labels": {"a": "b"}}})
-    assert await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen) == seen
+    assert await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen) == seen
     assert len(server.requests) == 1
 
 
@@ -277,15 +277,15 @@ async def test_a_revision_whose_answer_was_lost_is_not_made_twice() -> None:
     server.weather = lambda _: next(weathers, None)
     written = dict(server.objects)
     with pytest.raises(Exception, match="reset"):
-        await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+        await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
     assert server.objects != written
-    assert await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE) is not None
+    assert await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE) is not None
     assert sum(request.method is Method.PUT for _, request in server.requests) == 1
 
 
 @virtual
 async def test_a_revision_of_what_is_gone_is_nothing() -> None:
-    assert await revise(objects_on(ObjectServer()), "c1", labelled("a", "b"), patience=PATIENCE) is None
+    assert await update_with_retries(objects_on(ObjectServer()), "c1", labelled("a", "b"), patience=PATIENCE) is None
 
 
 @virtual
@@ -295,7 +295,7 @@ async def test_endless_conflicts_are_given_up_after_four_attempts() -> None:
     await objects.create({"metadata": {"name": "c1"}})
     server.before_next_write = [lambda: server.store(PATH, server.objects[PATH])] * 9
     with pytest.raises(Conflict):
-        await revise(objects, "c1", labelled("a", "b"), patience=PATIENCE)
+        await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE)
     puts = [at for at, request in server.requests if request.method is Method.PUT]
     assert [later - puts[0] for later in puts] == pytest.approx([0, 0.01, 0.06, 0.31])
 
@@ -305,7 +305,7 @@ async def test_a_request_is_repeated_for_want_of_a_server_and_for_nothing_else()
     refusals = iter([Refuse(503), Refuse(500, "ServerTimeout", retry_after=2), Refuse(404, "NotFound")])
     server = ObjectServer(weather=lambda _: next(refusals))
     with pytest.raises(NotFound):
-        await persistently(lambda: objects_on(server).get("c1"), patience=PATIENCE)
+        await call_with_retries(lambda: objects_on(server).get("c1"), patience=PATIENCE)
     times = [at for at, _ in server.requests]
     assert times == pytest.approx([0, 0.01, 2.01])
 
@@ -315,7 +315,7 @@ async def test_a_request_is_repeated_for_want_of_a_server_and_for_nothing_else()
 async def test_patience_ends(refusal: Refuse, error: type[Exception]) -> None:
     server = ObjectServer(weather=lambda _: refusal)
     with pytest.raises(error):
-        await persistently(lambda: objects_on(server).get("c1"), patience=PATIENCE)
+        await call_with_retries(lambda: objects_on(server).get("c1"), patience=PATIENCE)
     assert len(server.requests) == 4
 
 
@@ -337,11 +337,11 @@ async def test_patience_ends(refusal: Refuse, error: type[Exception]) -> None:
     ],
 )
 def test_the_least_that_has_to_be_sent(old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any]) -> None:
-    assert repr(merge_patch_between(old, new)) == repr(patch)
+    assert repr(build_merge_patch(old, new)) == repr(patch)
 
 
 def test_a_pointer_escapes_what_would_split_it() -> None:
-    assert pointer("metadata", "labels", "a.b/c~d", 0) == "/metadata/labels/a.b~1c~0d/0"
+    assert build_json_pointer("metadata", "labels", "a.b/c~d", 0) == "/metadata/labels/a.b~1c~0d/0"
 
 
 # --- collections ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.client.dialer import WITHIN, NotConnected, Openings
+from fleet.kube.client.dialer import WITHIN, Dialer, NotConnected
 from tests.faults.virtual import virtual
 
 
@@ -17,7 +17,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.left_over: list[str] = []
-        self.openings: Openings[str] = Openings(left_over=self.left_over.append)
+        self.openings: Dialer[str] = Dialer(left_over=self.left_over.append)
         self.end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def begun(self) -> asyncio.Task[str]:

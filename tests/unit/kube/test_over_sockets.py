@@ -9,9 +9,9 @@ import msgspec
 
 from fleet.clock import SystemClock
 from fleet.errors import ApiError, ConnectionLost
-from fleet.kube.backoff import Pace
+from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.client.transport import Transport
-from fleet.kube.informer.reflector import Problem, Reflector, Timings
+from fleet.kube.informer.reflector import Reflector, ReflectorTimings, WatchProblem
 from tests.faults.sockets import CHUNKED, a_server, answer, chunk, hangs, real, resets, then
 from tests.faults.virtual import no_jitter
 from tests.faults.watching import CLUSTERS, Fold, a_store
@@ -33,7 +33,7 @@ async def test_a_watch_that_breaks_inside_a_line_is_resumed_where_it_broke() -> 
     line = an_event("MODIFIED", "c2", 12)
     first = then(CHUNKED, chunk(an_event("ADDED", "c3", 11) + line[:30]), resets)
     second = then(CHUNKED, chunk(line), chunk(an_event("DELETED", "c1", 13)), hangs)
-    store, fold, problems = a_store(), Fold(), list[Problem]()
+    store, fold, problems = a_store(), Fold(), list[WatchProblem]()
     store.subscribe(fold)
     told = asyncio.Event()
     store.subscribe(lambda old, new: told.set() if new is None else None)
@@ -49,7 +49,7 @@ async def test_a_watch_that_breaks_inside_a_line_is_resumed_where_it_broke() -> 
                 store,
                 clock=SystemClock(),
                 jitter=no_jitter,
-                timings=Timings(pace=Pace(first=0.01, most=0.1)),
+                timings=ReflectorTimings(pace=ExponentialBackoff(first=0.01, most=0.1)),
                 on_problem=problems.append,
             )
             running = group.create_task(reflector.run(), name="reflector")

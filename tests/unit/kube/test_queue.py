@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from fleet.errors import QueueClosed
-from fleet.kube.client.rate_limiter import Budget
+from fleet.kube.client.rate_limiter import RateLimit
 from fleet.kube.workqueue import WorkQueue
 from tests.faults.virtual import VirtualClock, virtual
 
 
-def a_queue(budget: Budget | None = None) -> WorkQueue[str]:
-    return WorkQueue(clock=VirtualClock(), budget=budget or Budget(rate=10, burst=100))
+def a_queue(budget: RateLimit | None = None) -> WorkQueue[str]:
+    return WorkQueue(clock=VirtualClock(), budget=budget or RateLimit(rate=10, burst=100))
 
 
 def now() -> float:
@@ -114,7 +114,7 @@ async def test_a_delayed_key_in_work_waits_for_its_worker() -> None:
 
 @virtual
 async def test_waits_double_with_every_failure_up_to_the_most() -> None:
-    queue = a_queue(Budget(rate=1e9, burst=1))
+    queue = a_queue(RateLimit(rate=1e9, burst=1))
     waits = [queue.retry("a") for _ in range(16)]
     assert waits[:4] == pytest.approx([0.005, 0.010, 0.020, 0.040])
     assert waits[-2:] == [60, 60]
@@ -132,7 +132,7 @@ async def test_a_success_makes_the_waits_start_over() -> None:
 
 @virtual
 async def test_failures_of_all_keys_share_a_budget() -> None:
-    queue = a_queue(Budget(rate=10, burst=3))
+    queue = a_queue(RateLimit(rate=10, burst=3))
     waits = [queue.retry(key) for key in "abcde"]
     assert waits == pytest.approx([0.005, 0.005, 0.005, 0.1, 0.2])
 

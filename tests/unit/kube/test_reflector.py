@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from fleet.errors import DeadlineExceeded, Forbidden, Gone, InternalError, TooManyRequests, UnreadableAnswer
-from fleet.kube.informer.reflector import Unreadable
+from fleet.kube.informer.reflector import UnreadableObject
 from tests.faults.hub import Hub
 from tests.faults.scripted import (
     Close,
@@ -524,7 +524,7 @@ async def test_an_unreadable_object_stops_nothing_and_is_reported() -> None:
         await asyncio.sleep(1)
         assert set(scene.store) == {"c1", "c2"}
         (problem,) = scene.problems
-        assert isinstance(problem, Unreadable)
+        assert isinstance(problem, UnreadableObject)
         assert problem.key == "bad"
         assert "spec.taints" in str(problem.error)
         assert scene.reflector.counts.unreadable == 1

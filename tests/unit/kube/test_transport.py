@@ -29,7 +29,7 @@ from fleet.errors import (
     Unreachable,
 )
 from fleet.kube.api import Method, Request
-from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from tests.faults.sockets import (
     CHUNKED,
@@ -53,7 +53,7 @@ GET = Request(Method.GET, "/api/v1/things")
 IMPATIENT = Request(Method.GET, "/api/v1/things", deadline=0.2)
 
 
-async def connected_to(url: str, *tokens: str, flow: FlowControl | None = None, clock: Any = None) -> Transport:
+async def connected_to(url: str, *tokens: str, flow: RateLimiter | None = None, clock: Any = None) -> Transport:
     from kubernetes.aio.client import Configuration
 
     left = list(tokens)
@@ -247,7 +247,7 @@ async def test_what_must_not_leave_any_more_is_not_sent() -> None:
             raise NotLeading("scripted")
 
     clock = StandingClock()
-    flow = FlowControl(clock, default=Budget(rate=20, burst=1))
+    flow = RateLimiter(clock, default=RateLimit(rate=20, burst=1))
     async with a_server(answer(b"{}")) as server, await connected_to(server.url, flow=flow) as transport:
         guarded = Request(Method.POST, "/api/v1/things", body=b"{}", guard=guard)
         await transport.call(guarded)
@@ -262,7 +262,7 @@ async def test_what_must_not_leave_any_more_is_not_sent() -> None:
 
 @real
 async def test_waiting_for_the_budget_counts_towards_the_deadline() -> None:
-    flow = FlowControl(SystemClock(), default=Budget(rate=0.001, burst=1))
+    flow = RateLimiter(SystemClock(), default=RateLimit(rate=0.001, burst=1))
     async with a_server(answer(b"{}")) as server, await connected_to(server.url, flow=flow) as transport:
         await transport.call(GET)
         with pytest.raises(DeadlineExceeded):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import UnreadableAnswer
-from fleet.kube.informer.watch import Lines, plain_document, read_event, read_head, read_page, read_version
+from fleet.kube.informer.watch import LineSplitter, plain_document, read_event, read_head, read_page, read_version
 
 MESS = [b"", b"nul", b"[]", b"5", b'"x"', b"{}", b"\xff", b'{"a":', b"[" * 5000]
 
@@ -24,7 +24,7 @@ texts = st.lists(st.sampled_from([b"\n", b"\n", b"ab", b"c", b"\xff"]), max_size
 
 @given(text=texts, places=st.lists(st.integers(0, 60)))
 def test_lines_do_not_depend_on_how_the_stream_is_cut(text: bytes, places: list[int]) -> None:
-    lines = Lines()
+    lines = LineSplitter()
     found = [line for piece in cut(text, places) for line in lines.feed(piece)]
     assert found == text.split(b"\n")[:-1]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.catalogue import CATALOGUE, Resource, find
+from fleet.model.catalogue import CATALOGUE, KindDefinition, find_kind
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 
 BOTH, ALL, BETA = ("v1", "v1beta1"), ("v1", "v1alpha1", "v1beta1"), ("v1beta1",)
@@ -56,7 +56,7 @@ resources = pytest.mark.parametrize("resource", CATALOGUE, ids=lambda resource: 
 
 
 @resources
-def test_a_kind_has_its_names_scope_versions_and_status_on_the_wire(resource: Resource) -> None:
+def test_a_kind_has_its_names_scope_versions_and_status_on_the_wire(resource: KindDefinition) -> None:
     found = (resource.plural, resource.scope, resource.short_name, resource.versions, resource.has_status)
     assert found == WIRE[resource.kind]
 
@@ -66,13 +66,13 @@ def test_every_kind_is_in_the_catalogue_once() -> None:
 
 
 @resources
-def test_the_storage_version_is_served_and_is_v1beta1_but_for_the_foreign_kind(resource: Resource) -> None:
+def test_the_storage_version_is_served_and_is_v1beta1_but_for_the_foreign_kind(resource: KindDefinition) -> None:
     assert resource.storage in resource.versions
     assert resource.storage == ("v1alpha1" if resource.kind == "ClusterProfile" else "v1beta1")
 
 
 @resources
-def test_a_kind_belongs_to_the_categories_of_its_group(resource: Resource) -> None:
+def test_a_kind_belongs_to_the_categories_of_its_group(resource: KindDefinition) -> None:
     categories = {CLUSTER_GROUP: ("fleet", "fleet-cluster"), PLACEMENT_GROUP: ("fleet", "fleet-placement")}
     assert resource.categories == categories.get(resource.group, ())
 
@@ -88,7 +88,7 @@ def test_only_applied_work_lives_on_members() -> None:
 
 def test_a_kind_is_found_under_every_served_version() -> None:
     for version in ("v1", "v1beta1"):
-        found = find(f"{CLUSTER_GROUP}/{version}", "MemberCluster")
+        found = find_kind(f"{CLUSTER_GROUP}/{version}", "MemberCluster")
         assert found is not None
         assert found.full_name == "memberclusters.cluster.kubernetes-fleet.io"
 
@@ -104,7 +104,7 @@ def test_a_kind_is_found_under_every_served_version() -> None:
     ],
 )
 def test_another_group_or_version_is_another_kind(api_version: str, kind: str) -> None:
-    assert find(api_version, kind) is None
+    assert find_kind(api_version, kind) is None
 
 
 COLUMNS = {
@@ -133,14 +133,14 @@ COLUMNS = {
 
 
 @resources
-def test_kubectl_shows_the_columns_of_the_kind(resource: Resource) -> None:
+def test_kubectl_shows_the_columns_of_the_kind(resource: KindDefinition) -> None:
     shown = " ".join(f"{column.name}{'+' if column.wide else ''}" for column in resource.columns)
     assert shown == COLUMNS.get(resource.kind, "")
 
 
 @pytest.mark.parametrize("kind", ["ClusterResourcePlacement", "ResourcePlacement"])
 def test_the_columns_of_a_placement_read_conditions_of_its_own_kind(kind: str) -> None:
-    resource = find("placement.kubernetes-fleet.io/v1beta1", kind)
+    resource = find_kind("placement.kubernetes-fleet.io/v1beta1", kind)
     assert resource is not None
     (path,) = [column.path for column in resource.columns if column.name == "Scheduled"]
     assert path == f'.status.conditions[?(@.type=="{kind}Scheduled")].status'

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.model.catalogue import CATALOGUE, Resource
+from fleet.model.catalogue import CATALOGUE, KindDefinition
 from fleet.model.crd import generator as crd
 from fleet.model.crd.generator import custom_resource_definition, file_name, render, write_all
 from tests.unit.model.structural import nodes, schema_problems
@@ -21,7 +21,7 @@ served = pytest.mark.parametrize(
 )
 
 
-def a_resource(kind: str) -> Resource:
+def a_resource(kind: str) -> KindDefinition:
     (resource,) = [resource for resource in CATALOGUE if resource.kind == kind]
     return resource
 
@@ -42,7 +42,7 @@ def at(schema: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 @resources
-def test_the_file_in_the_chart_is_what_the_kinds_say(resource: Resource) -> None:
+def test_the_file_in_the_chart_is_what_the_kinds_say(resource: KindDefinition) -> None:
     assert (CHART / file_name(resource)).read_text(encoding="utf-8") == render(resource), "run `make gen`"
 
 
@@ -57,25 +57,25 @@ def test_writing_removes_the_file_of_a_kind_that_is_gone(tmp_path: Path) -> None
 
 
 @resources
-def test_a_file_reads_back_as_its_definition(resource: Resource) -> None:
+def test_a_file_reads_back_as_its_definition(resource: KindDefinition) -> None:
     assert yaml.safe_load(render(resource)) == custom_resource_definition(resource)
 
 
 @resources
-def test_a_file_says_that_it_is_generated_and_has_no_anchors(resource: Resource) -> None:
+def test_a_file_says_that_it_is_generated_and_has_no_anchors(resource: KindDefinition) -> None:
     text = render(resource)
     assert text.startswith("# Generated from fleet/model by `make gen`; do not edit.\n")
     assert not any("&id" in line or "*id" in line for line in text.splitlines())
 
 
 @resources
-def test_a_definition_stays_small_enough_for_client_side_apply(resource: Resource) -> None:
+def test_a_definition_stays_small_enough_for_client_side_apply(resource: KindDefinition) -> None:
     # kubectl keeps the applied object in an annotation, and annotations may have 256 KiB in sum.
     assert len(render(resource).encode()) < 256 * 1024
 
 
 @served
-def test_a_schema_is_structural_and_its_defaults_fit(resource: Resource, version: str) -> None:
+def test_a_schema_is_structural_and_its_defaults_fit(resource: KindDefinition, version: str) -> None:
     assert schema_problems(schema_of(resource.kind, version)) == []
 
 
@@ -105,7 +105,7 @@ def test_the_check_for_structural_schemas_finds_what_an_api_server_refuses(
 
 
 @served
-def test_every_rule_has_text_and_a_message_of_one_line(resource: Resource, version: str) -> None:
+def test_every_rule_has_text_and_a_message_of_one_line(resource: KindDefinition, version: str) -> None:
     for path, node in nodes(schema_of(resource.kind, version)):
         for rule in node.get("x-kubernetes-validations", ()):
             assert rule["rule"].strip(), path
@@ -114,7 +114,7 @@ def test_every_rule_has_text_and_a_message_of_one_line(resource: Resource, versi
 
 
 @served
-def test_every_property_is_described(resource: Resource, version: str) -> None:
+def test_every_property_is_described(resource: KindDefinition, version: str) -> None:
     bare = [
         path
         for path, node in nodes(schema_of(resource.kind, version))
@@ -124,14 +124,14 @@ def test_every_property_is_described(resource: Resource, version: str) -> None:
 
 
 @resources
-def test_only_the_storage_version_is_stored_and_all_are_served(resource: Resource) -> None:
+def test_only_the_storage_version_is_stored_and_all_are_served(resource: KindDefinition) -> None:
     versions = custom_resource_definition(resource)["spec"]["versions"]
     assert [item["name"] for item in versions if item["storage"]] == [resource.storage]
     assert all(item["served"] for item in versions)
 
 
 @resources
-def test_the_status_subresource_is_declared_where_the_kind_has_it(resource: Resource) -> None:
+def test_the_status_subresource_is_declared_where_the_kind_has_it(resource: KindDefinition) -> None:
     for version in custom_resource_definition(resource)["spec"]["versions"]:
         assert ("subresources" in version) is resource.has_status
 
@@ -143,7 +143,7 @@ def test_wide_columns_have_priority_one() -> None:
 
 
 @served
-def test_conditions_are_merged_by_type(resource: Resource, version: str) -> None:
+def test_conditions_are_merged_by_type(resource: KindDefinition, version: str) -> None:
     for path, node in nodes(schema_of(resource.kind, version)):
         if path.endswith(".conditions"):
             assert node["x-kubernetes-list-type"] == "map", path
@@ -151,7 +151,7 @@ def test_conditions_are_merged_by_type(resource: Resource, version: str) -> None
 
 
 @served
-def test_label_selectors_are_one_value_for_server_side_apply(resource: Resource, version: str) -> None:
+def test_label_selectors_are_one_value_for_server_side_apply(resource: KindDefinition, version: str) -> None:
     for path, node in nodes(schema_of(resource.kind, version)):
         if path.endswith(".labelSelector"):
             assert node["x-kubernetes-map-type"] == "atomic", path

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import DocumentError
-from fleet.model.catalogue import CATALOGUE, Resource
+from fleet.model.catalogue import CATALOGUE, KindDefinition
 from fleet.model.crd.generator import custom_resource_definition
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, value_problems
@@ -28,13 +28,13 @@ LEFT_OUT = [
 ]
 
 
-def schema_of(resource: Resource) -> dict[str, Any]:
+def schema_of(resource: KindDefinition) -> dict[str, Any]:
     versions = custom_resource_definition(resource)["spec"]["versions"]
     (schema,) = [item["schema"]["openAPIV3Schema"] for item in versions if item["storage"]]
     return dict(schema)
 
 
-def a_complete_document(resource: Resource, *, novelties: bool = False) -> dict[str, Any]:
+def a_complete_document(resource: KindDefinition, *, novelties: bool = False) -> dict[str, Any]:
     """An object of the kind in which every field has a value and, if wanted, every part a field nobody knows."""
     schema = schema_of(resource)
     document = {
@@ -81,26 +81,26 @@ def a_text(schema: dict[str, Any]) -> str:
 
 
 @resources
-def test_a_complete_object_is_accepted_by_the_crd(resource: Resource) -> None:
+def test_a_complete_object_is_accepted_by_the_crd(resource: KindDefinition) -> None:
     document = a_complete_document(resource)
     assert value_problems(schema_of(resource), document) == []
     assert broken_rules(schema_of(resource), document) == []
 
 
 @resources
-def test_a_complete_object_survives_reading_and_writing(resource: Resource) -> None:
+def test_a_complete_object_survives_reading_and_writing(resource: KindDefinition) -> None:
     document = a_complete_document(resource)
     assert read_document(document).to_document() == document
 
 
 @resources
-def test_unknown_fields_survive_at_every_depth(resource: Resource) -> None:
+def test_unknown_fields_survive_at_every_depth(resource: KindDefinition) -> None:
     document = a_complete_document(resource, novelties=True)
     assert read_document(document).to_document() == document
 
 
 @resources
-def test_what_the_crd_requires_is_required_here(resource: Resource) -> None:
+def test_what_the_crd_requires_is_required_here(resource: KindDefinition) -> None:
     for name in schema_of(resource).get("required", ()):
         document = a_complete_document(resource)
         del document[name]
@@ -109,7 +109,7 @@ def test_what_the_crd_requires_is_required_here(resource: Resource) -> None:
 
 
 @resources
-def test_an_object_cannot_be_changed_in_place(resource: Resource) -> None:
+def test_an_object_cannot_be_changed_in_place(resource: KindDefinition) -> None:
     found = read_document(a_complete_document(resource))
     with pytest.raises(ValueError, match="frozen"):
         found.metadata.name = "other"  # type: ignore[misc]

@@ -18,9 +18,9 @@ import msgspec
 from fleet.errors import ApiError, ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.informers.cache import Caches, Kinds
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.informer import Access
+from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.objects import Objects
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from tests.faults.objects import refusal
@@ -29,7 +29,7 @@ from tests.faults.virtual import VirtualClock, no_jitter
 
 Json = dict[str, Any]
 
-PATIENCE = Patience(VirtualClock(), no_jitter)
+PATIENCE = RetryPolicy(VirtualClock(), no_jitter)
 DELETED_AT = "2026-03-10T08:59:00Z"
 GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
 _TERMINATION = re.compile(r"(/status)?$")
@@ -205,7 +205,7 @@ class Site:
 
 @asynccontextmanager
 async def a_site(server: CrudServer, *, namespaced: bool = False, concurrency: int = 32) -> AsyncIterator[Site]:
-    access = Access(reads=server, writes=server, clock=VirtualClock(), jitter=no_jitter)
+    access = InformerConfig(reads=server, writes=server, clock=VirtualClock(), jitter=no_jitter)
     kinds = Caches(access).of("shop/web" if namespaced else "web")
     dispatcher = Dispatcher(clock=VirtualClock(), concurrency=concurrency)
     for watched in kinds:

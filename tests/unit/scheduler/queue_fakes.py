@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fleet.scheduler.queue.hints import EVERYTHING, Event, EventKind
-from fleet.scheduler.queue.scheduling_queue import Hold, Item, QueuePolicy, SchedulingQueue, Traits
+from fleet.scheduler.queue.hints import EVERYTHING, EventKind, QueueEvent
+from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueueItem, QueuePolicy
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.timing import SECOND, nanoseconds
 
 EXTENDED = QueuePolicy(at_once=False, timed_retry=True)
@@ -16,13 +17,13 @@ CLUSTER_TAINTS = EventKind("MemberCluster", "UpdateTaints")
 HEARTBEAT = EventKind("MemberCluster", "Heartbeat")
 
 
-def cluster_added(**more: Any) -> Event:
-    return Event(CLUSTER_ADDED, **more)
+def cluster_added(**more: Any) -> QueueEvent:
+    return QueueEvent(CLUSTER_ADDED, **more)
 
 
-def wildcard(label: str, *, only: str | None = None) -> Event:
+def wildcard(label: str, *, only: str | None = None) -> QueueEvent:
     """Wakes everything, or the key it names, without asking anybody."""
-    return Event(EVERYTHING, only=only, label=label)
+    return QueueEvent(EVERYTHING, only=only, label=label)
 
 
 class Turned:
@@ -36,8 +37,8 @@ class Turned:
         self.queue = SchedulingQueue(describe=self._traits, **more)
         self.now = nanoseconds(at)
 
-    def _traits(self, key: str) -> Traits:
-        return Traits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
+    def _traits(self, key: str) -> PlacementTraits:
+        return PlacementTraits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
 
     @property
     def seconds(self) -> float:
@@ -60,7 +61,7 @@ class Turned:
         self.queue.wake(keys, self.now, trigger=trigger, slow=slow)
         return self
 
-    def happened(self, event: Event) -> Turned:
+    def happened(self, event: QueueEvent) -> Turned:
         self.queue.happened(event, self.now)
         return self
 
@@ -72,7 +73,7 @@ class Turned:
         self.queue.delete(key, self.now)
         return self
 
-    def pop(self) -> Item:
+    def pop(self) -> QueueItem:
         item = self.queue.pop(self.now)
         assert item is not None, "nothing to take"
         return item
@@ -98,7 +99,7 @@ class Turned:
         self.queue.succeeded(key, self.now)
         return self
 
-    def tick(self) -> list[Item]:
+    def tick(self) -> list[QueueItem]:
         return self.queue.tick(self.now)
 
     def next_due(self) -> float | None:
@@ -129,6 +130,6 @@ class Gatekeeper:
         self.asked = 0
         self.message = message
 
-    def __call__(self, item: Item, now: int) -> Hold | None:
+    def __call__(self, item: QueueItem, now: int) -> PreEnqueueGate | None:
         self.asked += 1
-        return Hold("Approval", self.message()) if item.key in self.held else None
+        return PreEnqueueGate("Approval", self.message()) if item.key in self.held else None

@@ -16,7 +16,7 @@ from fleet.kube.api import Method, Request
 from fleet.manager.manager import Controller
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.scheduler.attempt_record import AttemptRecord, Ending
-from fleet.scheduler.queue.item import Item, Place
+from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.settings.loading import load_settings
 from plugins.taint_toleration import TaintToleration
 from tests.faults.hub_api import HubApi, a_hub
@@ -60,7 +60,7 @@ class Slow(HubApi):
 class Records:
     all: list[AttemptRecord] = field(default_factory=list)
     caches: Any = None
-    item: Callable[[str], Item | None] = lambda _: None
+    item: Callable[[str], QueueItem | None] = lambda _: None
     """What the queue holds of a placement."""
 
     def record(self, attempt: AttemptRecord) -> None:
@@ -269,7 +269,7 @@ async def test_F3_095_what_is_decided_is_what_the_placement_asks_for_when_it_is_
         await asyncio.sleep(60)
         wanted = [(one.key, one.decision.request.wanted) for one in records.all if one.decision is not None]
     assert queued is not None
-    assert queued.place is Place.ACTIVE
+    assert queued.place is ItemState.ACTIVE
     assert wanted == [("web", 1), ("other", 1), ("web", 3)]
 
 
@@ -307,7 +307,7 @@ async def test_F3_007_a_plugin_that_breaks_rejects_nothing_and_is_tried_again(br
         item = records.item("web")
         assert records.endings == [Ending.INTERNAL]
         assert item is not None
-        assert (item.place, item.rejectors, item.consecutive_errors_count) == (Place.ERROR_BACKOFF, frozenset(), 1)
+        assert (item.place, item.rejectors, item.consecutive_errors_count) == (ItemState.ERROR_BACKOFF, frozenset(), 1)
         await asyncio.sleep(120)
         assert records.endings == [Ending.INTERNAL, Ending.INTERNAL, Ending.DECIDED]
 

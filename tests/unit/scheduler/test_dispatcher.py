@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import Conflict, QueueClosed
-from fleet.kube.client.rate_limiter import Budget, FlowControl
+from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.scheduler.dispatch.api_calls import Call, CallType, Fate, Outcome
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.fair_queue import TURN
@@ -203,7 +203,7 @@ async def test_a_call_that_was_merged_keeps_its_place_in_line() -> None:
 async def test_ten_bindings_wait_for_one_turn_of_ten_thousand_others() -> None:
     """Beside those that have a slot already."""
     slots = 32
-    flow = FlowControl(VirtualClock(), default=Budget(rate=250, burst=1))
+    flow = RateLimiter(VirtualClock(), default=RateLimit(rate=250, burst=1))
     async with an_office(concurrency=slots, seconds=0.004) as office:
         office.wire.admit = flow.admit
         for number in range(10_000):
@@ -315,8 +315,8 @@ async def test_a_call_whose_predecessor_did_its_work_is_dropped() -> None:
 
 @virtual
 async def test_Q_30_ten_thousand_status_writes_delay_a_bind_by_no_more_than_its_own_budget() -> None:
-    slow = Budget(rate=10, burst=1)
-    flow = FlowControl(VirtualClock(), budgets={"status": slow, "bind": slow})
+    slow = RateLimit(rate=10, burst=1)
+    flow = RateLimiter(VirtualClock(), budgets={"status": slow, "bind": slow})
     async with an_office(concurrency=32, seconds=0.0) as office:
         office.wire.admit = flow.admit
         for number in range(10_000):

@@ -4,7 +4,7 @@ import pytest
 
 from fleet.errors import InvalidKey
 from fleet.kube.resource import Resource
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, flavour_of, owner_key, parse_key
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, find_scope, owner_key, parse_key
 from fleet.model import catalogue
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Metadata
@@ -21,14 +21,14 @@ WRITTEN_DOWN = [
 
 @pytest.mark.parametrize("resource", WRITTEN_DOWN, ids=lambda one: one.kind)
 def test_every_kind_is_where_the_catalogue_says(resource: Resource) -> None:
-    known = catalogue.find(resource.api_version, resource.kind)
+    known = catalogue.find_kind(resource.api_version, resource.kind)
     assert known is not None
     assert Resource.of(known) == resource
 
 
 def test_a_slash_makes_a_key_one_of_a_namespaced_placement() -> None:
-    assert flavour_of("web") is CLUSTER_SCOPED
-    assert flavour_of("shop/web") is NAMESPACED
+    assert find_scope("web") is CLUSTER_SCOPED
+    assert find_scope("shop/web") is NAMESPACED
     assert parse_key("shop/web") == ("shop", "web")
     assert parse_key("web") == ("", "web")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fleet.scheduler.queue.hints import EVERYTHING, Event, EventKind, Hints, Registration
-from fleet.scheduler.queue.scheduling_queue import Item
+from fleet.scheduler.queue.hints import EVERYTHING, EventKind, EventRegistration, QueueEvent, QueueingHints
+from fleet.scheduler.queue.item import QueueItem
 from tests.unit.scheduler.queue_fakes import (
     CLUSTER_ADDED,
     CLUSTER_TAINTS,
@@ -27,30 +27,30 @@ class Asked:
         self.answer = answer
         self.keys: list[str] = []
 
-    def __call__(self, event: Event, item: Item) -> bool:
+    def __call__(self, event: QueueEvent, item: QueueItem) -> bool:
         self.keys.append(item.key)
         return self.answer
 
 
 class Broken:
-    def __call__(self, event: Event, item: Item) -> bool:
+    def __call__(self, event: QueueEvent, item: QueueItem) -> bool:
         raise RuntimeError("no")
 
 
-def fits(event: Event, item: Item) -> bool:
+def fits(event: QueueEvent, item: QueueItem) -> bool:
     """Capacity: an item wants as much as the length of its key, an event brings a number."""
     return len(item.key) <= int(event.new)
 
 
-def fits_many(event: Event, items: Sequence[Item]) -> Sequence[bool]:
+def fits_many(event: QueueEvent, items: Sequence[QueueItem]) -> Sequence[bool]:
     wanted = np.array([len(item.key) for item in items])
     mask: Sequence[bool] = wanted <= event.new
     return mask
 
 
-def on_add(**registered: object) -> Hints:
+def on_add(**registered: object) -> QueueingHints:
     """Hints of plugins for added clusters."""
-    return Hints({plugin: [Registration(CLUSTER_ADDED, hint)] for plugin, hint in registered.items()})  # type: ignore[arg-type]
+    return QueueingHints({plugin: [EventRegistration(CLUSTER_ADDED, hint)] for plugin, hint in registered.items()})  # type: ignore[arg-type]
 
 
 # --- who is asked -----------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def on_add(**registered: object) -> Hints:
 def test_Q_06_an_event_that_no_plugin_registered_for_asks_no_hint_and_wakes_nobody() -> None:
     hint = Asked()
     queue = pooled("a", "b", hints=on_add(Taints=hint))
-    queue.happened(Event(CLUSTER_TAINTS))
+    queue.happened(QueueEvent(CLUSTER_TAINTS))
     assert hint.keys == []
     assert queue.counts() == {"unschedulable": 2}
 
@@ -83,8 +83,8 @@ def test_one_of_several_rejecting_plugins_is_enough() -> None:
 
 
 def test_F3_113_a_plugin_that_registers_nothing_is_woken_by_every_event() -> None:
-    queue = pooled("a", hints=Hints({"Taints": []}))
-    assert queue.happened(Event(EventKind("Quota", "Update"))).counts() == {"backoff": 1}
+    queue = pooled("a", hints=QueueingHints({"Taints": []}))
+    assert queue.happened(QueueEvent(EventKind("Quota", "Update"))).counts() == {"backoff": 1}
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_F3_113_a_plugin_that_registers_nothing_is_woken_by_every_event() -> Non
 )
 def test_F3_113_registrations_may_stand_for_many_kinds(kind: EventKind, *, covered: bool) -> None:
     assert kind.covers(CLUSTER_ADDED) is covered
-    assert Hints({"Taints": [Registration(kind)]}).heard(CLUSTER_ADDED) is covered
+    assert QueueingHints({"Taints": [EventRegistration(kind)]}).heard(CLUSTER_ADDED) is covered
 
 
 # --- what the answer does ---------------------------------------------------------------------------------------------
 
 
 def test_Q_08_only_the_items_that_fit_a_new_cluster_are_woken() -> None:
-    hints = Hints({"Capacity": [Registration(CLUSTER_ADDED, hint_many=fits_many)]})
+    hints = QueueingHints({"Capacity": [EventRegistration(CLUSTER_ADDED, hint_many=fits_many)]})
     queue = pooled("a", "bbb", "cc", "ddddd", by="Capacity", hints=hints)
     assert queue.happened(cluster_added(new=0)).counts() == {"unschedulable": 4}
     assert queue.happened(cluster_added(new=3)).counts() == {"unschedulable": 1, "backoff": 3}
@@ -119,8 +119,8 @@ def test_Q_08_only_the_items_that_fit_a_new_cluster_are_woken() -> None:
 def test_Q_08_the_columnar_hint_wakes_whom_the_hint_per_item_wakes(size: int) -> None:
     keys = ["a", "b", "cc", "dd", "eee", "ffff"]
     woken = []
-    for registration in (Registration(CLUSTER_ADDED, fits), Registration(CLUSTER_ADDED, hint_many=fits_many)):
-        queue = pooled(*keys, by="Capacity", hints=Hints({"Capacity": [registration]}))
+    for registration in (EventRegistration(CLUSTER_ADDED, fits), EventRegistration(CLUSTER_ADDED, hint_many=fits_many)):
+        queue = pooled(*keys, by="Capacity", hints=QueueingHints({"Capacity": [registration]}))
         woken.append(queue.happened(cluster_added(new=size)).pop_all())
     assert woken[0] == woken[1]
     assert set(woken[0]) == {key for key in keys if len(key) <= size}
@@ -129,22 +129,22 @@ def test_Q_08_the_columnar_hint_wakes_whom_the_hint_per_item_wakes(size: int) ->
 @pytest.mark.parametrize(
     "registration",
     [
-        Registration(CLUSTER_ADDED),
-        Registration(CLUSTER_ADDED, Broken()),
-        Registration(CLUSTER_ADDED, hint_many=lambda event, items: 1 / 0),  # type: ignore[arg-type,return-value]
-        Registration(CLUSTER_ADDED, hint_many=lambda event, items: []),
+        EventRegistration(CLUSTER_ADDED),
+        EventRegistration(CLUSTER_ADDED, Broken()),
+        EventRegistration(CLUSTER_ADDED, hint_many=lambda event, items: 1 / 0),  # type: ignore[arg-type,return-value]
+        EventRegistration(CLUSTER_ADDED, hint_many=lambda event, items: []),
     ],
     ids=["missing", "raising", "raising for many", "too few answers"],
 )
-def test_Q_09_without_a_usable_answer_the_item_is_woken(registration: Registration) -> None:
-    queue = pooled("a", "b", hints=Hints({"Taints": [registration]}))
+def test_Q_09_without_a_usable_answer_the_item_is_woken(registration: EventRegistration) -> None:
+    queue = pooled("a", "b", hints=QueueingHints({"Taints": [registration]}))
     assert queue.happened(cluster_added()).counts() == {"backoff": 2}
 
 
 def test_Q_09_a_hint_that_raises_is_reported() -> None:
     told: list[tuple[str, str, str]] = []
-    hints = Hints(
-        {"Taints": [Registration(CLUSTER_ADDED, Broken())]},
+    hints = QueueingHints(
+        {"Taints": [EventRegistration(CLUSTER_ADDED, Broken())]},
         on_error=lambda plugin, kind, error: told.append((plugin, str(kind), str(error))),
     )
     pooled("a", hints=hints).happened(cluster_added())
@@ -169,7 +169,7 @@ def test_an_item_that_nobody_rejected_is_woken_by_whatever_anybody_listens_to() 
     queue = Turned(hints=on_add(Taints=Asked(answer=False))).add("a")
     queue.pop()
     queue.reject("a")
-    assert queue.happened(Event(HEARTBEAT)).counts() == {"unschedulable": 1}
+    assert queue.happened(QueueEvent(HEARTBEAT)).counts() == {"unschedulable": 1}
     assert queue.happened(cluster_added()).counts() == {"backoff": 1}
 
 
@@ -182,7 +182,7 @@ def test_the_item_says_which_event_woke_it() -> None:
 
 def test_only_the_items_named_by_the_index_are_asked_about() -> None:
     hint = Asked()
-    hints = Hints({"Taints": [Registration(CLUSTER_ADDED, hint, pre_hint=lambda event: ["b", "unknown"])]})
+    hints = QueueingHints({"Taints": [EventRegistration(CLUSTER_ADDED, hint, pre_hint=lambda event: ["b", "unknown"])]})
     queue = pooled("a", "b", "c", hints=hints).happened(cluster_added())
     assert hint.keys == ["b"]
     assert queue.counts() == {"unschedulable": 2, "backoff": 1}
@@ -191,7 +191,7 @@ def test_only_the_items_named_by_the_index_are_asked_about() -> None:
 @pytest.mark.parametrize("pre_hint", [lambda event: None, lambda event: 1 / 0], ids=["says all", "raises"])
 def test_without_an_answer_of_the_index_all_items_are_asked_about(pre_hint: object) -> None:
     hint = Asked()
-    hints = Hints({"Taints": [Registration(CLUSTER_ADDED, hint, pre_hint=pre_hint)]})  # type: ignore[arg-type]
+    hints = QueueingHints({"Taints": [EventRegistration(CLUSTER_ADDED, hint, pre_hint=pre_hint)]})  # type: ignore[arg-type]
     pooled("a", "b", hints=hints).happened(cluster_added())
     assert hint.keys == ["a", "b"]
 

@@ -17,8 +17,8 @@ from fleet.framework.cycle.operations import Action
 from fleet.framework.status import Code, Status
 from fleet.scheduler.attempt_record import AttemptRecord, Ending
 from fleet.scheduler.dispatch.api_calls import CallType, Fate
-from fleet.scheduler.queue.hints import Event, EventKind
-from fleet.scheduler.queue.item import Counts, Item, Place, QueuePolicy
+from fleet.scheduler.queue.hints import EventKind, QueueEvent
+from fleet.scheduler.queue.item import ItemState, QueueCounts, QueueItem, QueuePolicy
 from fleet.scheduler.telemetry.metrics import PluginTimes, SchedulerMetrics, new_registry
 
 SECOND = 1_000_000_000
@@ -118,23 +118,23 @@ def use_everything(metrics: SchedulerMetrics) -> None:
     metrics.point_passed(point="filter", status="Success", seconds=0.1)
     metrics.plugin_ran(plugin="A", point="filter", status="Success", seconds=0.1)
     metrics.watch_queue(
-        lambda: Counts(1, 2, 3, 4, 5, 6),
+        lambda: QueueCounts(1, 2, 3, 4, 5, 6),
         by_plugin=lambda: {"A": 1},
-        events=lambda: [Event(EventKind("MemberCluster", "Add"))],
+        events=lambda: [QueueEvent(EventKind("MemberCluster", "Add"))],
     )
     metrics.watch_calls(lambda: {CallType.BIND: 1})
     metrics.watch_caches(lambda: {"MemberCluster": 1})
 
 
-def an_item(**changes: Any) -> Item:
-    item = Item(
+def an_item(**changes: Any) -> QueueItem:
+    item = QueueItem(
         key="web",
         uid="u",
         priority=0,
         policy=QueuePolicy(at_once=True, timed_retry=False),
         added_at=0,
         timestamp=0,
-        place=Place.IN_FLIGHT,
+        place=ItemState.IN_FLIGHT,
     )
     for name, value in changes.items():
         setattr(item, name, value)
@@ -366,7 +366,7 @@ def test_a_placement_that_was_not_bound_is_not_in_it(bench: Bench) -> None:
 
 
 def test_the_spaces_of_the_queue_are_read_when_somebody_asks(bench: Bench) -> None:
-    counts = [Counts(1, 2, 3, 4, 5, 6), Counts(7, 0, 0, 0, 0, 0)]
+    counts = [QueueCounts(1, 2, 3, 4, 5, 6), QueueCounts(7, 0, 0, 0, 0, 0)]
     bench.metrics.watch_queue(lambda: counts[0], by_plugin=lambda: {"TaintToleration": 3})
     places = ("active", "backoff", "unschedulable", "gated")
     assert [bench.value("fleet_pending_placements", queue=place) for place in places] == [1, 2, 3, 4]
@@ -386,7 +386,7 @@ def test_a_figure_that_cannot_be_read_costs_only_itself(bench: Bench) -> None:
 
 
 def test_throughput_counts_what_was_bound_while_something_was_pending(bench: Bench) -> None:
-    counts = [Counts(0, 0, 0, 0, 0, 0)]
+    counts = [QueueCounts(0, 0, 0, 0, 0, 0)]
     bench.metrics.watch_queue(lambda: counts[0])
     bench.metrics.triggered("ClusterSchedulingPolicySnapshot", 4, 0.1)
     for _ in range(4):

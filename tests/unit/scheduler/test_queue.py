@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.scheduler.queue.item import AND_MORE
-from fleet.scheduler.queue.scheduling_queue import Place, QueuePolicy
+from fleet.scheduler.queue.item import AND_MORE, ItemState, QueuePolicy
 from tests.unit.scheduler.queue_fakes import Gatekeeper, Turned, pooled
 
 DEFAULT = QueuePolicy()
@@ -235,7 +234,7 @@ def test_F3_099_a_copy_of_an_item_goes_its_own_way() -> None:
     copied = queue.pop().deep_copy()
     queue.fail("a")
     assert copied.consecutive_errors_count == 0
-    assert copied.place is Place.IN_FLIGHT
+    assert copied.place is ItemState.IN_FLIGHT
 
 
 # --- insisting and deleting -------------------------------------------------------------------------------------------

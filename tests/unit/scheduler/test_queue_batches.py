@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.scheduler.queue.scheduling_queue import QueuePolicy, QueueSettings
+from fleet.scheduler.queue.item import QueuePolicy
+from fleet.scheduler.queue.timing import QueueSettings
 from tests.unit.scheduler.queue_fakes import Turned
 
 BATCHED = QueueSettings(batch_period=300)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleet.scheduler.queue.hints import Event, Hints, Registration
-from fleet.scheduler.queue.scheduling_queue import Item
+from fleet.scheduler.queue.hints import EventRegistration, QueueEvent, QueueingHints
+from fleet.scheduler.queue.item import QueueItem
 from tests.unit.scheduler.queue_fakes import (
     CLUSTER_ADDED,
     CLUSTER_TAINTS,
@@ -20,10 +20,13 @@ from tests.unit.scheduler.queue_fakes import (
     wildcard,
 )
 
-LISTENING = Hints(
+LISTENING = QueueingHints(
     {
-        "Taints": [Registration(CLUSTER_ADDED), Registration(CLUSTER_TAINTS, lambda event, item: bool(event.new))],
-        "Group": [Registration(CLUSTER_ADDED)],
+        "Taints": [
+            EventRegistration(CLUSTER_ADDED),
+            EventRegistration(CLUSTER_TAINTS, lambda event, item: bool(event.new)),
+        ],
+        "Group": [EventRegistration(CLUSTER_ADDED)],
     }
 )
 
@@ -52,7 +55,7 @@ def test_an_event_of_before_the_pop_is_not_replayed() -> None:
 
 
 def test_an_event_that_does_not_help_lets_the_item_go_to_the_pool() -> None:
-    queue = in_flight("a").happened(Event(CLUSTER_TAINTS, new=False)).reject("a", "Taints")
+    queue = in_flight("a").happened(QueueEvent(CLUSTER_TAINTS, new=False)).reject("a", "Taints")
     assert queue.counts() == {"unschedulable": 1}
 
 
@@ -103,7 +106,7 @@ def test_an_item_whose_clusters_are_settled_keeps_no_events_and_comes_back_after
 def test_events_that_nobody_registered_for_are_not_kept() -> None:
     queue = in_flight("a")
     for _ in range(100):
-        queue.happened(Event(HEARTBEAT))
+        queue.happened(QueueEvent(HEARTBEAT))
     assert len(queue.queue.kept_events) == 0
 
 
@@ -144,19 +147,19 @@ def test_Q_13_heartbeats_of_five_thousand_clusters_move_nobody() -> None:
     moves: list[object] = []
     asked: list[str] = []
 
-    def hint(event: Event, item: Item) -> bool:
+    def hint(event: QueueEvent, item: QueueItem) -> bool:
         asked.append(item.key)
         return True
 
     queue = pooled(
         *(f"p{number}" for number in range(50)),
-        hints=Hints({"Taints": [Registration(CLUSTER_ADDED, hint)]}),
+        hints=QueueingHints({"Taints": [EventRegistration(CLUSTER_ADDED, hint)]}),
         observe=lambda place, reason: moves.append(place),
     )
     before = len(moves)
     for _ in range(3):
         queue.later(10)
         for number in range(5000):
-            queue.happened(Event(HEARTBEAT, new=number))
+            queue.happened(QueueEvent(HEARTBEAT, new=number))
     assert (len(moves), asked) == (before, [])
     assert queue.counts() == {"unschedulable": 50}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.scheduler.queue.hints import Event, EventKind, Hints, Registration
-from fleet.scheduler.queue.scheduling_queue import Item
+from fleet.scheduler.queue.hints import EventKind, EventRegistration, QueueEvent, QueueingHints
+from fleet.scheduler.queue.item import QueueItem
 from tests.unit.scheduler.queue_fakes import Gatekeeper, Turned, cluster_added, wildcard
 
 CLEARED = EventKind("Approval", "Recorded")
-HINTS = Hints({"Approval": [Registration(CLEARED)], "Taints": []})
+HINTS = QueueingHints({"Approval": [EventRegistration(CLEARED)], "Taints": []})
 
 
 def held(*keys: str, **more: Any) -> tuple[Turned, Gatekeeper]:
@@ -35,14 +35,14 @@ def test_Q_14_unrelated_events_do_not_ask_about_a_held_placement() -> None:
 def test_Q_14_the_event_that_its_gate_registered_for_activates_it_once() -> None:
     queue, gate = held("a")
     gate.held.clear()
-    queue.happened(Event(CLEARED)).happened(Event(CLEARED))
+    queue.happened(QueueEvent(CLEARED)).happened(QueueEvent(CLEARED))
     assert queue.pop_all() == ["a"]
     assert gate.asked == 2
 
 
 def test_Q_14_an_event_after_which_the_gate_still_holds_changes_nothing() -> None:
     queue, gate = held("a")
-    assert queue.happened(Event(CLEARED)).counts() == {"gated": 1}
+    assert queue.happened(QueueEvent(CLEARED)).counts() == {"gated": 1}
     assert gate.asked == 2
 
 
@@ -85,7 +85,7 @@ def test_letting_go_is_no_reason_to_skip_the_back_off() -> None:
     gate.held.add("a")
     queue.add("a")
     gate.held.clear()
-    assert queue.happened(Event(CLEARED)).counts() == {"backoff": 1}
+    assert queue.happened(QueueEvent(CLEARED)).counts() == {"backoff": 1}
 
 
 def test_F3_112_a_placement_is_asked_about_before_it_backs_off_and_not_after() -> None:
@@ -118,7 +118,7 @@ def test_F3_112_a_failed_placement_is_asked_about_before_it_waits() -> None:
 
 
 def reported(queue: Turned) -> list[tuple[str, str]]:
-    def told(item: Item) -> tuple[str, str]:
+    def told(item: QueueItem) -> tuple[str, str]:
         assert item.hold is not None
         return item.key, item.hold.message
 
@@ -129,7 +129,7 @@ def test_Q_15_a_hold_shorter_than_five_seconds_is_not_reported() -> None:
     queue, gate = held("a")
     assert reported(queue.at(4.9)) == []
     gate.held.clear()
-    queue.happened(Event(CLEARED))
+    queue.happened(QueueEvent(CLEARED))
     assert reported(queue.at(10)) == []
 
 
@@ -142,7 +142,7 @@ def test_Q_15_a_longer_hold_is_reported_once_with_its_message() -> None:
 
 def test_Q_15_asking_again_in_vain_does_not_put_the_report_off() -> None:
     queue, _ = held("a")
-    queue.at(4).happened(Event(CLEARED)).add("a")
+    queue.at(4).happened(QueueEvent(CLEARED)).add("a")
     assert reported(queue.at(5)) == [("a", "waits for approval")]
 
 
@@ -150,7 +150,7 @@ def test_Q_15_another_message_is_reported_after_five_more_seconds() -> None:
     messages = iter(["first", "second"])
     gate = Gatekeeper("a", message=lambda: next(messages))
     queue = Turned(hints=HINTS, pre_enqueue=gate).add("a")
-    queue.at(3).happened(Event(CLEARED))
+    queue.at(3).happened(QueueEvent(CLEARED))
     assert reported(queue.at(7.9)) == []
     assert reported(queue.at(8)) == [("a", "second")]
 

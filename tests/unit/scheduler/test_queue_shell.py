@@ -9,14 +9,16 @@ import pytest
 
 from fleet.errors import QueueClosed
 from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.hints import Event, Hints, Registration
-from fleet.scheduler.queue.scheduling_queue import Item, QueuePolicy, QueueSettings, SchedulingQueue, Traits
+from fleet.scheduler.queue.hints import EventRegistration, QueueEvent, QueueingHints
+from fleet.scheduler.queue.item import PlacementTraits, QueueItem, QueuePolicy
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.queue.timing import QueueSettings
 from tests.faults.virtual import VirtualClock, run_virtually, virtual
 from tests.unit.scheduler.queue_fakes import CLUSTER_ADDED, EXTENDED, Gatekeeper
 
 
 def a_queue(*, policy: QueuePolicy = EXTENDED, on_held: Any = None, **more: Any) -> AsyncQueue:
-    pure = SchedulingQueue(describe=lambda key: Traits(uid=key, policy=policy), **more)
+    pure = SchedulingQueue(describe=lambda key: PlacementTraits(uid=key, policy=policy), **more)
     return AsyncQueue(pure, clock=VirtualClock(), on_held=on_held)
 
 
@@ -115,9 +117,9 @@ async def test_Q_04_an_item_that_nobody_wakes_comes_after_five_minutes_and_a_hal
 
 @virtual
 async def test_an_event_wakes_whom_it_helps() -> None:
-    queue = a_queue(hints=Hints({"Taints": [Registration(CLUSTER_ADDED)]}))
+    queue = a_queue(hints=QueueingHints({"Taints": [EventRegistration(CLUSTER_ADDED)]}))
     await rejected(queue, "a")
-    queue.happened(Event(CLUSTER_ADDED))
+    queue.happened(QueueEvent(CLUSTER_ADDED))
     assert (await queue.get()).triggers == ("MemberCluster/Add",)
 
 
@@ -125,7 +127,7 @@ async def test_an_event_wakes_whom_it_helps() -> None:
 async def test_Q_15_the_owner_of_a_held_placement_hears_of_it_after_five_seconds() -> None:
     heard: list[tuple[str, float]] = []
 
-    def on_held(item: Item) -> None:
+    def on_held(item: QueueItem) -> None:
         heard.append((item.key, round(now(), 3)))
 
     queue = a_queue(pre_enqueue=Gatekeeper("a"), on_held=on_held)

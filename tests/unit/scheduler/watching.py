@@ -11,7 +11,7 @@ import msgspec
 
 from fleet.clock import SystemClock
 from fleet.informers.cache import Caches, Kinds
-from fleet.kube.informer.informer import Access
+from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.informer.store import Store
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, SCHEDULED_CONDITION
 from fleet.model.timestamps import MINUTE
@@ -78,7 +78,7 @@ class Queue:
 class World:
     def __init__(self, *, batched: bool = False, namespaced: bool = True) -> None:
         self.clock = StoppedClock()
-        access = Access(reads=NoApi(), writes=NoApi(), clock=self.clock, jitter=lambda: 0.0)
+        access = InformerConfig(reads=NoApi(), writes=NoApi(), clock=self.clock, jitter=lambda: 0.0)
         self.caches = Caches(access, namespaced_placements=namespaced)
         self.queue = Queue()
         self.released: list[str] = []
