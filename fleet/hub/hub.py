@@ -14,19 +14,19 @@ from fleet.hub.http.reviews import Reviews
 from fleet.hub.kinds.builtin import DEFINITIONS, KINDS, NAMESPACES, REVIEWS
 from fleet.hub.kinds.definitions import Definitions
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.kinds.registry import Registry
+from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.conversion import stored_resource
-from fleet.hub.objects.garbage_collector import Teardown
+from fleet.hub.objects.garbage_collector import GarbageCollector
 from fleet.hub.objects.metadata import Clock
-from fleet.hub.objects.objects import Objects
+from fleet.hub.objects.objects import ObjectLifecycle
 from fleet.hub.objects.patching import Patcher
-from fleet.hub.storage.encoding import Entry
-from fleet.hub.storage.store import Store
+from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.store import HubStore
 from fleet.model.catalogue import CATALOGUE
 from fleet.model.crd.generator import custom_resource_definition
 
 FIRST_NAMESPACES: Final = ("default", "fleet-system", "kube-node-lease", "kube-public", "kube-system")
-_OWN: Final = WriteOptions(manager="fleet-hub")
+_WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")
 
 
 class Hub:
@@ -37,50 +37,50 @@ class Hub:
         tokens: Tokens,
         *,
         revision: int = 1,
-        entries: Iterable[tuple[str, Entry]] = (),
+        entries: Iterable[tuple[str, StoredEntry]] = (),
         clock: Clock = time.time,
     ) -> None:
-        self.registry = Registry((*KINDS, *REVIEWS))
-        self.store = Store(revision=revision)
+        self.registry = KindRegistry((*KINDS, *REVIEWS))
+        self.store = HubStore(revision=revision)
         self.definitions = Definitions(self.registry, clock=clock, stored=self._stored_definitions)
-        self.objects = Objects(self.store, clock=clock, definitions=self.definitions)
+        self.objects = ObjectLifecycle(self.store, clock=clock, definitions=self.definitions)
         self.patcher = Patcher(self.objects, clock=clock)
         self.openapi = OpenAPI(self.registry)
         self.tokens = tokens
         self.authorizer = Authorizer(self.store)
         self.reviews = Reviews(tokens, self.authorizer, clock=clock)
-        self.teardown = Teardown(self.store, self.objects, self.registry)
+        self.garbage_collector = GarbageCollector(self.store, self.objects, self.registry)
         self._load(entries)
-        self.store.listeners += [self.definitions.on_change, self.teardown.on_change]
+        self.store.listeners += [self.definitions.on_change, self.garbage_collector.on_change]
 
-    def furnish(self) -> None:
+    def bootstrap(self) -> None:
         """Creates what a hub has from the beginning, and brings Fleet's own definitions up to date."""
         namespaces = self._kind("", "v1", NAMESPACES)
         for name in FIRST_NAMESPACES:
             if self.objects.head(namespaces, ("", name)) is None:
-                self.objects.create(namespaces, "", {"metadata": {"name": name}}, _OWN)
+                self.objects.create(namespaces, "", {"metadata": {"name": name}}, _WRITE_OPTIONS)
         definitions = self._kind("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         for resource in CATALOGUE:
             if not resource.on_member:
-                self._define(definitions, custom_resource_definition(resource))
+                self._apply_definition(definitions, custom_resource_definition(resource))
 
-    def _define(self, kind: Kind, document: Document) -> None:
+    def _apply_definition(self, kind: Kind, document: Document) -> None:
         old = self.objects.head(kind, ("", document["metadata"]["name"]))
         if old is None:
-            self.objects.create(kind, "", document, _OWN)
+            self.objects.create(kind, "", document, _WRITE_OPTIONS)
         elif not old.terminating:
             before = old.document()
             wanted = before | {"spec": document["spec"]}
-            self.objects.replace(kind, old, wanted, _OWN)
+            self.objects.replace(kind, old, wanted, _WRITE_OPTIONS)
 
-    def _load(self, entries: Iterable[tuple[str, Entry]]) -> None:
+    def _load(self, entries: Iterable[tuple[str, StoredEntry]]) -> None:
         for kind in KINDS:
             self.store.collection(stored_resource(kind))
         for resource, entry in entries:
             self.store.collection(resource).load(entry)
         for document in self._stored_definitions():
             self.definitions.serve(document["metadata"]["name"], document)
-        self.teardown.prime()
+        self.garbage_collector.load_existing()
 
     def _stored_definitions(self) -> list[Document]:
         return [entry.document() for entry in self.store.collection(DEFINITIONS).scan()]

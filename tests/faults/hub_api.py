@@ -13,10 +13,10 @@ from urllib.parse import unquote, urlencode
 import msgspec
 
 from fleet.errors import NotFound
-from fleet.hub.http.app import Access, Application
+from fleet.hub.http.app import Application, Listener
 from fleet.hub.http.authentication import Tokens
 from fleet.hub.hub import Hub
-from fleet.hub.storage.encoding import Entry
+from fleet.hub.storage.encoding import StoredEntry
 from fleet.kube.api import Method, Request
 from fleet.kube.client.failures import parse_error
 
@@ -33,7 +33,7 @@ class HubApi:
         self.hub = hub
         self.requests: list[Request] = []
         self._refusals: list[int] = []
-        self._app = Application(hub, Access(trusts_local=True, address=_ADDRESS))
+        self._app = Application(hub, Listener(trusts_local=True, address=_ADDRESS))
 
     async def call(self, request: Request) -> bytes:
         self.requests.append(request)
@@ -45,8 +45,8 @@ class HubApi:
             sent.append(message)
 
         await self._app(_scope(request), _body_of(request), send)
-        while self.hub.teardown.has_work:
-            self.hub.teardown.work()
+        while self.hub.garbage_collector.has_work:
+            self.hub.garbage_collector.process_batch()
         code, body = sent[0]["status"], b"".join(message["body"] for message in sent[1:])
         if code >= 300:
             raise parse_error(code, body, doing=f"{request.method} {request.path}")
@@ -116,9 +116,9 @@ def a_hub(*, clock: Callable[[], float] = time.time) -> HubApi:
 
 
 @functools.cache
-def _furniture() -> tuple[int, Sequence[tuple[str, Entry]]]:
+def _furniture() -> tuple[int, Sequence[tuple[str, StoredEntry]]]:
     hub = Hub(Tokens({}))
-    hub.furnish()
+    hub.bootstrap()
     store = hub.store
     return store.revision, [(one.resource, entry) for one in store.collections for entry in one.scan()]
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.hub.http.authentication import Tokens
-from fleet.hub.http.options import DeleteOptions, ListOptions, WriteOptions
+from fleet.hub.http.options import DeletionOptions, ListOptions, WriteOptions
 from fleet.hub.hub import Hub
 from fleet.hub.kinds.builtin import NAMESPACES
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.objects.selectors import Selection, labels
-from fleet.hub.storage.lists import page
+from fleet.hub.objects.selectors import ObjectSelector, parse_label_selector
+from fleet.hub.storage.lists import list_page
 from fleet.hub.storage.watches import Watch
 
 SELF = WriteOptions(manager="tests")
@@ -44,7 +44,7 @@ steps = st.builds(
 )
 scripts = st.lists(steps, max_size=30)
 selections = st.builds(
-    lambda home, selector: Selection(home, labels(selector)),
+    lambda home, selector: ObjectSelector(home, parse_label_selector(selector)),
     st.sampled_from(["", *HOMES]),
     st.sampled_from(["", "on=yes", "on!=yes", "on notin (yes, no)"]),
 )
@@ -69,7 +69,7 @@ class Story:
         held = objects.head(self.kind, step.key)
         if step.label is None:
             if held is not None:
-                objects.delete(self.kind, step.key, DeleteOptions())
+                objects.delete(self.kind, step.key, DeletionOptions())
             return
         if held is None:
             document = {"metadata": {"name": step.name, "labels": {"on": step.label}}}
@@ -79,8 +79,8 @@ class Story:
             document["metadata"]["labels"] = {"on": step.label}
             objects.replace(self.kind, held, document | {"data": {"at": str(held.revision)}}, SELF)
 
-    def list(self, selection: Selection, options: ListOptions | None = None) -> tuple[State, dict[str, str]]:
-        found = page(self.hub.store, self.kind, selection, options or ListOptions())
+    def list(self, selection: ObjectSelector, options: ListOptions | None = None) -> tuple[State, dict[str, str]]:
+        found = list_page(self.hub.store, self.kind, selection, options or ListOptions())
         return {entry.key: str(entry.revision) for entry in found.entries}, found.metadata
 
 
@@ -89,7 +89,7 @@ class Client:
     """Lists once; after that it knows only what watches tell it."""
 
     story: Story
-    selection: Selection
+    selection: ObjectSelector
     held: State = field(default_factory=dict)
     version: str = ""
 
@@ -101,7 +101,7 @@ class Client:
         """Some lines of a new watch, which is then lost."""
         hub = self.story.hub
         watch = Watch(hub.store, self.story.kind, self.selection, ListOptions(revision=self.version))
-        for line in watch._news().splitlines()[:most]:
+        for line in watch._next_chunk().splitlines()[:most]:
             self._take(json.loads(line))
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class Client:
 
 @given(before=scripts, after=st.lists(st.tuples(steps, st.none() | st.integers(0, 3))), selection=selections)
 def test_a_list_is_the_fold_of_the_watch_that_follows_an_older_one(
-    before: list[Step], after: list[tuple[Step, int | None]], selection: Selection
+    before: list[Step], after: list[tuple[Step, int | None]], selection: ObjectSelector
 ) -> None:
     story = Story()
     for step in before:
@@ -135,7 +135,7 @@ def test_a_list_is_the_fold_of_the_watch_that_follows_an_older_one(
 
 @given(before=scripts, meanwhile=scripts, selection=selections, limit=st.integers(1, 4))
 def test_pages_together_show_one_moment(
-    before: list[Step], meanwhile: list[Step], selection: Selection, limit: int
+    before: list[Step], meanwhile: list[Step], selection: ObjectSelector, limit: int
 ) -> None:
     story = Story()
     for step in before:

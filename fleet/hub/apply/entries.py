@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fleet.errors import InputError
-from fleet.hub.apply.field_sets import Set, decode, encode, union
-from fleet.hub.schema.causes import quoted
+from fleet.hub.apply.field_sets import FieldSet, decode, encode, union
+from fleet.hub.schema.field_errors import go_quote
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 MOST_UPDATERS: Final = 10
 """More managers that update are merged into one entry for each version, oldest first."""
 
-_OLD_CHANGES: Final = "ancient-changes"
+_ANCIENT_CHANGES: Final = "ancient-changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +29,25 @@ class Manager:
 
     def __str__(self) -> str:
         """As conflicts name it."""
-        shown = quoted(self.name)
+        text = go_quote(self.name)
         if self.subresource:
-            shown += f" with subresource {quoted(self.subresource)}"
+            text += f" with subresource {go_quote(self.subresource)}"
         if self.operation == APPLY:
-            return shown
-        return f"{shown} using {self.api_version}"
+            return text
+        return f"{text} using {self.api_version}"
 
-    def rank(self) -> str:
+    def sort_key(self) -> str:
         return f"{self.name} {self.operation} {self.api_version} {self.subresource}"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    fields: Set
+class ManagedFieldsEntry:
+    fields: FieldSet
     api_version: str
     time: str = ""
 
 
-Managed = dict[Manager, Entry]
+ManagedFields = dict[Manager, ManagedFieldsEntry]
 
 
 def is_reset(entries: object) -> bool:
@@ -55,17 +55,17 @@ def is_reset(entries: object) -> bool:
     return isinstance(entries, list) and entries in ([], [{}])
 
 
-def decode_managers(entries: object) -> Managed:
+def decode_managers(entries: object) -> ManagedFields:
     """What cannot be read counts as no notes at all."""
     if not isinstance(entries, list):
         return {}
     try:
-        return dict(_decoded(entry) for entry in entries)
+        return dict(_decode_entry(entry) for entry in entries)
     except InputError:
         return {}
 
 
-def _decoded(entry: Any) -> tuple[Manager, Entry]:
+def _decode_entry(entry: Any) -> tuple[Manager, ManagedFieldsEntry]:
     if not isinstance(entry, dict):
         raise InputError("an entry is an object", field="managedFields", value=entry)
     texts = {name: entry.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "time")}
@@ -76,20 +76,20 @@ def _decoded(entry: Any) -> tuple[Manager, Entry]:
         raise InputError("unknown type of fields", field="managedFields", value=entry)
     version = "" if texts["operation"] == APPLY else texts["apiVersion"]
     manager = Manager(texts["manager"], texts["operation"], version, texts["subresource"])
-    return manager, Entry(decode(entry.get("fieldsV1") or {}), texts["apiVersion"], texts["time"])
+    return manager, ManagedFieldsEntry(decode(entry.get("fieldsV1") or {}), texts["apiVersion"], texts["time"])
 
 
-def encode_managers(managed: Managed) -> list[dict[str, Any]]:
-    ordered = sorted(managed.items(), key=lambda item: _order(*item))
-    return [_encoded(manager, entry) for manager, entry in ordered]
+def encode_managers(managed: ManagedFields) -> list[dict[str, Any]]:
+    ordered = sorted(managed.items(), key=lambda item: _sort_key(*item))
+    return [_encode_entry(manager, entry) for manager, entry in ordered]
 
 
-def _order(manager: Manager, entry: Entry) -> tuple[str, str, str, str, str]:
+def _sort_key(manager: Manager, entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
     return manager.operation, entry.time, manager.name, entry.api_version, manager.subresource
 
 
-def _encoded(manager: Manager, entry: Entry) -> dict[str, Any]:
-    encoded = {
+def _encode_entry(manager: Manager, entry: ManagedFieldsEntry) -> dict[str, Any]:
+    fields = {
         "manager": manager.name,
         "operation": manager.operation,
         "apiVersion": entry.api_version,
@@ -98,18 +98,18 @@ def _encoded(manager: Manager, entry: Entry) -> dict[str, Any]:
         "fieldsV1": encode(entry.fields),
         "subresource": manager.subresource,
     }
-    return {name: value for name, value in encoded.items() if value or name == "fieldsV1"}
+    return {name: value for name, value in fields.items() if value or name == "fieldsV1"}
 
 
-def merge_oldest(managed: Managed) -> Managed:
+def merge_oldest(managed: ManagedFields) -> ManagedFields:
     updaters = [manager for manager in managed if manager.operation == UPDATE]
     if len(updaters) <= MOST_UPDATERS:
         return managed
-    updaters.sort(key=lambda manager: (managed[manager].time, manager.rank()))
-    return _merged(managed, updaters, surplus=len(updaters) - MOST_UPDATERS)
+    updaters.sort(key=lambda manager: (managed[manager].time, manager.sort_key()))
+    return _merge_surplus(managed, updaters, surplus=len(updaters) - MOST_UPDATERS)
 
 
-def _merged(managed: Managed, updaters: Sequence[Manager], *, surplus: int) -> Managed:
+def _merge_surplus(managed: ManagedFields, updaters: Sequence[Manager], *, surplus: int) -> ManagedFields:
     """The first manager of a version makes room for the second, third and so on: each merge saves one entry."""
     result, first = dict(managed), {}
     for manager in updaters:
@@ -119,10 +119,10 @@ def _merged(managed: Managed, updaters: Sequence[Manager], *, surplus: int) -> M
         if version not in first:
             first[version] = manager
             continue
-        bucket = replace(manager, name=_OLD_CHANGES, subresource="")
+        bucket = replace(manager, name=_ANCIENT_CHANGES, subresource="")
         if bucket not in result:
             result[bucket] = result.pop(first[version])
         newer = result.pop(manager)
-        result[bucket] = Entry(union(newer.fields, result[bucket].fields), version, newer.time)
+        result[bucket] = ManagedFieldsEntry(union(newer.fields, result[bucket].fields), version, newer.time)
         surplus -= 1
     return result

@@ -13,30 +13,30 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fleet.errors import InputError
-from fleet.hub.schema.causes import as_json, shown
+from fleet.hub.schema.field_errors import go_json, go_value
 
-Set = dict[str, Any]
+FieldSet = dict[str, Any]
 Steps = tuple[str, ...]
 
 MEMBER: Final = "."
-_REMEMBERED: Final = 4096
-_KINDS: Final = ("f:", "k:", "v:", "i:")
+_CACHE_SIZE: Final = 4096
+_STEP_KINDS: Final = ("f:", "k:", "v:", "i:")
 
 
-def member() -> Set:
+def member() -> FieldSet:
     return {MEMBER: {}}
 
 
-def union(left: Set, right: Set) -> Set:
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
     merged = dict(left)
     for step, below in right.items():
         merged[step] = union(left[step], below) if step in left else below
     return merged
 
 
-def difference(left: Set, right: Set) -> Set:
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """What of the left is not in the right; paths below a member stay unless they are named."""
-    rest: Set = {}
+    rest: FieldSet = {}
     for step, below in left.items():
         if step == MEMBER:
             if MEMBER not in right:
@@ -48,8 +48,8 @@ def difference(left: Set, right: Set) -> Set:
     return rest
 
 
-def intersection(left: Set, right: Set) -> Set:
-    shared: Set = {}
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    shared: FieldSet = {}
     for step, below in left.items():
         if step not in right:
             continue
@@ -60,14 +60,14 @@ def intersection(left: Set, right: Set) -> Set:
     return shared
 
 
-def without_top(fields: Set, names: frozenset[str]) -> Set:
+def without_top_level(fields: FieldSet, names: frozenset[str]) -> FieldSet:
     """Without everything at and below the fields of these names."""
     return {step: below for step, below in fields.items() if step.removeprefix("f:") not in names} if names else fields
 
 
-def paths(fields: Set, above: Steps = ()) -> Iterator[Steps]:
+def paths(fields: FieldSet, above: Steps = ()) -> Iterator[Steps]:
     """All members in the order in which the API server tells them: a member before what is below it."""
-    steps = sorted((step for step in fields if step != MEMBER), key=_rank)
+    steps = sorted((step for step in fields if step != MEMBER), key=_sort_key)
     for step in steps:
         if MEMBER in fields[step]:
             yield (*above, step)
@@ -75,12 +75,12 @@ def paths(fields: Set, above: Steps = ()) -> Iterator[Steps]:
         yield from paths(fields[step], (*above, step))
 
 
-def _rank(step: str) -> tuple[int, str]:
-    return _KINDS.index(step[:2]), step[2:]
+def _sort_key(step: str) -> tuple[int, str]:
+    return _STEP_KINDS.index(step[:2]), step[2:]
 
 
-def of_paths(members: Iterator[Steps]) -> Set:
-    fields: Set = {}
+def from_paths(members: Iterator[Steps]) -> FieldSet:
+    fields: FieldSet = {}
     for path in members:
         below = fields
         for step in path:
@@ -89,38 +89,38 @@ def of_paths(members: Iterator[Steps]) -> Set:
     return fields
 
 
-def rendered(path: Steps) -> str:
+def format_path(path: Steps) -> str:
     """`.spec.containers[name="app"].image`."""
-    return "".join(map(_rendered_step, path))
+    return "".join(map(_format_step, path))
 
 
-def _rendered_step(step: str) -> str:
+def _format_step(step: str) -> str:
     kind, text = step[:2], step[2:]
     if kind == "f:":
         return f".{text}"
     if kind == "k:":
-        return "[" + ",".join(f"{name}={shown(value)}" for name, value in sorted(json.loads(text).items())) + "]"
-    return f"[={shown(json.loads(text))}]" if kind == "v:" else f"[{text}]"
+        return "[" + ",".join(f"{name}={go_value(value)}" for name, value in sorted(json.loads(text).items())) + "]"
+    return f"[={go_value(json.loads(text))}]" if kind == "v:" else f"[{text}]"
 
 
 def value_step(value: Any) -> str:
-    return f"v:{as_json(value)}"
+    return f"v:{go_json(value)}"
 
 
 def key_step(keys: dict[str, Any]) -> str:
     # Numbers are not remembered, as true and one are the same to a cache.
-    return _key_step(tuple(keys.items())) if all(type(key) is str for key in keys.values()) else f"k:{as_json(keys)}"
+    return _key_step(tuple(keys.items())) if all(type(key) is str for key in keys.values()) else f"k:{go_json(keys)}"
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _key_step(keys: tuple[tuple[str, str], ...]) -> str:
-    return f"k:{as_json(dict(keys))}"
+    return f"k:{go_json(dict(keys))}"
 
 
 # --- the wire ---------------------------------------------------------------------------------------------------------
 
 
-def encode(fields: Set) -> dict[str, Any]:
+def encode(fields: FieldSet) -> dict[str, Any]:
     encoded: dict[str, Any] = {}
     for step in sorted(fields):
         if step == MEMBER:
@@ -131,23 +131,23 @@ def encode(fields: Set) -> dict[str, Any]:
     return encoded
 
 
-def decode(encoded: object, *, is_root: bool = True) -> Set:
+def decode(encoded: object, *, is_root: bool = True) -> FieldSet:
     """Raises InputError for what is no set."""
     if not isinstance(encoded, dict):
         raise InputError("a set of fields is an object", field="fieldsV1", value=encoded)
     if not encoded:
         return {} if is_root else member()
-    fields: Set = {}
+    fields: FieldSet = {}
     for step, below in encoded.items():
         if step == MEMBER:
             fields[MEMBER] = {}
         else:
-            fields[_checked(step)] = decode(below, is_root=False)
+            fields[_parse_step(step)] = decode(below, is_root=False)
     return fields
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _checked(step: str) -> str:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _parse_step(step: str) -> str:
     kind, text = step[:2], step[2:]
     if kind == "f:":
         return step
@@ -158,4 +158,4 @@ def _checked(step: str) -> str:
     is_right = {"k:": isinstance(value, dict) and bool(value), "i:": type(value) is int, "v:": value is not None}
     if not is_right.get(kind):
         raise InputError("not a step to a field", field="fieldsV1", value=step)
-    return f"{kind}{as_json(value)}"
+    return f"{kind}{go_json(value)}"

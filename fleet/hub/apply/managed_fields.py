@@ -17,8 +17,8 @@ from fleet.hub.apply.empty_objects import empty_object
 from fleet.hub.apply.entries import (
     APPLY,
     UPDATE,
-    Entry,
-    Managed,
+    ManagedFields,
+    ManagedFieldsEntry,
     Manager,
     decode_managers,
     encode_managers,
@@ -26,38 +26,38 @@ from fleet.hub.apply.entries import (
     merge_oldest,
 )
 from fleet.hub.apply.field_sets import (
-    Set,
+    FieldSet,
     Steps,
     difference,
+    format_path,
+    from_paths,
     intersection,
-    of_paths,
     paths,
-    rendered,
     union,
-    without_top,
+    without_top_level,
 )
-from fleet.hub.apply.shapes import Shape, of_kind, of_schema
+from fleet.hub.apply.shapes import Shape, shape_of_kind, shape_of_schema
 from fleet.hub.apply.values import (
     check,
     compare,
+    complete_declared_fields,
     fields_of,
     is_same,
     merge,
     remove,
-    with_declared_fields,
 )
 from fleet.hub.schema.schema import Schema
 
-__all__ = ["Applied", "Conflict", "apply", "conflict_message", "track_update"]
+__all__ = ["ApplyResult", "FieldManagerConflict", "apply", "conflict_message", "track_update"]
 
 Document = dict[str, Any]
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_CLIENT_WITH_HISTORY: Final = "kubectl"
+_KUBECTL: Final = "kubectl"
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
-_NOBODY: Final = "unknown"
+_UNKNOWN_MANAGER: Final = "unknown"
 # What every object has, or the server sets: nobody manages it.
-_UNMANAGED: Final = of_paths(
+_UNMANAGED: Final = from_paths(
     iter(
         [
             ("f:apiVersion",),
@@ -74,7 +74,7 @@ _UNMANAGED: Final = of_paths(
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class FieldManagerConflict:
     """A field that someone else set to another value. `message` and `field` are those of the Status cause."""
 
     manager: Manager
@@ -82,7 +82,7 @@ class Conflict:
 
     @property
     def field(self) -> str:
-        return rendered(self.path)
+        return format_path(self.path)
 
     @property
     def message(self) -> str:
@@ -90,22 +90,22 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ApplyResult:
     """The object to store, or the conflicts because of which nothing may be stored."""
 
     object: Document
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[FieldManagerConflict, ...] = ()
 
     @property
     def message(self) -> str:
         return conflict_message(self.conflicts)
 
 
-def conflict_message(conflicts: tuple[Conflict, ...]) -> str:
+def conflict_message(conflicts: tuple[FieldManagerConflict, ...]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
     lines: list[str] = []
-    for manager in sorted({conflict.manager for conflict in conflicts}, key=Manager.rank):
+    for manager in sorted({conflict.manager for conflict in conflicts}, key=Manager.sort_key):
         lines.append(f"conflicts with {manager}:")
         lines += [f"- {conflict.field}" for conflict in conflicts if conflict.manager == manager]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
@@ -124,33 +124,37 @@ def apply(
     now: str,
     subresource: str = "",
     ignored: frozenset[str] = frozenset(),
-) -> Applied:
+) -> ApplyResult:
     """Merges what a manager wants into the live object; raises ApplyError if it does not fit the schema.
 
     `ignored` are the fields at the top that this endpoint does not write, such as `status`.
     """
-    shape = _shape(applied, schema)
+    shape = _shape_of(applied, schema)
     _check(applied, shape)
-    bare, managed = _taken_apart(live, applied, shape, now)
-    request = _Request(shape, Manager(manager or _NOBODY, APPLY, "", subresource), applied["apiVersion"], ignored)
+    bare, managed = _split_live(live, applied, shape, now)
+    request = _ApplyRequest(
+        shape, Manager(manager or _UNKNOWN_MANAGER, APPLY, "", subresource), applied["apiVersion"], ignored
+    )
     result = request.apply(bare, applied, managed, force=force)
-    if result.conflicts and manager == _CLIENT_WITH_HISTORY:
-        remaining = _not_from_client(result.conflicts, bare, shape)
+    if result.conflicts and manager == _KUBECTL:
+        remaining = _exclude_kubectl_fields(result.conflicts, bare, shape)
         result = (
-            request.apply(bare, applied, managed, force=True) if not remaining else _Outcome(bare, managed, remaining)
+            request.apply(bare, applied, managed, force=True)
+            if not remaining
+            else _MergeOutcome(bare, managed, remaining)
         )
     if result.conflicts:
-        return Applied(live or {}, result.conflicts)
+        return ApplyResult(live or {}, result.conflicts)
     is_changed = not is_same(bare, result.document)
     managers = dict(result.managed)
     if request.manager in managers:
         known = managed.get(request.manager)
         entry = managers[request.manager]
         time = now if is_changed else known.time if known else ""
-        managers[request.manager] = Entry(entry.fields, entry.api_version, time)
-    if manager == _CLIENT_WITH_HISTORY:
-        _note_last_applied(result.document, applied)
-    return Applied(_put_together(result.document, managers))
+        managers[request.manager] = ManagedFieldsEntry(entry.fields, entry.api_version, time)
+    if manager == _KUBECTL:
+        _update_last_applied(result.document, applied)
+    return ApplyResult(_attach_managers(result.document, managers))
 
 
 def _check(applied: Document, shape: Shape) -> None:
@@ -164,98 +168,102 @@ def _check(applied: Document, shape: Shape) -> None:
         raise ApplyError(text) from error
 
 
-def _shape(document: Document, schema: Schema | None) -> Shape:
-    return of_schema(schema) if schema is not None else of_kind(document["apiVersion"], document["kind"])
+def _shape_of(document: Document, schema: Schema | None) -> Shape:
+    return shape_of_schema(schema) if schema is not None else shape_of_kind(document["apiVersion"], document["kind"])
 
 
-def _taken_apart(live: Document | None, applied: Document, shape: Shape, now: str) -> tuple[Document, Managed]:
+def _split_live(live: Document | None, applied: Document, shape: Shape, now: str) -> tuple[Document, ManagedFields]:
     """The live object without notes, and the notes; if it was never applied, its fields belong to the past."""
-    empty = _empty(applied, shape)
+    empty = _empty_object(applied, shape)
     if live is None:
         return empty, {}
-    bare = _bare(live)
+    bare = _without_managed_fields(live)
     managed = decode_managers(live.get("metadata", {}).get("managedFields"))
     if not managed:
         past = Manager(_BEFORE_FIRST_APPLY, UPDATE, applied["apiVersion"], "")
-        managed = _updated(empty, bare, managed, past, shape, now)
+        managed = _record_update(empty, bare, managed, past, shape, now)
     return bare, managed
 
 
-def _empty(document: Document, shape: Shape) -> Document:
+def _empty_object(document: Document, shape: Shape) -> Document:
     names = {"apiVersion": document["apiVersion"], "kind": document["kind"]}
     return names | (empty_object(document["apiVersion"], document["kind"]) if shape.has_all_fields else {})
 
 
-def _bare(document: Document) -> Document:
+def _without_managed_fields(document: Document) -> Document:
     """A copy without managedFields that shares everything else."""
     metadata = {name: value for name, value in document.get("metadata", {}).items() if name != "managedFields"}
     return {**document, "metadata": metadata}
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _MergeOutcome:
     document: Document
-    managed: Managed
-    conflicts: tuple[Conflict, ...] = ()
+    managed: ManagedFields
+    conflicts: tuple[FieldManagerConflict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _ApplyRequest:
     shape: Shape
     manager: Manager
     api_version: str
     ignored: frozenset[str]
 
-    def apply(self, live: Document, applied: Document, managed: Managed, *, force: bool) -> _Outcome:
+    def apply(self, live: Document, applied: Document, managed: ManagedFields, *, force: bool) -> _MergeOutcome:
         merged = merge(live, applied, self.shape)
-        wanted = without_top(fields_of(applied, self.shape), self.ignored)
+        wanted = without_top_level(fields_of(applied, self.shape), self.ignored)
         last = managed.get(self.manager)
-        claims = {**managed, self.manager: Entry(wanted, self.api_version)}
-        document = self._without_abandoned(merged, last.fields, claims) if last else merged
-        return self._settled(live, document, claims, force=force)
+        claims = {**managed, self.manager: ManagedFieldsEntry(wanted, self.api_version)}
+        document = self._remove_abandoned(merged, last.fields, claims) if last else merged
+        return self._resolve_ownership(live, document, claims, force=force)
 
-    def _without_abandoned(self, merged: Document, last: Set, claims: Managed) -> Document:
+    def _remove_abandoned(self, merged: Document, last: FieldSet, claims: ManagedFields) -> Document:
         """Removes what the manager applied last time, does not apply now, and nobody else claims."""
         if not last:
             return merged
 
-        def complete(fields: Set) -> Set:
-            return with_declared_fields(fields, self.shape)
+        def complete(fields: FieldSet) -> FieldSet:
+            return complete_declared_fields(fields, self.shape)
 
         everything, last = complete(fields_of(merged, self.shape)), complete(last)
-        owned: Set = {}
+        owned: FieldSet = {}
         for entry in claims.values():
             owned = union(owned, entry.fields)
-        pruned = self._removed(merged, last)
+        pruned = self._remove(merged, last)
         kept = union(complete(fields_of(pruned, self.shape)), complete(owned))
-        pruned = self._removed(merged, difference(everything, kept))
-        gone = difference(everything, complete(fields_of(pruned, self.shape)))
-        return self._removed(merged, intersection(gone, last))
+        pruned = self._remove(merged, difference(everything, kept))
+        removed = difference(everything, complete(fields_of(pruned, self.shape)))
+        return self._remove(merged, intersection(removed, last))
 
-    def _removed(self, document: Document, fields: Set) -> Document:
+    def _remove(self, document: Document, fields: FieldSet) -> Document:
         rest: Document = remove(document, fields, self.shape)
         return rest
 
-    def _settled(self, live: Document, document: Document, claims: Managed, *, force: bool) -> _Outcome:
+    def _resolve_ownership(
+        self, live: Document, document: Document, claims: ManagedFields, *, force: bool
+    ) -> _MergeOutcome:
         """Others lose what was taken from them, or nothing happens at all."""
         comparison = compare(live, document, self.shape)
-        taken = without_top(union(comparison.modified, comparison.added), self.ignored)
+        taken = without_top_level(union(comparison.modified, comparison.added), self.ignored)
         others = {manager: entry for manager, entry in claims.items() if manager != self.manager}
-        fought = {manager: intersection(entry.fields, taken) for manager, entry in others.items()}
-        conflicts = tuple(Conflict(manager, path) for manager, fields in fought.items() for path in paths(fields))
+        contested = {manager: intersection(entry.fields, taken) for manager, entry in others.items()}
+        conflicts = tuple(
+            FieldManagerConflict(manager, path) for manager, fields in contested.items() for path in paths(fields)
+        )
         if conflicts and not force:
-            return _Outcome(live, claims, conflicts)
-        lost = union(taken, without_top(comparison.removed, self.ignored))
-        managed = _without(others, lost)
+            return _MergeOutcome(live, claims, conflicts)
+        lost = union(taken, without_top_level(comparison.removed, self.ignored))
+        managed = _drop_fields(others, lost)
         own = difference(claims[self.manager].fields, _UNMANAGED)
         if own:
-            managed[self.manager] = Entry(own, self.api_version)
-        return _Outcome(document, managed)
+            managed[self.manager] = ManagedFieldsEntry(own, self.api_version)
+        return _MergeOutcome(document, managed)
 
 
-def _without(managed: Managed, lost: Set) -> Managed:
+def _drop_fields(managed: ManagedFields, lost: FieldSet) -> ManagedFields:
     rest = {
-        manager: Entry(difference(entry.fields, lost), entry.api_version, entry.time)
+        manager: ManagedFieldsEntry(difference(entry.fields, lost), entry.api_version, entry.time)
         for manager, entry in managed.items()
     }
     return {manager: entry for manager, entry in rest.items() if entry.fields}
@@ -264,9 +272,11 @@ def _without(managed: Managed, lost: Set) -> Managed:
 # --- kubectl ----------------------------------------------------------------------------------------------------------
 
 
-def _not_from_client(conflicts: tuple[Conflict, ...], live: Document, shape: Shape) -> tuple[Conflict, ...]:
+def _exclude_kubectl_fields(
+    conflicts: tuple[FieldManagerConflict, ...], live: Document, shape: Shape
+) -> tuple[FieldManagerConflict, ...]:
     """Without conflicts about fields that kubectl's client-side apply set and that still have their values."""
-    last = _last_applied(live)
+    last = _load_last_applied(live)
     if last is None or last.get("apiVersion") != live.get("apiVersion"):
         return conflicts
     comparison = compare(last, live, shape)
@@ -275,7 +285,7 @@ def _not_from_client(conflicts: tuple[Conflict, ...], live: Document, shape: Sha
     return tuple(conflict for conflict in conflicts if conflict.path not in allowed)
 
 
-def _last_applied(document: Document) -> Document | None:
+def _load_last_applied(document: Document) -> Document | None:
     text = (document.get("metadata", {}).get("annotations") or {}).get(_LAST_APPLIED)
     try:
         parsed = json.loads(text) if isinstance(text, str) and text else None
@@ -284,7 +294,7 @@ def _last_applied(document: Document) -> Document | None:
     return parsed if isinstance(parsed, dict) else None
 
 
-def _note_last_applied(document: Document, applied: Document) -> None:
+def _update_last_applied(document: Document, applied: Document) -> None:
     """Keeps the annotation up to date, so that going back to client-side apply works."""
     metadata = document["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
@@ -311,18 +321,18 @@ def track_update(
     ignored: frozenset[str] = frozenset(),
 ) -> Document:
     """The new object with notes on what the manager changed in it. An empty list in the new object erases all notes."""
-    shape = _shape(new, schema)
-    managed = _given_managers(old, new, is_subresource=bool(subresource))
-    bare = _bare(new)
+    shape = _shape_of(new, schema)
+    managed = _current_managers(old, new, is_subresource=bool(subresource))
+    bare = _without_managed_fields(new)
     if old is not None and not managed:
-        return _put_together(bare, managed)
-    before = _bare(old) if old is not None else _empty(new, shape)
-    writer = Manager(manager or _NOBODY, operation, new["apiVersion"], subresource)
-    managed = _updated(before, bare, managed, writer, shape, now, ignored)
-    return _put_together(bare, merge_oldest(managed))
+        return _attach_managers(bare, managed)
+    before = _without_managed_fields(old) if old is not None else _empty_object(new, shape)
+    writer = Manager(manager or _UNKNOWN_MANAGER, operation, new["apiVersion"], subresource)
+    managed = _record_update(before, bare, managed, writer, shape, now, ignored)
+    return _attach_managers(bare, merge_oldest(managed))
 
 
-def _given_managers(old: Document | None, new: Document, *, is_subresource: bool) -> Managed:
+def _current_managers(old: Document | None, new: Document, *, is_subresource: bool) -> ManagedFields:
     """Notes in the request count, so that clients can edit them; who sends none keeps those that are stored."""
     known = (old or {}).get("metadata", {}).get("managedFields")
     if is_subresource:
@@ -333,28 +343,28 @@ def _given_managers(old: Document | None, new: Document, *, is_subresource: bool
     return decode_managers(given) or decode_managers(known)
 
 
-def _updated(
+def _record_update(
     old: Document,
     new: Document,
-    managed: Managed,
+    managed: ManagedFields,
     writer: Manager,
     shape: Shape,
     now: str,
     ignored: frozenset[str] = frozenset(),
-) -> Managed:
+) -> ManagedFields:
     comparison = compare(old, new, shape)
-    changed = without_top(union(comparison.modified, comparison.added), ignored)
-    removed = without_top(comparison.removed, ignored)
-    result = _without(managed, union(changed, removed))
+    changed = without_top_level(union(comparison.modified, comparison.added), ignored)
+    removed = without_top_level(comparison.removed, ignored)
+    result = _drop_fields(managed, union(changed, removed))
     own = difference(changed, _UNMANAGED)
     if own:
         previous = result.get(writer)
         fields = union(previous.fields, own) if previous else own
-        result[writer] = Entry(fields, writer.api_version, now)
+        result[writer] = ManagedFieldsEntry(fields, writer.api_version, now)
     return result
 
 
-def _put_together(document: Document, managed: Managed) -> Document:
+def _attach_managers(document: Document, managed: ManagedFields) -> Document:
     metadata = dict(document.get("metadata") or {})
     if managed:
         metadata["managedFields"] = encode_managers(managed)

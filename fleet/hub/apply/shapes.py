@@ -42,11 +42,11 @@ class Shape:
         """Whether a field is there by declaration, not because somebody put it into a map."""
         return name in self.fields or self.has_all_fields
 
-    def of_field(self, name: str) -> Shape:
+    def field_shape(self, name: str) -> Shape:
         return self.fields.get(name) or self.others or DEDUCED
 
     @property
-    def of_item(self) -> Shape:
+    def item_shape(self) -> Shape:
         return self.items or DEDUCED
 
     @property
@@ -63,9 +63,9 @@ DEDUCED.others = DEDUCED.items = DEDUCED
 
 
 @lru_cache(maxsize=512)
-def of_schema(schema: Schema) -> Shape:
+def shape_of_schema(schema: Schema) -> Shape:
     shape = _compile(schema.source)
-    shape.fields = {**shape.fields, "apiVersion": SCALAR, "kind": SCALAR, "metadata": _types()["ObjectMeta"]}
+    shape.fields = {**shape.fields, "apiVersion": SCALAR, "kind": SCALAR, "metadata": _load_types()["ObjectMeta"]}
     return shape
 
 
@@ -81,7 +81,7 @@ def _compile(schema: JSONSchema) -> Shape:
     )
     if schema.get("x-kubernetes-embedded-resource"):
         shape.fields |= {"apiVersion": SCALAR, "kind": SCALAR}
-        shape.fields.setdefault("metadata", _types()["ObjectMeta"])
+        shape.fields.setdefault("metadata", _load_types()["ObjectMeta"])
     return shape
 
 
@@ -108,66 +108,66 @@ _TOKEN: Final = re.compile(
 )
 
 
-def of_kind(api_version: str, kind: str) -> Shape:
+def shape_of_kind(api_version: str, kind: str) -> Shape:
     """The shape of a built-in kind; deduced if there is no such."""
-    return _roots().get(f"{api_version}.{kind}", DEDUCED)
+    return _load_roots().get(f"{api_version}.{kind}", DEDUCED)
 
 
 @lru_cache(maxsize=1)
-def _roots() -> dict[str, Shape]:
-    found = {}
+def _load_roots() -> dict[str, Shape]:
+    roots = {}
     for root in ROOTS.split():
         name, _, type_name = root.partition("=")
-        found[name] = _types()[type_name or name.rpartition(".")[2]]
-    return found
+        roots[name] = _load_types()[type_name or name.rpartition(".")[2]]
+    return roots
 
 
 @lru_cache(maxsize=1)
-def _types() -> dict[str, Shape]:
+def _load_types() -> dict[str, Shape]:
     lines = [line.split() for line in TYPES.replace("\n    ", " ").splitlines()]
     types = {name: Shape(has_all_fields=True) for name, *_ in lines}
     for name, *tokens in lines:
-        types[name].fields.update(_field(token, types) for token in tokens)
+        types[name].fields.update(_parse_field(token, types) for token in tokens)
     for root in ROOTS.split():
         types.setdefault(root.rpartition("=")[2].rpartition(".")[2], Shape(has_all_fields=True))
     return types
 
 
-def _field(token: str, types: dict[str, Shape]) -> tuple[str, Shape]:
+def _parse_field(token: str, types: dict[str, Shape]) -> tuple[str, Shape]:
     match = _TOKEN.fullmatch(token)
     assert match is not None, token
-    shape = _form(match["form"], types)
+    shape = _parse_form(match["form"], types)
     if match["merges"]:
         shape.patch_key = match["merges"][1:]
         if shape.items is None:
-            shape.items = _named(match["form"].lstrip("!").partition("[")[0], types)
+            shape.items = _shape_of_type(match["form"].lstrip("!").partition("[")[0], types)
     if match["retains"] or match["replaced"]:
         shape = replace(shape, retains_keys=bool(match["retains"]), is_replaced=bool(match["replaced"]))
     return match["name"], shape
 
 
-def _form(form: str, types: dict[str, Shape]) -> Shape:
+def _parse_form(form: str, types: dict[str, Shape]) -> Shape:
     if form == "?":
         return Shape(others=DEDUCED, items=DEDUCED)
     if form.startswith("!"):
         return Shape(is_atomic=True)
     if form.startswith("{"):
-        return Shape(others=_named(form[1:-1], types) if form != "{}" else SCALAR)
+        return Shape(others=_shape_of_type(form[1:-1], types) if form != "{}" else SCALAR)
     if form == "[]":
         return Shape(is_set=True, items=SCALAR)
     name, bracket, keys = form.partition("[")
     if bracket:
-        return Shape(items=_named(name, types), keys=dict(_keys(keys[:-1])))
-    return _named(name, types)
+        return Shape(items=_shape_of_type(name, types), keys=dict(_parse_keys(keys[:-1])))
+    return _shape_of_type(name, types)
 
 
-def _keys(text: str) -> Iterator[tuple[str, str | None]]:
+def _parse_keys(text: str) -> Iterator[tuple[str, str | None]]:
     for key in text.split(","):
-        name, found, default = key.partition("=")
-        yield name, default if found else None
+        name, equals, default = key.partition("=")
+        yield name, default if equals else None
 
 
-def _named(name: str, types: dict[str, Shape]) -> Shape:
+def _shape_of_type(name: str, types: dict[str, Shape]) -> Shape:
     if name in ("", "@"):
         return SCALAR
     return types.setdefault(name, Shape(has_all_fields=True))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import ApplyError
-from fleet.hub.apply.field_sets import MEMBER, Set, Steps, key_step, rendered, union, value_step
+from fleet.hub.apply.field_sets import MEMBER, FieldSet, Steps, format_path, key_step, union, value_step
 from fleet.hub.apply.shapes import Shape
 
 ABSENT: Final[Any] = object()
@@ -25,7 +25,7 @@ def is_leaf(shape: Shape, *values: Any) -> bool:
     return kind not in (dict, list) or (kind is list and not shape.merges_items)
 
 
-def step_of_item(item: Any, shape: Shape) -> str:
+def item_step(item: Any, shape: Shape) -> str:
     """How an item of a list-map or a set is called. Raises ApplyError if it has no key."""
     if shape.keys is None:
         if isinstance(item, (dict, list)):
@@ -42,10 +42,10 @@ def step_of_item(item: Any, shape: Shape) -> str:
     return key_step(keys)
 
 
-def _steps_of(items: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+def _item_steps(items: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
     for item in items:
         try:
-            yield step_of_item(item, shape), item
+            yield item_step(item, shape), item
         except ApplyError:
             continue
 
@@ -58,8 +58,8 @@ def check(value: Any, shape: Shape, path: Steps = ()) -> None:
     if isinstance(value, dict) and not shape.is_atomic:
         for name, item in value.items():
             if shape.is_closed and name not in shape.fields:
-                raise ApplyError(f"{rendered((*path, f'f:{name}'))}: field not declared in schema")
-            check(item, shape.of_field(name), (*path, f"f:{name}"))
+                raise ApplyError(f"{format_path((*path, f'f:{name}'))}: field not declared in schema")
+            check(item, shape.field_shape(name), (*path, f"f:{name}"))
     elif isinstance(value, list) and shape.merges_items:
         _check_items(value, shape, path)
 
@@ -68,27 +68,27 @@ def _check_items(items: list[Any], shape: Shape, path: Steps) -> None:
     seen = set()
     for index, item in enumerate(items):
         try:
-            step = step_of_item(item, shape)
+            step = item_step(item, shape)
         except ApplyError as error:
-            raise ApplyError(f"{rendered(path)}: element {index}: {error.message}") from error
+            raise ApplyError(f"{format_path(path)}: element {index}: {error.message}") from error
         if step in seen:
-            raise ApplyError(f"{rendered(path)}: duplicate entries for key {rendered((step,))}")
+            raise ApplyError(f"{format_path(path)}: duplicate entries for key {format_path((step,))}")
         seen.add(step)
-        check(item, shape.of_item, (*path, step))
+        check(item, shape.item_shape, (*path, step))
 
 
 # --- which fields a value has -----------------------------------------------------------------------------------------
 
 
-def fields_of(value: Any, shape: Shape) -> Set:
+def fields_of(value: Any, shape: Shape) -> FieldSet:
     """Every leaf, and every item of a list or map that is there because somebody added it."""
     if shape.is_atomic or not isinstance(value, (dict, list)):
         return {MEMBER: {}}
     if isinstance(value, list):
         return _fields_of_list(value, shape)
-    fields: Set = {}
+    fields: FieldSet = {}
     for name, item in value.items():
-        below = fields_of(item, shape.of_field(name))
+        below = fields_of(item, shape.field_shape(name))
         if item is None or item == {} or not shape.declares(name):
             below = {MEMBER: {}, **below}
         if below:
@@ -96,27 +96,27 @@ def fields_of(value: Any, shape: Shape) -> Set:
     return fields
 
 
-def _fields_of_list(value: list[Any], shape: Shape) -> Set:
+def _fields_of_list(value: list[Any], shape: Shape) -> FieldSet:
     if not shape.merges_items:
         return {MEMBER: {}}
-    fields: Set = {}
-    for step, item in _steps_of(value, shape):
+    fields: FieldSet = {}
+    for step, item in _item_steps(value, shape):
         # Of items with the same key nobody owns more than the fact that there are some.
-        fields[step] = {MEMBER: {}} if step in fields else {MEMBER: {}, **fields_of(item, shape.of_item)}
+        fields[step] = {MEMBER: {}} if step in fields else {MEMBER: {}, **fields_of(item, shape.item_shape)}
     return fields
 
 
-def with_declared_fields(fields: Set, shape: Shape, *, is_declared: bool = False) -> Set:
+def complete_declared_fields(fields: FieldSet, shape: Shape, *, is_declared: bool = False) -> FieldSet:
     """With all fields on the way to a member that are there by declaration."""
-    complete: Set = {MEMBER: {}} if is_declared else {}
+    complete: FieldSet = {MEMBER: {}} if is_declared else {}
     for step, below in fields.items():
         if step == MEMBER:
             complete[MEMBER] = {}
         elif step.startswith("f:"):
             name = step[2:]
-            complete[step] = with_declared_fields(below, shape.of_field(name), is_declared=shape.declares(name))
+            complete[step] = complete_declared_fields(below, shape.field_shape(name), is_declared=shape.declares(name))
         else:
-            complete[step] = with_declared_fields(below, shape.of_item)
+            complete[step] = complete_declared_fields(below, shape.item_shape)
     return complete
 
 
@@ -124,99 +124,99 @@ def with_declared_fields(fields: Set, shape: Shape, *, is_declared: bool = False
 
 
 @dataclass(slots=True)
-class Comparison:
-    added: Set = field(default_factory=dict)
-    removed: Set = field(default_factory=dict)
-    modified: Set = field(default_factory=dict)
+class FieldComparison:
+    added: FieldSet = field(default_factory=dict)
+    removed: FieldSet = field(default_factory=dict)
+    modified: FieldSet = field(default_factory=dict)
 
 
-def compare(old: Any, new: Any, shape: Shape) -> Comparison:
-    found = Comparison()
-    _compare(old, new, shape, (), found)
-    return found
+def compare(old: Any, new: Any, shape: Shape) -> FieldComparison:
+    result = FieldComparison()
+    _compare(old, new, shape, (), result)
+    return result
 
 
-def _compare(old: Any, new: Any, shape: Shape, path: Steps, found: Comparison) -> None:
+def _compare(old: Any, new: Any, shape: Shape, path: Steps, result: FieldComparison) -> None:
     if old is ABSENT:
-        _graft(found.added, path, _everything(new, shape))
+        _graft(result.added, path, _all_fields(new, shape))
     elif new is ABSENT:
-        _graft(found.removed, path, _everything(old, shape))
-    elif not shape.is_atomic and _becomes_another(old, new):
-        _insert(found.modified, path)
-        _compare_inside(old, new, shape, path, found)
+        _graft(result.removed, path, _all_fields(old, shape))
+    elif not shape.is_atomic and _changes_type(old, new):
+        _insert(result.modified, path)
+        _compare_inside(old, new, shape, path, result)
     elif is_leaf(shape, old, new):
         if not is_same(old, new):
-            _insert(found.modified, path)
-    elif not _is_written_the_same(old, new):
-        _compare_inside(old, new, shape, path, found)
+            _insert(result.modified, path)
+    elif not _has_same_encoding(old, new):
+        _compare_inside(old, new, shape, path, result)
 
 
-def _everything(value: Any, shape: Shape) -> Set:
+def _all_fields(value: Any, shape: Shape) -> FieldSet:
     """What is added or removed with a value: the value, and everything inside it that can be owned."""
-    fields: Set = {MEMBER: {}}
+    fields: FieldSet = {MEMBER: {}}
     if shape.is_atomic or not value:
         return fields
     if isinstance(value, dict):
         for name, item in value.items():
-            fields[f"f:{name}"] = _everything(item, shape.of_field(name))
+            fields[f"f:{name}"] = _all_fields(item, shape.field_shape(name))
         return fields
     if not isinstance(value, list) or not shape.merges_items:
         return fields
-    for step, items in _grouped(value, shape).items():
-        fields[step] = _everything(items[0], shape.of_item) if len(items) == 1 else {MEMBER: {}}
+    for step, items in _group_items(value, shape).items():
+        fields[step] = _all_fields(items[0], shape.item_shape) if len(items) == 1 else {MEMBER: {}}
     return fields
 
 
-def _is_written_the_same(old: Any, new: Any) -> bool:
+def _has_same_encoding(old: Any, new: Any) -> bool:
     """Tells fast that nothing changed; whether something did needs a closer look, as fields may come in any order."""
     return msgspec.json.encode(old) == msgspec.json.encode(new)
 
 
-def _becomes_another(old: Any, new: Any) -> bool:
+def _changes_type(old: Any, new: Any) -> bool:
     """Whether a map takes the place of something else, or the other way round."""
     is_there = not any(value is ABSENT or value is None for value in (old, new))
     return is_there and isinstance(old, dict) is not isinstance(new, dict)
 
 
-def _compare_inside(old: Any, new: Any, shape: Shape, path: Steps, found: Comparison) -> None:
+def _compare_inside(old: Any, new: Any, shape: Shape, path: Steps, result: FieldComparison) -> None:
     if isinstance(old, dict) or isinstance(new, dict):
         before, after = (value if isinstance(value, dict) else {} for value in (old, new))
         for name in {**before, **after}:
-            inner = shape.of_field(name)
-            _compare(before.get(name, ABSENT), after.get(name, ABSENT), inner, (*path, f"f:{name}"), found)
+            inner = shape.field_shape(name)
+            _compare(before.get(name, ABSENT), after.get(name, ABSENT), inner, (*path, f"f:{name}"), result)
         return
     if not shape.merges_items:
         return
-    befores, afters = (_grouped(value, shape) if isinstance(value, list) else {} for value in (old, new))
+    befores, afters = (_group_items(value, shape) if isinstance(value, list) else {} for value in (old, new))
     for step in {**befores, **afters}:
-        _compare_items(befores.get(step, []), afters.get(step, []), shape.of_item, (*path, step), found)
+        _compare_items(befores.get(step, []), afters.get(step, []), shape.item_shape, (*path, step), result)
 
 
-def _grouped(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
+def _group_items(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
     groups: dict[str, list[Any]] = {}
-    for step, item in _steps_of(items, shape):
+    for step, item in _item_steps(items, shape):
         groups.setdefault(step, []).append(item)
     return groups
 
 
-def _compare_items(old: list[Any], new: list[Any], shape: Shape, path: Steps, found: Comparison) -> None:
+def _compare_items(old: list[Any], new: list[Any], shape: Shape, path: Steps, result: FieldComparison) -> None:
     """Items of one key: normally one on each side; several are compared as a whole."""
     if len(old) <= 1 and len(new) <= 1:
-        _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, shape, path, found)
+        _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, shape, path, result)
     elif len(old) > 1 and len(new) > 1:
         if not is_same(old, new):
-            _insert(found.modified, path)
+            _insert(result.modified, path)
     elif len(old) > 1:
         if new:
-            _compare(ABSENT, new[0], shape, path, found)
-        _insert(found.removed, path)
+            _compare(ABSENT, new[0], shape, path, result)
+        _insert(result.removed, path)
     else:
         if old:
-            _compare(old[0], ABSENT, shape, path, found)
-        _insert(found.added, path)
+            _compare(old[0], ABSENT, shape, path, result)
+        _insert(result.added, path)
 
 
-def _graft(fields: Set, path: Steps, below: Set) -> None:
+def _graft(fields: FieldSet, path: Steps, below: FieldSet) -> None:
     if not path:
         fields.update(below)
         return
@@ -225,7 +225,7 @@ def _graft(fields: Set, path: Steps, below: Set) -> None:
     fields[path[-1]] = union(fields[path[-1]], below) if path[-1] in fields else below
 
 
-def _insert(fields: Set, path: Steps) -> None:
+def _insert(fields: FieldSet, path: Steps) -> None:
     for step in path:
         fields = fields.setdefault(step, {})
     fields[MEMBER] = {}
@@ -253,16 +253,16 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
         return _merge_lists(live if isinstance(live, list) else [], applied or [], shape)
     before, after = (value if isinstance(value, dict) else {} for value in (live, applied))
     return {
-        name: merge(before.get(name, ABSENT), after.get(name, ABSENT), shape.of_field(name))
+        name: merge(before.get(name, ABSENT), after.get(name, ABSENT), shape.field_shape(name))
         for name in {**before, **after}
     }
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
     """What is applied comes in its own order, between it what is only live, as near to its old place as possible."""
-    old = list(_steps_of(live, shape))
-    old_items, is_unique = _unique(old)
-    new = list(_steps_of(applied, shape))
+    old = list(_item_steps(live, shape))
+    old_items, is_unique = _first_items(old)
+    new = list(_item_steps(applied, shape))
     new_steps = {step for step, _ in new}
     shared = iter([step for step, _ in new if step in old_items])
     next_shared = next(shared, None)
@@ -272,7 +272,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
 
     def take(step: str, item: Any) -> None:
         done.add(step)
-        merged.append(merge(old_items[step] if is_unique.get(step) else ABSENT, item, shape.of_item))
+        merged.append(merge(old_items[step] if is_unique.get(step) else ABSENT, item, shape.item_shape))
 
     while left < len(old) or right < len(new):
         if left < len(old) and right < len(new):
@@ -300,7 +300,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     return merged
 
 
-def _unique(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str, bool]]:
+def _first_items(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str, bool]]:
     first: dict[str, Any] = {}
     is_unique: dict[str, bool] = {}
     for step, item in items:
@@ -312,7 +312,7 @@ def _unique(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str, boo
 # --- removing ---------------------------------------------------------------------------------------------------------
 
 
-def remove(value: Any, fields: Set, shape: Shape) -> Any:
+def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
     """The value without these fields.
 
     What loses all its content but is not removed itself becomes empty. The API server makes it null, which most schemas
@@ -325,22 +325,22 @@ def remove(value: Any, fields: Set, shape: Shape) -> Any:
     return _remove_items(value, fields, shape) if isinstance(value, list) and shape.merges_items else value
 
 
-def _remove_fields(value: dict[str, Any], fields: Set, shape: Shape) -> dict[str, Any]:
+def _remove_fields(value: dict[str, Any], fields: FieldSet, shape: Shape) -> dict[str, Any]:
     below = {name: fields.get(f"f:{name}", {}) for name in value}
     return {
-        name: remove(item, below[name], shape.of_field(name))
+        name: remove(item, below[name], shape.field_shape(name))
         for name, item in value.items()
         if MEMBER not in below[name]
     }
 
 
-def _remove_items(value: list[Any], fields: Set, shape: Shape) -> list[Any]:
+def _remove_items(value: list[Any], fields: FieldSet, shape: Shape) -> list[Any]:
     kept = []
     for item in value:
         try:
-            below = fields.get(step_of_item(item, shape), {})
+            below = fields.get(item_step(item, shape), {})
         except ApplyError:
             below = {}
         if MEMBER not in below:
-            kept.append(remove(item, below, shape.of_item))
+            kept.append(remove(item, below, shape.item_shape))
     return kept

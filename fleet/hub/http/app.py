@@ -11,10 +11,10 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from fleet.errors import RequestRefused
-from fleet.hub.http.authentication import ANONYMOUS, AUTHENTICATED, LOCAL, User, bearer, unauthorized
-from fleet.hub.http.endpoints import Endpoints
-from fleet.hub.http.requests import Request
-from fleet.hub.http.responses import Response, Stream, refusal
+from fleet.hub.http.authentication import ANONYMOUS, AUTHENTICATED, LOCAL, User, parse_bearer_token, unauthorized_error
+from fleet.hub.http.endpoints import RequestHandler
+from fleet.hub.http.requests import HubRequest
+from fleet.hub.http.responses import Response, Stream, error_response
 from fleet.hub.hub import Hub
 
 Scope = MutableMapping[str, Any]
@@ -28,7 +28,7 @@ _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Listener:
     """How to treat requests without credentials."""
 
     trusts_local: bool  # plain HTTP on loopback: kubectl sends no credentials there
@@ -36,57 +36,57 @@ class Access:
 
 
 class Application:
-    def __init__(self, hub: Hub, access: Access) -> None:
+    def __init__(self, hub: Hub, listener: Listener) -> None:
         self._hub = hub
-        self._access = access
-        self._endpoints = Endpoints(hub, access.address)
+        self._listener = listener
+        self._handler = RequestHandler(hub, listener.address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         try:
-            answer = await self._answer(scope, receive)
-        except RequestRefused as refused:
-            answer = refusal(refused)
+            response = await self._handle(scope, receive)
+        except RequestRefused as error:
+            response = error_response(error)
         except Exception:
             _LOG.exception("%s %s failed", scope["method"], scope["path"])
-            answer = refusal(RequestRefused(500, "InternalError", "the hub failed; its log says why"))
-        if isinstance(answer, Stream):
-            await _stream(answer, receive, send)
+            response = error_response(RequestRefused(500, "InternalError", "the hub failed; its log says why"))
+        if isinstance(response, Stream):
+            await _stream(response, receive, send)
         else:
-            await _send(_compressed(answer, scope["headers"]), send, bodiless=scope["method"] == "HEAD")
+            await _send(_compress(response, scope["headers"]), send, bodiless=scope["method"] == "HEAD")
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response | Stream:
+    async def _handle(self, scope: Scope, receive: Receive) -> Response | Stream:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        user = self._user(headers)
+        user = self._authenticate(headers)
         if b"impersonate-user" in headers:
-            user = _impersonated(user, headers[b"impersonate-user"], scope["headers"])
-        body = await _body(receive, headers) if scope["method"] not in ("GET", "HEAD") else b""
+            user = _impersonate(user, headers[b"impersonate-user"], scope["headers"])
+        body = await _read_body(receive, headers) if scope["method"] not in ("GET", "HEAD") else b""
         query = scope["query_string"]
-        request = Request(
+        request = HubRequest(
             method=scope["method"],
             path=scope["path"],
-            query=_query(query) if query else {},
+            query=_parse_query(query) if query else {},
             headers=headers,
             body=body,
             user=user,
         )
-        return await self._endpoints.answer(request)
+        return await self._handler.handle(request)
 
-    def _user(self, headers: dict[bytes, str]) -> User:
-        token = bearer(headers.get(b"authorization", ""))
+    def _authenticate(self, headers: dict[bytes, str]) -> User:
+        token = parse_bearer_token(headers.get(b"authorization", ""))
         if token is not None:
             user = self._hub.tokens.user(token)
             if user is None:
-                raise unauthorized()
+                raise unauthorized_error()
             return user
-        if not self._access.trusts_local:
+        if not self._listener.trusts_local:
             return ANONYMOUS
-        _check_is_no_browser(headers)
+        _refuse_browsers(headers)
         return LOCAL
 
 
-def _impersonated(user: User, name: str, headers: Iterable[tuple[bytes, bytes]]) -> User:
+def _impersonate(user: User, name: str, headers: Iterable[tuple[bytes, bytes]]) -> User:
     """Who an administrator wants to be for one request: `kubectl --as`."""
     if not user.is_administrator:
         text = f'users "{name}" is forbidden: User "{user.name}" cannot impersonate resource "users" in API group ""'
@@ -95,7 +95,7 @@ def _impersonated(user: User, name: str, headers: Iterable[tuple[bytes, bytes]])
     return User(name, groups=tuple(dict.fromkeys([*groups, AUTHENTICATED])))
 
 
-def _check_is_no_browser(headers: dict[bytes, str]) -> None:
+def _refuse_browsers(headers: dict[bytes, str]) -> None:
     """Without this, any web page could have the user's browser speak to the hub in the user's name."""
     host = headers.get(b"host", "")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
@@ -104,14 +104,14 @@ def _check_is_no_browser(headers: dict[bytes, str]) -> None:
         raise RequestRefused(403, "Forbidden", text, details={})
 
 
-def _query(text: bytes) -> dict[str, list[str]]:
+def _parse_query(text: bytes) -> dict[str, list[str]]:
     try:
         return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=200)
     except ValueError as error:
         raise RequestRefused(400, "BadRequest", f"the query cannot be read: {error}") from error
 
 
-async def _body(receive: Receive, headers: dict[bytes, str]) -> bytes:
+async def _read_body(receive: Receive, headers: dict[bytes, str]) -> bytes:
     if headers.get(b"content-length", "").isdigit() and int(headers[b"content-length"]) > LARGEST_BODY:
         raise _too_large()
     message = await receive()
@@ -134,7 +134,7 @@ def _too_large() -> RequestRefused:
     return RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}")
 
 
-def _compressed(response: Response, headers: Iterable[tuple[bytes, bytes]]) -> Response:
+def _compress(response: Response, headers: Iterable[tuple[bytes, bytes]]) -> Response:
     if len(response.body) < _COMPRESSED_FROM:
         return response
     if not any(name == b"accept-encoding" and b"gzip" in value for name, value in headers):
@@ -159,7 +159,7 @@ async def _stream(stream: Stream, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send_chunks(stream, send), name="fleet-hub-watch")
-        leaving = tasks.create_task(_disconnected(receive), name="fleet-hub-watch-disconnect")
+        leaving = tasks.create_task(_wait_for_disconnect(receive), name="fleet-hub-watch-disconnect")
         sending.add_done_callback(lambda _: leaving.cancel())
         leaving.add_done_callback(lambda _: sending.cancel())
 
@@ -170,6 +170,6 @@ async def _send_chunks(stream: Stream, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -46,12 +46,12 @@ class Tokens:
 def read_tokens(path: Path) -> dict[str, User]:
     try:
         with path.open(newline="", encoding="utf-8") as lines:
-            return dict(_users(csv.reader(lines), path))
+            return dict(_parse_users(csv.reader(lines), path))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigurationError(f"{path}: the token file cannot be read: {error}") from error
 
 
-def new_administrator() -> tuple[str, User]:
+def generate_administrator() -> tuple[str, User]:
     """A token that nobody has seen, and its owner."""
     return secrets.token_urlsafe(_TOKEN_BYTES), User("fleet:admin", "fleet-admin", (ADMINISTRATORS, AUTHENTICATED))
 
@@ -64,17 +64,17 @@ def write_tokens(path: Path, users: Mapping[str, User]) -> None:
             writer.writerow([token, user.name, user.uid, ",".join(g for g in user.groups if g != AUTHENTICATED)])
 
 
-def bearer(header: str) -> str | None:
+def parse_bearer_token(header: str) -> str | None:
     """The token of an Authorization header, or None when there is none."""
     scheme, _, token = header.strip().partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def unauthorized() -> RequestRefused:
+def unauthorized_error() -> RequestRefused:
     return RequestRefused(401, "Unauthorized", "Unauthorized")
 
 
-def _users(rows: Iterable[list[str]], path: Path) -> Iterable[tuple[str, User]]:
+def _parse_users(rows: Iterable[list[str]], path: Path) -> Iterable[tuple[str, User]]:
     for number, row in enumerate(rows, start=1):
         if not row or row[0].startswith("#"):
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.hub.http.authentication import AUTHENTICATED, User
-from fleet.hub.storage.store import Store
+from fleet.hub.storage.store import HubStore
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
@@ -16,7 +16,7 @@ _REVIEWS: Final = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfs
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
 _PUBLIC: Final = ("/healthz", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
 
-Rule = Mapping[str, Any]
+PolicyRule = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,58 +37,58 @@ class Attributes:
 
 
 class Authorizer:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HubStore) -> None:
         self._store = store
 
-    def allows(self, user: User, wanted: Attributes) -> bool:
-        return self.reason(user, wanted) is not None
+    def allows(self, user: User, attributes: Attributes) -> bool:
+        return self.find_reason(user, attributes) is not None
 
-    def reason(self, user: User, wanted: Attributes) -> str | None:
+    def find_reason(self, user: User, attributes: Attributes) -> str | None:
         """Why the user may, empty where no binding is behind it; None if the user may not."""
         if user.is_administrator:
             return ""
-        if wanted.path:
-            return "" if self._allows_path(user, wanted) else None
-        if wanted.resource in _REVIEWS and wanted.verb == "create" and AUTHENTICATED in user.groups:
+        if attributes.path:
+            return "" if self._allows_path(user, attributes) else None
+        if attributes.resource in _REVIEWS and attributes.verb == "create" and AUTHENTICATED in user.groups:
             return ""
-        for rule, why in self._reasoned_rules(user, wanted.namespace):
-            if _grants(rule, wanted):
+        for rule, why in self._rules_with_reasons(user, attributes.namespace):
+            if _grants(rule, attributes):
                 return why
         return None
 
-    def rules(self, user: User, namespace: str) -> Iterator[Rule]:
+    def rules(self, user: User, namespace: str) -> Iterator[PolicyRule]:
         """The rules that hold for a user: those of the cluster, then those of the namespace."""
         if user.is_administrator:
             yield {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
             yield {"verbs": ["*"], "nonResourceURLs": ["*"]}
-        for rule, _ in self._reasoned_rules(user, namespace):
+        for rule, _ in self._rules_with_reasons(user, namespace):
             yield rule
 
-    def _reasoned_rules(self, user: User, namespace: str) -> Iterator[tuple[Rule, str]]:
+    def _rules_with_reasons(self, user: User, namespace: str) -> Iterator[tuple[PolicyRule, str]]:
         places = [("clusterrolebindings", "")] + ([("rolebindings", namespace)] if namespace else [])
         for plural, place in places:
-            for binding in self._bindings(plural, place):
-                subject = _bound(binding, user, place)
+            for binding in self._list_bindings(plural, place):
+                subject = _find_subject(binding, user, place)
                 if subject is not None:
-                    why = _reason(binding, subject)
+                    why = _format_reason(binding, subject)
                     for rule in self._role_rules(binding, place):
                         yield rule, why
 
-    def _allows_path(self, user: User, wanted: Attributes) -> bool:
+    def _allows_path(self, user: User, attributes: Attributes) -> bool:
         open_to_user = _PUBLIC + (_DISCOVERY if AUTHENTICATED in user.groups else ())
-        if wanted.verb == "get" and any(_path_matches(path, wanted.path) for path in open_to_user):
+        if attributes.verb == "get" and any(_path_matches(path, attributes.path) for path in open_to_user):
             return True
         return any(
-            _names(rule, "verbs", wanted.verb)
-            and any(_path_matches(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
+            _lists_value(rule, "verbs", attributes.verb)
+            and any(_path_matches(path, attributes.path) for path in rule.get("nonResourceURLs") or ())
             for rule in self.rules(user, "")
         )
 
-    def _bindings(self, plural: str, namespace: str) -> Iterator[Mapping[str, Any]]:
+    def _list_bindings(self, plural: str, namespace: str) -> Iterator[Mapping[str, Any]]:
         for entry in self._store.collection(f"{plural}.{_RBAC}").scan(namespace):
             yield entry.document()
 
-    def _role_rules(self, binding: Mapping[str, Any], namespace: str) -> Sequence[Rule]:
+    def _role_rules(self, binding: Mapping[str, Any], namespace: str) -> Sequence[PolicyRule]:
         role = binding.get("roleRef") or {}
         cluster_wide = role.get("kind") == "ClusterRole"
         collection = self._store.collection(f"{'clusterroles' if cluster_wide else 'roles'}.{_RBAC}")
@@ -96,17 +96,17 @@ class Authorizer:
         return [rule for rule in (entry.document().get("rules") or ()) if isinstance(rule, dict)] if entry else []
 
 
-def _bound(binding: Mapping[str, Any], user: User, namespace: str) -> Mapping[str, Any] | None:
+def _find_subject(binding: Mapping[str, Any], user: User, namespace: str) -> Mapping[str, Any] | None:
     """The subject of the binding that the user is."""
-    return next((found for found in binding.get("subjects") or () if _is_subject(found, user, namespace)), None)
+    return next((subject for subject in binding.get("subjects") or () if _is_subject(subject, user, namespace)), None)
 
 
-def _reason(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> str:
+def _format_reason(binding: Mapping[str, Any], subject: Mapping[str, Any]) -> str:
     meta, role = binding["metadata"], binding.get("roleRef") or {}
     place = f"/{meta['namespace']}" if "namespace" in meta else ""
-    who = f'{subject["kind"]} "{subject["name"]}"'
+    grantee = f'{subject["kind"]} "{subject["name"]}"'
     of = f'{binding["kind"]} "{meta["name"]}{place}" of {role.get("kind")} "{role.get("name")}"'
-    return f"RBAC: allowed by {of} to {who}"
+    return f"RBAC: allowed by {of} to {grantee}"
 
 
 def _is_subject(subject: Any, user: User, namespace: str) -> bool:
@@ -123,24 +123,24 @@ def _is_subject(subject: Any, user: User, namespace: str) -> bool:
     return False
 
 
-def _grants(rule: Rule, wanted: Attributes) -> bool:
+def _grants(rule: PolicyRule, attributes: Attributes) -> bool:
     named = rule.get("resourceNames")
     return (
-        _names(rule, "verbs", wanted.verb)
-        and _names(rule, "apiGroups", wanted.group)
-        and _covers_resource(rule.get("resources") or (), wanted)
-        and (not named or wanted.name in named)
+        _lists_value(rule, "verbs", attributes.verb)
+        and _lists_value(rule, "apiGroups", attributes.group)
+        and _covers_resource(rule.get("resources") or (), attributes)
+        and (not named or attributes.name in named)
     )
 
 
-def _covers_resource(resources: Sequence[str], wanted: Attributes) -> bool:
-    choices = {"*", wanted.full_resource}
-    if wanted.subresource:
-        choices.add(f"*/{wanted.subresource}")
+def _covers_resource(resources: Sequence[str], attributes: Attributes) -> bool:
+    choices = {"*", attributes.full_resource}
+    if attributes.subresource:
+        choices.add(f"*/{attributes.subresource}")
     return not choices.isdisjoint(resources)
 
 
-def _names(rule: Rule, key: str, value: str) -> bool:
+def _lists_value(rule: PolicyRule, key: str, value: str) -> bool:
     listed = rule.get(key) or ()
     return value in listed or "*" in listed
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fleet.hub.kinds.kind import SUBRESOURCE_VERBS, Document, Kind
-from fleet.hub.kinds.registry import Registry
+from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.scale import SCALE
 
 VERSION: Final[Document] = {
@@ -29,42 +29,42 @@ def core_versions(address: str) -> Document:
     return {"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": everywhere}
 
 
-def group_list(registry: Registry) -> Document:
+def group_list(registry: KindRegistry) -> Document:
     groups = [_group(registry, name) for name in _named_groups(registry)]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(registry: Registry, name: str) -> Document | None:
+def group(registry: KindRegistry, name: str) -> Document | None:
     if name not in _named_groups(registry):
         return None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
 
 
-def resource_list(registry: Registry, group: str, version: str) -> Document:
+def resource_list(registry: KindRegistry, group: str, version: str) -> Document:
     resources = [entry for kind in registry.of_version(group, version) for entry in _resources(kind)]
     name = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
 
 
-def aggregated(registry: Registry, *, core: bool, api: str) -> Document:
+def aggregated_discovery(registry: KindRegistry, *, core: bool, api: str) -> Document:
     """All groups with all their kinds in one document; `api` is the version of discovery that was asked for."""
     groups = [""] if core else _named_groups(registry)
     items = [_aggregated_group(registry, name) for name in groups]
     return {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{api}", "metadata": {}, "items": items}
 
 
-def root_paths(registry: Registry) -> Document:
+def root_paths(registry: KindRegistry) -> Document:
     groups = [f"/apis/{name}" for name in _named_groups(registry)]
     versions = [f"/apis/{name}/{version}" for name in _named_groups(registry) for version in registry.versions(name)]
     other = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
     return {"paths": sorted([*other, *groups, *versions])}
 
 
-def _named_groups(registry: Registry) -> list[str]:
+def _named_groups(registry: KindRegistry) -> list[str]:
     return sorted(name for name in registry.groups if name)
 
 
-def _group(registry: Registry, name: str) -> Document:
+def _group(registry: KindRegistry, name: str) -> Document:
     versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in registry.versions(name)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
@@ -89,7 +89,7 @@ def _resources(kind: Kind) -> Iterator[Document]:
         }
 
 
-def _aggregated_group(registry: Registry, name: str) -> Document:
+def _aggregated_group(registry: KindRegistry, name: str) -> Document:
     versions = [
         {
             "version": version,

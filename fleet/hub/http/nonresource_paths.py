@@ -8,23 +8,23 @@ from typing import Final
 
 from fleet.hub import statuses
 from fleet.hub.http import discovery
-from fleet.hub.http.openapi import NOTHING_IN_OPENAPI_V2, OpenAPI
-from fleet.hub.http.requests import Request
-from fleet.hub.http.responses import TEXT, Response, json_response, page_not_found, wanted
-from fleet.hub.kinds.registry import Registry
+from fleet.hub.http.openapi import EMPTY_OPENAPI_V2, OpenAPI
+from fleet.hub.http.requests import HubRequest
+from fleet.hub.http.responses import TEXT, Response, json_response, negotiate, page_not_found
+from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.storage.encoding import encode
 
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _LISTS: Final = ("APIGroupDiscoveryList",)
 
 
-class Paths:
-    def __init__(self, registry: Registry, documents: OpenAPI, *, address: str) -> None:
+class NonResourcePaths:
+    def __init__(self, registry: KindRegistry, documents: OpenAPI, *, address: str) -> None:
         self._registry = registry
         self._openapi_documents = documents
         self._address = address
 
-    def answer(self, request: Request) -> Response:
+    def handle(self, request: HubRequest) -> Response:
         path = request.path.rstrip("/") or "/"
         if request.method not in ("GET", "HEAD"):
             raise statuses.method_not_allowed()
@@ -37,9 +37,9 @@ class Paths:
             case ["version"]:
                 return json_response(discovery.VERSION)
             case ["openapi", "v3", *rest]:
-                return _cached(self._openapi(rest), request.headers.get(b"if-none-match", ""))
+                return _with_etag(self._openapi(rest), request.headers.get(b"if-none-match", ""))
             case ["openapi", "v2"] if "protobuf" in request.accept:
-                return Response(NOTHING_IN_OPENAPI_V2, media_type=b"application/octet-stream")
+                return Response(EMPTY_OPENAPI_V2, media_type=b"application/octet-stream")
             case ["api" | "apis", *_]:
                 return self._discover(parts, request.accept)
         return page_not_found()
@@ -48,11 +48,15 @@ class Paths:
         registry = self._registry
         match parts:
             case ["api" | "apis"]:
-                shape = wanted(accept)
-                if shape.shape in _LISTS and shape.version in ("v2", "v2beta1"):
-                    found = discovery.aggregated(registry, core=parts[0] == "api", api=shape.version)
-                    media = f"application/json;g=apidiscovery.k8s.io;v={shape.version};as=APIGroupDiscoveryList"
-                    return Response(encode(found), media_type=media.encode())
+                representation = negotiate(accept)
+                if representation.form in _LISTS and representation.version in ("v2", "v2beta1"):
+                    groups = discovery.aggregated_discovery(
+                        registry, core=parts[0] == "api", api=representation.version
+                    )
+                    media = (
+                        f"application/json;g=apidiscovery.k8s.io;v={representation.version};as=APIGroupDiscoveryList"
+                    )
+                    return Response(encode(groups), media_type=media.encode())
                 if parts[0] == "apis":
                     return json_response(discovery.group_list(registry))
                 return json_response(discovery.core_versions(self._address))
@@ -76,10 +80,10 @@ class Paths:
         return page_not_found()
 
 
-def _cached(answer: Response, known: str) -> Response:
+def _with_etag(response: Response, known_tag: str) -> Response:
     """Documents are long and change rarely: a client that has one is told so."""
-    if answer.code != 200:
-        return answer
-    tag = f'"{hashlib.sha256(answer.body).hexdigest()}"'
+    if response.code != 200:
+        return response
+    tag = f'"{hashlib.sha256(response.body).hexdigest()}"'
     headers = [(b"etag", tag.encode())]
-    return Response(b"", 304, headers=headers) if known == tag else replace(answer, headers=headers)
+    return Response(b"", 304, headers=headers) if known_tag == tag else replace(response, headers=headers)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fleet.hub.kinds.field_types import json_schema
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.kinds.registry import Registry
+from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.storage.encoding import encode
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -57,13 +57,13 @@ _JSON_PATCHES: Final = (
 
 
 # kubectl looks here for kinds that it does not find in v3, and takes protobuf only. This is a document without any.
-NOTHING_IN_OPENAPI_V2: Final = b"\x0a\x032.0\x12\x17\x0a\x0aKubernetes\x12\x09v1.34.0+f"
+EMPTY_OPENAPI_V2: Final = b"\x0a\x032.0\x12\x17\x0a\x0aKubernetes\x12\x09v1.34.0+f"
 
 
 class OpenAPI:
     """Documents are made when asked for and kept until the kinds change."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: KindRegistry) -> None:
         self._registry = registry
         self._generation = -1
         self._documents: dict[str, bytes] = {}
@@ -83,16 +83,16 @@ class OpenAPI:
             self._generation = self._registry.generation
         name = f"{group}/{version}"
         if name not in self._documents:
-            self._documents[name] = encode(_described(self._registry.of_version(group, version)))
+            self._documents[name] = encode(_build_document(self._registry.of_version(group, version)))
         return self._documents[name]
 
 
-def _described(kinds: list[Kind]) -> Document:
+def _build_document(kinds: list[Kind]) -> Document:
     schemas: Document = {_META: _OBJECT_META}
     paths: Document = {}
     for kind in kinds:
-        schemas[_schema_name(kind)] = _schema(kind)
-        paths[_path(kind)] = _operations(kind)
+        schemas[_schema_name(kind)] = _build_schema(kind)
+        paths[_path(kind)] = _build_operations(kind)
     info = {"title": "Kubernetes", "version": "v1.34.0+fleet"}
     return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
@@ -101,8 +101,8 @@ def _schema_name(kind: Kind) -> str:
     return ".".join([*reversed((kind.group or "core").split(".")), kind.version, kind.kind])
 
 
-def _schema(kind: Kind) -> Document:
-    described: Document = _as_openapi(kind.json_schema or json_schema(kind.resource))
+def _build_schema(kind: Kind) -> Document:
+    described: Document = _to_openapi(kind.json_schema or json_schema(kind.resource))
     properties = dict(described.get("properties") or {})
     properties["apiVersion"] = {**_TEXT, "description": "Group and version of the kind."}
     properties["kind"] = {**_TEXT, "description": "The kind of the object."}
@@ -110,18 +110,18 @@ def _schema(kind: Kind) -> Document:
     return {**described, "properties": properties, "x-kubernetes-group-version-kind": [_identity(kind)]}
 
 
-def _as_openapi(schema: Mapping[str, Any]) -> Document:
+def _to_openapi(schema: Mapping[str, Any]) -> Document:
     """Definitions and OpenAPI write the same schemas; only an int-or-string needs its choices spelt out."""
-    found = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-validations")}
+    converted = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-validations")}
     for key in ("properties", "patternProperties"):
-        if isinstance(found.get(key), dict):
-            found[key] = {name: _as_openapi(inner) for name, inner in found[key].items()}
+        if isinstance(converted.get(key), dict):
+            converted[key] = {name: _to_openapi(inner) for name, inner in converted[key].items()}
     for key in ("items", "additionalProperties"):
-        if isinstance(found.get(key), dict):
-            found[key] = _as_openapi(found[key])
-    if found.get("x-kubernetes-int-or-string"):
-        found["oneOf"] = [{"type": "integer"}, {"type": "string"}]
-    return found
+        if isinstance(converted.get(key), dict):
+            converted[key] = _to_openapi(converted[key])
+    if converted.get("x-kubernetes-int-or-string"):
+        converted["oneOf"] = [{"type": "integer"}, {"type": "string"}]
+    return converted
 
 
 def _path(kind: Kind) -> str:
@@ -130,7 +130,7 @@ def _path(kind: Kind) -> str:
     return f"{base}{scope}/{kind.plural}/{{name}}"
 
 
-def _operations(kind: Kind) -> Document:
+def _build_operations(kind: Kind) -> Document:
     identity = _identity(kind)
     reference = {"schema": {"$ref": f"#/components/schemas/{_schema_name(kind)}"}}
     answer = {"200": {"description": "OK", "content": {"application/json": reference}}}

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fleet.hub.schema.field_errors import FieldError
 from fleet.hub.statuses import (
-    Fault,
     bad_request,
     forbidden_field,
     invalid_options,
     invalid_value,
     not_supported,
-    required,
+    required_value,
 )
 
 Query = Mapping[str, Sequence[str]]
@@ -25,7 +25,7 @@ _POLICIES: Final = ("Foreground", "Background", "Orphan")
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False", "")
 _LONGEST_MANAGER: Final = 128
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _INT64: Final = range(-(2**63), 2**63)
 _MOST_DIGITS: Final = 19
 
@@ -39,7 +39,7 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeletionOptions:
     dry_run: bool = False
     policy: str = ""
     uid: str | None = None
@@ -60,16 +60,16 @@ class ListOptions:
     timeout: float = 0.0
 
 
-def first(query: Query, name: str) -> str:
+def first_value(query: Query, name: str) -> str:
     values = query.get(name)
     return values[0] if values else ""
 
 
-def flag(query: Query, name: str) -> bool:
+def parse_flag(query: Query, name: str) -> bool:
     """A query parameter without a value counts as true, as in the API machinery."""
     if name not in query:
         return False
-    value = first(query, name)
+    value = first_value(query, name)
     if value in _TRUE or value == "":
         return True
     if value in _FALSE:
@@ -77,12 +77,12 @@ def flag(query: Query, name: str) -> bool:
     raise bad_request(f'strconv.ParseBool: parsing "{value}": invalid syntax')
 
 
-def whole(query: Query, name: str) -> int:
+def parse_integer(query: Query, name: str) -> int:
     """What fits into 64 bits, in plain digits: Python takes more for a number than the API server does."""
-    text = first(query, name)
+    text = first_value(query, name)
     if not text:
         return 0
-    if not _WHOLE.fullmatch(text):
+    if not _INTEGER.fullmatch(text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     digits = text.lstrip("+-0") or "0"
     signed = f"-{digits}" if text.startswith("-") else digits
@@ -93,39 +93,39 @@ def whole(query: Query, name: str) -> int:
 
 def write_options(query: Query, *, what: str, agent: str, apply: bool = False) -> WriteOptions:
     """`what` is the options' kind, `agent` the user agent, whose first word is the manager nobody named."""
-    validation = first(query, "fieldValidation") or "Warn"
+    validation = first_value(query, "fieldValidation") or "Warn"
     if validation not in _LEVELS:
         raise invalid_options(what, not_supported("fieldValidation", validation, ("", *_LEVELS)))
-    manager = first(query, "fieldManager")
+    manager = first_value(query, "fieldManager")
     if apply and not manager:
-        raise invalid_options(what, required("fieldManager", "is required for apply patch"))
+        raise invalid_options(what, required_value("fieldManager", "is required for apply patch"))
     if len(manager) > _LONGEST_MANAGER:
         text = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
-        raise invalid_options(what, Fault("fieldManager", "FieldValueTooLong", text))
-    force = flag(query, "force")
+        raise invalid_options(what, FieldError("fieldManager", "FieldValueTooLong", text))
+    force = parse_flag(query, "force")
     if force and not apply:
         raise invalid_options(what, forbidden_field("force", "may not be specified for non-apply patch"))
     return WriteOptions(
         manager=manager or agent.split("/")[0][:_LONGEST_MANAGER] or "unknown",
-        dry_run=_dry_run(query.get("dryRun") or (), what),
+        dry_run=_parse_dry_run(query.get("dryRun") or (), what),
         validation=validation,
         force=force,
     )
 
 
-def _dry_run(values: Sequence[str], what: str) -> bool:
+def _parse_dry_run(values: Sequence[str], what: str) -> bool:
     if any(value != "All" for value in values):
         raise invalid_options(what, not_supported("dryRun", list(values), ("All",)))
     return bool(values)
 
 
-def delete_options(query: Query, body: Mapping[str, Any]) -> DeleteOptions:
+def delete_options(query: Query, body: Mapping[str, Any]) -> DeletionOptions:
     """The body wins over the query, as with the API server."""
     dry_run = body.get("dryRun") or query.get("dryRun") or ()
-    policy = body.get("propagationPolicy") or first(query, "propagationPolicy")
+    policy = body.get("propagationPolicy") or first_value(query, "propagationPolicy")
     orphan = body.get("orphanDependents")
     if orphan is None and "orphanDependents" in query:
-        orphan = flag(query, "orphanDependents")
+        orphan = parse_flag(query, "orphanDependents")
     preconditions = body.get("preconditions") or {}
     if not isinstance(dry_run, (list, tuple)) or not isinstance(preconditions, dict):
         raise bad_request("json: cannot unmarshal the body into Go value of type v1.DeleteOptions")
@@ -136,8 +136,8 @@ def delete_options(query: Query, body: Mapping[str, Any]) -> DeleteOptions:
         raise invalid_options("DeleteOptions", invalid_value("propagationPolicy", policy, text))
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
-    return DeleteOptions(
-        dry_run=_dry_run([str(value) for value in dry_run], "DeleteOptions"),
+    return DeletionOptions(
+        dry_run=_parse_dry_run([str(value) for value in dry_run], "DeleteOptions"),
         policy=policy,
         uid=preconditions.get("uid"),
         revision=preconditions.get("resourceVersion"),
@@ -146,24 +146,24 @@ def delete_options(query: Query, body: Mapping[str, Any]) -> DeleteOptions:
 
 def list_options(query: Query) -> ListOptions:
     options = ListOptions(
-        label_selector=first(query, "labelSelector"),
-        field_selector=first(query, "fieldSelector"),
-        revision=first(query, "resourceVersion"),
-        match=first(query, "resourceVersionMatch"),
-        limit=max(whole(query, "limit"), 0),
-        token=first(query, "continue"),
-        watch=flag(query, "watch"),
-        bookmarks=flag(query, "allowWatchBookmarks"),
-        initial_events=flag(query, "sendInitialEvents"),
-        timeout=float(whole(query, "timeoutSeconds")),
+        label_selector=first_value(query, "labelSelector"),
+        field_selector=first_value(query, "fieldSelector"),
+        revision=first_value(query, "resourceVersion"),
+        match=first_value(query, "resourceVersionMatch"),
+        limit=max(parse_integer(query, "limit"), 0),
+        token=first_value(query, "continue"),
+        watch=parse_flag(query, "watch"),
+        bookmarks=parse_flag(query, "allowWatchBookmarks"),
+        initial_events=parse_flag(query, "sendInitialEvents"),
+        timeout=float(parse_integer(query, "timeoutSeconds")),
     )
-    fault = _watch_fault(options, "sendInitialEvents" in query) if options.watch else _list_fault(options, query)
-    if fault is not None:
-        raise invalid_options("ListOptions", fault)
+    error = _check_watch(options, "sendInitialEvents" in query) if options.watch else _check_list(options, query)
+    if error is not None:
+        raise invalid_options("ListOptions", error)
     return options
 
 
-def _list_fault(options: ListOptions, query: Query) -> Fault | None:
+def _check_list(options: ListOptions, query: Query) -> FieldError | None:
     field = "resourceVersionMatch"
     if options.match:
         if not options.revision:
@@ -179,11 +179,11 @@ def _list_fault(options: ListOptions, query: Query) -> Fault | None:
     return None
 
 
-def _watch_fault(options: ListOptions, asked: bool) -> Fault | None:  # noqa: FBT001 - absent is not the same as false
+def _check_watch(options: ListOptions, sends_initial_events: bool) -> FieldError | None:  # noqa: FBT001 - absent is not the same as false
     field = "resourceVersionMatch"
-    if asked and options.match != "NotOlderThan":
+    if sends_initial_events and options.match != "NotOlderThan":
         return forbidden_field(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-    if options.match and not asked:
+    if options.match and not sends_initial_events:
         return forbidden_field(
             field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         )

@@ -119,10 +119,10 @@ def _integer(value: Any) -> int:
 def _decode_message(data: memoryview, message: str, depth: int) -> dict[str, Any]:
     if depth > _DEEPEST:
         raise EncodingError("messages are nested too deeply")
-    known = _messages()[message]
+    fields = _messages()[message]
     document: dict[str, Any] = {}
     for number, raw in _fields(data):
-        field = known.get(number)
+        field = fields.get(number)
         if field is not None:
             _add(document, field, raw, depth)
     return document
@@ -156,11 +156,11 @@ def _items(raw: Any, kind: str, depth: int) -> list[Any]:
     """One item, or all numbers of a packed list."""
     if kind not in ("i", "u", "b") or isinstance(raw, int):
         return [_value(raw, kind, depth)]
-    at, found = 0, []
+    at, items = 0, []
     while at < len(raw):
         number, at = _varint(raw, at)
-        found.append(_value(number, kind, depth))
-    return found
+        items.append(_value(number, kind, depth))
+    return items
 
 
 def _value(raw: Any, kind: str, depth: int) -> Any:
@@ -197,16 +197,16 @@ _SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _time(data: memoryview, _depth: int) -> str | None:
-    moment = _moment(data)
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = _parse_time(data)
+    return None if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _micro_time(data: memoryview, _depth: int) -> str | None:
-    moment = _moment(data)
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    time = _parse_time(data)
+    return None if time is None else time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _moment(data: memoryview) -> datetime | None:
+def _parse_time(data: memoryview) -> datetime | None:
     """A missing time is an empty message; years have four digits, as they do in JSON."""
     parts = _last_values(data)
     seconds, nanos = _integer(parts.get(1, 0)), _integer(parts.get(2, 0))
@@ -244,7 +244,7 @@ def _duration(data: memoryview, _depth: int) -> str:
     return f"-{text}" if nanos < 0 else text
 
 
-def _texts(data: memoryview, _depth: int) -> list[str]:
+def _strings(data: memoryview, _depth: int) -> list[str]:
     return [_text(raw) for number, raw in _fields(data) if number == 1]
 
 
@@ -263,8 +263,8 @@ def _schema_or_texts(data: memoryview, depth: int) -> Any:
     return schema if schema is not None else [_text(raw) for number, raw in _fields(data) if number == 2]
 
 
-def _schema(data: memoryview, wanted: int, depth: int) -> dict[str, Any] | None:
-    raw = _last_values(data).get(wanted)
+def _schema(data: memoryview, number: int, depth: int) -> dict[str, Any] | None:
+    raw = _last_values(data).get(number)
     return None if raw is None else _decode_message(_bytes(raw), "JSONSchemaProps", depth)
 
 
@@ -280,7 +280,7 @@ _SPECIAL: Final[dict[str, Callable[[memoryview, int], Any]]] = {
     "@Quantity": _wrapped_text,
     "@RawExtension": _wrapped_json,
     "@Time": _time,
-    "@strings": _texts,
+    "@strings": _strings,
 }
 
 

@@ -14,7 +14,14 @@ from fleet.hub.http.authentication import User
 from fleet.hub.http.options import Query
 from fleet.hub.kinds.kind import Document
 from fleet.hub.statuses import bad_request
-from fleet.hub.storage.encoding import check_depth, decode, decode_bytes, duplicate_fields, encode, unrecognized
+from fleet.hub.storage.encoding import (
+    check_depth,
+    decode_bytes,
+    decode_object,
+    encode,
+    find_duplicate_fields,
+    unrecognized_body,
+)
 
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
@@ -25,7 +32,7 @@ _UNKNOWN_FORMAT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HubRequest:
     method: str
     path: str
     query: Query
@@ -49,22 +56,22 @@ class Request:
         """The body as an object; `expected` names the kind for the complaint when it is none."""
         match self.media_type:
             case "application/json" | "":
-                return decode(self.body, expected=expected)
+                return decode_object(self.body, expected=expected)
             case "application/yaml":
-                return _from_yaml(self.body, expected)
+                return _decode_yaml(self.body, expected)
             case "application/vnd.kubernetes.protobuf":
-                return _from_protobuf(self.body, expected)
+                return _decode_protobuf(self.body, expected)
         raise RequestRefused(415, "UnsupportedMediaType", _UNKNOWN_FORMAT)
 
-    def duplicates(self) -> list[str]:
+    def find_duplicate_fields(self) -> list[str]:
         """Paths of fields that a JSON body names twice."""
-        return duplicate_fields(self.body) if self.media_type in (_JSON, "") else []
+        return find_duplicate_fields(self.body) if self.media_type in (_JSON, "") else []
 
 
-def _from_yaml(body: bytes, expected: str) -> Document:
+def _decode_yaml(body: bytes, expected: str) -> Document:
     parsed = parse_yaml(body)
     if not isinstance(parsed, dict):
-        raise unrecognized(expected, "couldn't get version/kind; yaml parse error: not an object", body)
+        raise unrecognized_body(expected, "couldn't get version/kind; yaml parse error: not an object", body)
     return parsed
 
 
@@ -78,11 +85,11 @@ def parse_yaml(body: bytes) -> Any:
     return parsed
 
 
-def _from_protobuf(body: bytes, expected: str) -> Document:
+def _decode_protobuf(body: bytes, expected: str) -> Document:
     try:
         return protobuf.decode(body)
     except InputError as error:
-        raise unrecognized(expected, str(error), b"") from error
+        raise unrecognized_body(expected, str(error), b"") from error
 
 
 class _JsonYaml(yaml.SafeLoader):

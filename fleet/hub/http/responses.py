@@ -33,37 +33,37 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Representation:
     """The first representation in an Accept header that we can make."""
 
-    shape: str = ""  # Table, PartialObjectMetadata, …; empty is the object itself
+    form: str = ""  # Table, PartialObjectMetadata, …; empty is the object itself
     version: str = ""
     group: str = ""
 
 
-PLAIN: Final = Wanted()
+PLAIN: Final = Representation()
 
 
 def json_response(document: Any, code: int = 200) -> Response:
     return Response(encode(document), code)
 
 
-def refusal(refused: RequestRefused) -> Response:
-    headers = [(b"retry-after", b"%d" % refused.retry_after)] if refused.retry_after else []
-    return Response(encode(statuses.document(refused)), refused.code, headers=headers)
+def error_response(error: RequestRefused) -> Response:
+    headers = [(b"retry-after", b"%d" % error.retry_after)] if error.retry_after else []
+    return Response(encode(statuses.status_document(error)), error.code, headers=headers)
 
 
 def page_not_found() -> Response:
     return Response(b"404 page not found\n", 404, TEXT)
 
 
-def warning(text: str) -> tuple[bytes, bytes]:
+def warning_header(text: str) -> tuple[bytes, bytes]:
     escaped = "".join(character for character in text if character.isprintable())
     escaped = escaped.replace("\\", "\\\\").replace('"', '\\"')
     return b"warning", f'299 - "{escaped}"'.encode("ascii", "backslashreplace")
 
 
-def wanted(accept: str) -> Wanted:
+def negotiate(accept: str) -> Representation:
     if not accept or accept in ("application/json", "*/*"):
         return PLAIN
     for choice in accept.split(","):
@@ -71,5 +71,5 @@ def wanted(accept: str) -> Wanted:
         if media_type not in _READABLE:
             continue
         given = dict(parameter.partition("=")[::2] for parameter in parameters)
-        return Wanted(given.get("as", ""), given.get("v", ""), given.get("g", ""))
+        return Representation(given.get("as", ""), given.get("v", ""), given.get("g", ""))
     raise RequestRefused(406, "NotAcceptable", _NOT_ACCEPTABLE, details={})

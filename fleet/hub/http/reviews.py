@@ -11,7 +11,7 @@ from fleet.hub.http.authentication import Tokens, User
 from fleet.hub.http.authorization import Attributes, Authorizer
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects.metadata import Clock, timestamp
-from fleet.hub.statuses import Fault
+from fleet.hub.schema.field_errors import FieldError
 
 _AUDIENCE: Final = "https://kubernetes.default.svc"
 
@@ -22,25 +22,25 @@ class Reviews:
         self._authorizer = authorizer
         self._clock = clock
 
-    def answer(self, kind: Kind, namespace: str, document: Document, user: User) -> Document:
+    def review(self, kind: Kind, namespace: str, document: Document, user: User) -> Document:
         spec = document.get("spec") or {}
         if not isinstance(spec, dict):
             raise statuses.bad_request(f"json: cannot unmarshal the spec into Go value of type v1.{kind.kind}Spec")
-        asked = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {}}
+        review_head = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {}}
         match kind.kind:
             case "TokenReview":
-                return asked | {"spec": spec, "status": self._token_status(spec)}
+                return review_head | {"spec": spec, "status": self._token_status(spec)}
             case "SelfSubjectReview":
-                asked["metadata"] = {"creationTimestamp": timestamp(self._clock())}
-                return asked | {"status": {"userInfo": _user_info(user)}}
+                review_head["metadata"] = {"creationTimestamp": timestamp(self._clock())}
+                return review_head | {"status": {"userInfo": _user_info(user)}}
             case "SelfSubjectRulesReview":
-                return asked | {"spec": spec, "status": self._rules_status(spec, user)}
+                return review_head | {"spec": spec, "status": self._rules_status(spec, user)}
             case "SelfSubjectAccessReview":
-                _check(kind, _attribute_faults(spec))
-                return asked | {"spec": spec, "status": self._access_status(kind, spec, user)}
-        _check(kind, [*_attribute_faults(spec), *_subject_faults(spec)])
-        status = self._access_status(kind, spec, _subject(spec), namespace=namespace)
-        return asked | {"spec": spec, "status": status}
+                _check(kind, _validate_attributes(spec))
+                return review_head | {"spec": spec, "status": self._access_status(kind, spec, user)}
+        _check(kind, [*_validate_attributes(spec), *_validate_subject(spec)])
+        status = self._access_status(kind, spec, _parse_subject(spec), namespace=namespace)
+        return review_head | {"spec": spec, "status": status}
 
     def _token_status(self, spec: Mapping[str, Any]) -> Document:
         token = spec.get("token")
@@ -52,11 +52,11 @@ class Reviews:
         return {"authenticated": True, "user": _user_info(user), "audiences": [_AUDIENCE]}
 
     def _access_status(self, kind: Kind, spec: Mapping[str, Any], user: User, *, namespace: str = "") -> Document:
-        wanted = _attributes(spec)
-        if namespace and wanted.namespace != namespace:
+        attributes = _parse_attributes(spec)
+        if namespace and attributes.namespace != namespace:
             text = f"must match metadata.namespace: {namespace}"
-            _check(kind, [statuses.invalid_value("spec.resourceAttributes.namespace", wanted.namespace, text)])
-        reason = self._authorizer.reason(user, wanted)
+            _check(kind, [statuses.invalid_value("spec.resourceAttributes.namespace", attributes.namespace, text)])
+        reason = self._authorizer.find_reason(user, attributes)
         return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 
     def _rules_status(self, spec: Mapping[str, Any], user: User) -> Document:
@@ -71,12 +71,12 @@ class Reviews:
         }
 
 
-def _subject(spec: Mapping[str, Any]) -> User:
+def _parse_subject(spec: Mapping[str, Any]) -> User:
     groups = tuple(str(group) for group in spec.get("groups") or ())
     return User(str(spec.get("user") or ""), str(spec.get("uid") or ""), groups)
 
 
-def _attributes(spec: Mapping[str, Any]) -> Attributes:
+def _parse_attributes(spec: Mapping[str, Any]) -> Attributes:
     path, resource = spec.get("nonResourceAttributes"), spec.get("resourceAttributes")
     if isinstance(path, dict):
         return Attributes(verb=str(path.get("verb") or ""), path=str(path.get("path") or ""))
@@ -85,7 +85,7 @@ def _attributes(spec: Mapping[str, Any]) -> Attributes:
     return Attributes(**{name: str(resource.get(name) or "") for name in names})
 
 
-def _subject_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+def _validate_subject(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     groups = spec.get("groups")
     if not isinstance(groups, list | None):
         yield statuses.invalid_value("spec.groups", groups, "must be a list")
@@ -93,19 +93,19 @@ def _subject_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
         yield statuses.invalid_value("spec.user", "", "at least one of user or group must be specified")
 
 
-def _attribute_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+def _validate_attributes(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if isinstance(resource, dict) == isinstance(path, dict):
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         yield statuses.invalid_value("spec.resourceAttributes", resource, text)
 
 
-def _check(kind: Kind, faults: Iterable[Fault]) -> None:
+def _check(kind: Kind, errors: Iterable[FieldError]) -> None:
     """Reviews are nameless, and the API server leaves the kind out of their refusals."""
-    if found := list(faults):
-        raise statuses.invalid(replace(kind, kind=""), "", found)
+    if listed := list(errors):
+        raise statuses.invalid(replace(kind, kind=""), "", listed)
 
 
 def _user_info(user: User) -> Document:
-    found = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
-    return {key: value for key, value in found.items() if value}
+    info = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    return {key: value for key, value in info.items() if value}

@@ -7,7 +7,7 @@ from typing import Final
 
 from fleet.hub.kinds.builtin import NAMESPACES
 from fleet.hub.kinds.kind import SUBRESOURCE_VERBS, Kind
-from fleet.hub.kinds.registry import Registry
+from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.statuses import method_not_allowed, no_such_resource, not_found
 
 _OF_OBJECTS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -15,7 +15,7 @@ _OF_COLLECTIONS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecoll
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ResourcePath:
     """A resource URL taken apart, before anyone knows whether it exists."""
 
     group: str
@@ -32,7 +32,7 @@ class Words:
         return verbs.get(method, "")
 
 
-def words(path: str) -> Words | None:
+def parse_resource_path(path: str) -> ResourcePath | None:
     """None when the path is not of a resource."""
     parts = path.strip("/").split("/")
     match parts:
@@ -53,31 +53,31 @@ def words(path: str) -> Words | None:
     plural, name, subresource = (*rest, "", "")[:3]
     if plural == "namespaces" and not group and name:
         namespace = name
-    return Words(group, version, namespace, plural, name, subresource)
+    return ResourcePath(group, version, namespace, plural, name, subresource)
 
 
-def kind_of(registry: Registry, found: Words) -> Kind | None:
+def resolve_kind(registry: KindRegistry, path: ResourcePath) -> Kind | None:
     """The kind behind the words, None when the group or version is not served at all."""
-    kind = registry.find(found.group, found.version, found.plural)
+    kind = registry.find(path.group, path.version, path.plural)
     if kind is None:
-        others = registry.of_version(found.group, found.version)
+        others = registry.of_version(path.group, path.version)
         if not others or any(other.custom for other in others):
             return None
         raise no_such_resource()
-    if found.namespace and not kind.namespaced and kind.resource != NAMESPACES:
+    if path.namespace and not kind.namespaced and kind.resource != NAMESPACES:
         raise no_such_resource()
-    if kind.namespaced and found.name and not found.namespace:
+    if kind.namespaced and path.name and not path.namespace:
         raise no_such_resource()
-    if found.subresource and found.subresource not in kind.subresources:
-        raise not_found(kind, found.name) if kind.custom else no_such_resource()
+    if path.subresource and path.subresource not in kind.subresources:
+        raise not_found(kind, path.name) if kind.custom else no_such_resource()
     return kind
 
 
-def check_verb(kind: Kind, found: Words, method: str) -> None:
+def check_verb(kind: Kind, path: ResourcePath, method: str) -> None:
     """Refuses what the URL does not offer."""
-    verb = found.verb(method, watch=False)
+    verb = path.verb(method, watch=False)
     allowed = kind.verbs
-    if found.subresource:
-        allowed = ("update",) if found.subresource == "finalize" else SUBRESOURCE_VERBS
-    if verb not in allowed or (verb in ("create", "deletecollection") and kind.namespaced and not found.namespace):
+    if path.subresource:
+        allowed = ("update",) if path.subresource == "finalize" else SUBRESOURCE_VERBS
+    if verb not in allowed or (verb in ("create", "deletecollection") and kind.namespaced and not path.namespace):
         raise method_not_allowed()

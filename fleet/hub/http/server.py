@@ -17,8 +17,8 @@ import uvicorn
 import yaml
 
 from fleet.errors import ConfigurationError
-from fleet.hub.http.app import Access, Application
-from fleet.hub.http.authentication import Tokens, User, new_administrator, read_tokens, write_tokens
+from fleet.hub.http.app import Application, Listener
+from fleet.hub.http.authentication import Tokens, User, generate_administrator, read_tokens, write_tokens
 from fleet.hub.hub import Hub
 from fleet.hub.storage.encoding import encode
 
@@ -55,27 +55,27 @@ class Endpoint:
 
 async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = None) -> None:
     """Serves until cancelled or until SIGINT or SIGTERM; `ready` is told where, once it does."""
-    check(settings)
+    check_settings(settings)
     with contextlib.ExitStack() as stack:
         folder = settings.data_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-hub-")))
-        _make(folder)
-        listener = stack.enter_context(_listen(settings))
-        endpoint, users = _endpoint(settings, folder, listener)
-        async with _running(settings, Tokens(users)) as hub:
+        _make_directory(folder)
+        sock = stack.enter_context(_listen(settings))
+        endpoint, users = _endpoint(settings, folder, sock)
+        async with _run_hub(settings, Tokens(users)) as hub:
             _write_kubeconfig(endpoint, users)  # not before the data directory is known to be ours
-            host, port = listener.getsockname()[:2]
-            access = Access(trusts_local=_is_plain_loopback(settings), address=f"{host}:{port}")
-            await _serve_http(hub, access, settings, listener, _announcer(settings, endpoint, ready))
+            host, port = sock.getsockname()[:2]
+            listener = Listener(trusts_local=_is_plain_loopback(settings), address=f"{host}:{port}")
+            await _serve_http(hub, listener, settings, sock, _build_announcer(settings, endpoint, ready))
 
 
-def _make(folder: Path) -> None:
+def _make_directory(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise ConfigurationError(f"the data directory {folder} cannot be made: {error.strerror}") from error
 
 
-def check(settings: HubSettings) -> None:
+def check_settings(settings: HubSettings) -> None:
     if not settings.allow_remote and not _is_loopback(settings.host):
         text = f"host {settings.host!r} can be reached from other machines; say so explicitly with --allow-remote"
         raise ConfigurationError(text)
@@ -86,23 +86,26 @@ def check(settings: HubSettings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _running(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
+async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
     """The hub with its background work and, with a data directory, its database."""
     if settings.data_dir is None:
         hub = Hub(tokens)
-        hub.furnish()
+        hub.bootstrap()
         async with _background(hub):
             yield hub
         return
-    from fleet.hub.storage.database import Database, Writer  # slow to import, and a hub in memory does not need it
+    from fleet.hub.storage.database import (  # slow to import, and a hub in memory does not need it
+        DatabaseWriter,
+        HubDatabase,
+    )
 
-    database = Database(settings.data_dir)
+    database = HubDatabase(settings.data_dir)
     try:
         hub = Hub(tokens, revision=database.revision(), entries=database.entries())
-        writer = Writer(database, apply=hub.store.apply, forget=hub.store.forget_under_way)
+        writer = DatabaseWriter(database, apply=hub.store.apply, discard=hub.store.discard_in_flight)
         hub.store.journal = writer
         try:
-            hub.furnish()
+            hub.bootstrap()
             async with _background(hub):
                 yield hub
         finally:
@@ -114,18 +117,18 @@ async def _running(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
 @contextlib.asynccontextmanager
 async def _background(hub: Hub) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
-        teardown = tasks.create_task(hub.teardown.run(), name="fleet-hub-teardown")
+        garbage_collector = tasks.create_task(hub.garbage_collector.run(), name="fleet-hub-teardown")
         try:
             yield
         finally:
-            teardown.cancel()
+            garbage_collector.cancel()
 
 
 async def _serve_http(
-    hub: Hub, access: Access, settings: HubSettings, listener: socket.socket, announce: Callable[[], None]
+    hub: Hub, listener: Listener, settings: HubSettings, sock: socket.socket, announce: Callable[[], None]
 ) -> None:
     config = uvicorn.Config(
-        Application(hub, access),
+        Application(hub, listener),
         log_level="warning",
         access_log=False,
         lifespan="off",
@@ -140,16 +143,16 @@ async def _serve_http(
     )
     server = uvicorn.Server(config)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(server.serve(sockets=[listener]), name="fleet-hub-http")
+        tasks.create_task(server.serve(sockets=[sock]), name="fleet-hub-http")
         announce()
 
 
-def _announcer(
+def _build_announcer(
     settings: HubSettings, endpoint: Endpoint, ready: Callable[[Endpoint], None] | None
 ) -> Callable[[], None]:
     def announce() -> None:
         if settings.ready_file is not None:
-            _write_whole(settings.ready_file, encode(_as_json(endpoint)))
+            _write_atomically(settings.ready_file, encode(_as_json(endpoint)))
         if ready is not None:
             ready(endpoint)
 
@@ -158,23 +161,23 @@ def _announcer(
 
 def _listen(settings: HubSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
-        listener.listen(_BACKLOG)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((settings.host, settings.port))
+        sock.listen(_BACKLOG)
     except OSError as error:
-        listener.close()
+        sock.close()
         raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
-    return listener
+    return sock
 
 
-def _endpoint(settings: HubSettings, folder: Path, listener: socket.socket) -> tuple[Endpoint, dict[str, User]]:
+def _endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple[Endpoint, dict[str, User]]:
     """Where the hub will be, and who may come, by token."""
     token_file = settings.token_file or folder / _TOKENS
     if settings.token_file is None and not token_file.exists():
-        write_tokens(token_file, dict([new_administrator()]))
-    host, port = listener.getsockname()[:2]
+        write_tokens(token_file, dict([generate_administrator()]))
+    host, port = sock.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     url = f"{'https' if settings.tls_cert else 'http'}://{name}:{port}"
     return Endpoint(url, folder / _KUBECONFIG, token_file, settings.tls_cert), read_tokens(token_file)
@@ -183,7 +186,7 @@ def _endpoint(settings: HubSettings, folder: Path, listener: socket.socket) -> t
 def _write_kubeconfig(endpoint: Endpoint, users: Mapping[str, User]) -> None:
     """For the administrator."""
     administrator = next((token for token, user in users.items() if user.is_administrator), "")
-    _write_whole(endpoint.kubeconfig, yaml.safe_dump(_kubeconfig(endpoint, administrator)).encode())
+    _write_atomically(endpoint.kubeconfig, yaml.safe_dump(_kubeconfig(endpoint, administrator)).encode())
 
 
 def _kubeconfig(endpoint: Endpoint, token: str) -> dict[str, Any]:
@@ -209,7 +212,7 @@ def _as_json(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Readers see the old file or the new one, never half of it; nobody else sees the secrets in it."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     with os.fdopen(descriptor, "wb") as file:

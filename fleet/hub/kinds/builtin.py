@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from fleet.hub.kinds.kind import Column, Kind
+from fleet.hub.kinds.kind import Kind, PrinterColumn
 
 NAMESPACES: Final = "namespaces"
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
-AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+AGE: Final = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 _STATUS: Final = ("status",)
 _SCALED: Final = ("status", "scale")
 _ALL: Final = ("all",)
 
 
-def _ready(name: str, have: str, want: str) -> Column:
+def _ready(name: str, have: str, want: str) -> PrinterColumn:
     """Two numbers as `have/want`; the table knows the notation."""
-    return Column(name, f"{have}/{want}")
+    return PrinterColumn(name, f"{have}/{want}")
 
 
 _APPS: Final = partial(
@@ -42,11 +42,11 @@ _EVENT_LABELS: Final = (
     "type",
 )
 _EVENT_COLUMNS: Final = (
-    Column("Last Seen", ".lastTimestamp|.eventTime|.firstTimestamp", "date"),
-    Column("Type", ".type"),
-    Column("Reason", ".reason"),
-    Column("Object", "{.involvedObject.kind}/{.involvedObject.name}"),
-    Column("Message", ".message"),
+    PrinterColumn("Last Seen", ".lastTimestamp|.eventTime|.firstTimestamp", "date"),
+    PrinterColumn("Type", ".type"),
+    PrinterColumn("Reason", ".reason"),
+    PrinterColumn("Object", "{.involvedObject.kind}/{.involvedObject.name}"),
+    PrinterColumn("Message", ".message"),
 )
 
 KINDS: Final[tuple[Kind, ...]] = (
@@ -56,14 +56,19 @@ KINDS: Final[tuple[Kind, ...]] = (
         namespaced=False,
         short_names=("ns",),
         subresources=("status", "finalize"),
-        columns=(Column("Status", ".status.phase"), AGE),
+        columns=(PrinterColumn("Status", ".status.phase"), AGE),
         field_labels=("status.phase",),
     ),
-    _CORE("ConfigMap", "configmaps", short_names=("cm",), columns=(Column("Data", "#data,binaryData", "string"), AGE)),
+    _CORE(
+        "ConfigMap",
+        "configmaps",
+        short_names=("cm",),
+        columns=(PrinterColumn("Data", "#data,binaryData", "string"), AGE),
+    ),
     _CORE(
         "Secret",
         "secrets",
-        columns=(Column("Type", ".type"), Column("Data", "#data", "integer"), AGE),
+        columns=(PrinterColumn("Type", ".type"), PrinterColumn("Data", "#data", "integer"), AGE),
         field_labels=("type",),
     ),
     _CORE(
@@ -72,14 +77,14 @@ KINDS: Final[tuple[Kind, ...]] = (
         short_names=("svc",),
         categories=_ALL,
         subresources=_STATUS,
-        columns=(Column("Type", ".spec.type"), Column("Cluster-IP", ".spec.clusterIP"), AGE),
+        columns=(PrinterColumn("Type", ".spec.type"), PrinterColumn("Cluster-IP", ".spec.clusterIP"), AGE),
         field_labels=("spec.clusterIP", "spec.type"),
     ),
     _CORE(
         "ServiceAccount",
         "serviceaccounts",
         short_names=("sa",),
-        columns=(Column("Secrets", "#secrets", "integer"), AGE),
+        columns=(PrinterColumn("Secrets", "#secrets", "integer"), AGE),
     ),
     _CORE("Event", "events", short_names=("ev",), columns=_EVENT_COLUMNS, field_labels=_EVENT_LABELS),
     Kind(
@@ -92,7 +97,9 @@ KINDS: Final[tuple[Kind, ...]] = (
         columns=_EVENT_COLUMNS,
         field_labels=("reason", "type", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid"),
     ),
-    _CORE("LimitRange", "limitranges", short_names=("limits",), columns=(Column("Created At", AGE.path, "date"),)),
+    _CORE(
+        "LimitRange", "limitranges", short_names=("limits",), columns=(PrinterColumn("Created At", AGE.path, "date"),)
+    ),
     _CORE("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=_STATUS),
     _CORE(
         "PersistentVolumeClaim",
@@ -100,9 +107,9 @@ KINDS: Final[tuple[Kind, ...]] = (
         short_names=("pvc",),
         subresources=_STATUS,
         columns=(
-            Column("Status", ".status.phase"),
-            Column("Volume", ".spec.volumeName"),
-            Column("StorageClass", ".spec.storageClassName"),
+            PrinterColumn("Status", ".status.phase"),
+            PrinterColumn("Volume", ".spec.volumeName"),
+            PrinterColumn("StorageClass", ".spec.storageClassName"),
             AGE,
         ),
     ),
@@ -113,12 +120,12 @@ KINDS: Final[tuple[Kind, ...]] = (
         short_names=("deploy",),
         columns=(
             _ready("Ready", ".status.readyReplicas", ".spec.replicas"),
-            Column("Up-to-date", ".status.updatedReplicas", "integer"),
-            Column("Available", ".status.availableReplicas", "integer"),
+            PrinterColumn("Up-to-date", ".status.updatedReplicas", "integer"),
+            PrinterColumn("Available", ".status.availableReplicas", "integer"),
             AGE,
-            Column("Containers", ".spec.template.spec.containers[*].name", priority=1),
-            Column("Images", ".spec.template.spec.containers[*].image", priority=1),
-            Column("Selector", "=.spec.selector.matchLabels", priority=1),
+            PrinterColumn("Containers", ".spec.template.spec.containers[*].name", priority=1),
+            PrinterColumn("Images", ".spec.template.spec.containers[*].image", priority=1),
+            PrinterColumn("Selector", "=.spec.selector.matchLabels", priority=1),
         ),
     ),
     _APPS(
@@ -133,8 +140,8 @@ KINDS: Final[tuple[Kind, ...]] = (
         "daemonsets",
         short_names=("ds",),
         columns=(
-            Column("Desired", ".status.desiredNumberScheduled", "integer"),
-            Column("Ready", ".status.numberReady", "integer"),
+            PrinterColumn("Desired", ".status.desiredNumberScheduled", "integer"),
+            PrinterColumn("Ready", ".status.numberReady", "integer"),
             AGE,
         ),
     ),
@@ -144,8 +151,8 @@ KINDS: Final[tuple[Kind, ...]] = (
         subresources=_SCALED,
         short_names=("rs",),
         columns=(
-            Column("Desired", ".spec.replicas", "integer"),
-            Column("Ready", ".status.readyReplicas", "integer"),
+            PrinterColumn("Desired", ".spec.replicas", "integer"),
+            PrinterColumn("Ready", ".status.readyReplicas", "integer"),
             AGE,
         ),
     ),
@@ -160,7 +167,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         "cronjobs",
         short_names=("cj",),
         counts_generations=True,
-        columns=(Column("Schedule", ".spec.schedule"), Column("Suspend", ".spec.suspend", "boolean"), AGE),
+        columns=(
+            PrinterColumn("Schedule", ".spec.schedule"),
+            PrinterColumn("Suspend", ".spec.suspend", "boolean"),
+            AGE,
+        ),
     ),
     Kind(
         "autoscaling",
@@ -172,9 +183,9 @@ KINDS: Final[tuple[Kind, ...]] = (
         categories=_ALL,
         subresources=_STATUS,
         columns=(
-            Column("Reference", "{.spec.scaleTargetRef.kind}/{.spec.scaleTargetRef.name}"),
-            Column("MinPods", ".spec.minReplicas"),
-            Column("MaxPods", ".spec.maxReplicas"),
+            PrinterColumn("Reference", "{.spec.scaleTargetRef.kind}/{.spec.scaleTargetRef.name}"),
+            PrinterColumn("MinPods", ".spec.minReplicas"),
+            PrinterColumn("MaxPods", ".spec.maxReplicas"),
             AGE,
         ),
     ),
@@ -187,7 +198,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         short_names=("ing",),
         subresources=_STATUS,
         counts_generations=True,
-        columns=(Column("Class", ".spec.ingressClassName"), Column("Hosts", ".spec.rules[*].host"), AGE),
+        columns=(PrinterColumn("Class", ".spec.ingressClassName"), PrinterColumn("Hosts", ".spec.rules[*].host"), AGE),
     ),
     Kind(
         "networking.k8s.io",
@@ -208,8 +219,8 @@ KINDS: Final[tuple[Kind, ...]] = (
         subresources=_STATUS,
         counts_generations=True,
         columns=(
-            Column("Min Available", ".spec.minAvailable"),
-            Column("Max Unavailable", ".spec.maxUnavailable"),
+            PrinterColumn("Min Available", ".spec.minAvailable"),
+            PrinterColumn("Max Unavailable", ".spec.maxUnavailable"),
             AGE,
         ),
     ),
@@ -221,7 +232,11 @@ KINDS: Final[tuple[Kind, ...]] = (
         namespaced=False,
         short_names=("pc",),
         counts_generations=True,
-        columns=(Column("Value", ".value", "integer"), Column("Global-Default", ".globalDefault", "boolean"), AGE),
+        columns=(
+            PrinterColumn("Value", ".value", "integer"),
+            PrinterColumn("Global-Default", ".globalDefault", "boolean"),
+            AGE,
+        ),
     ),
     Kind(
         "storage.k8s.io",
@@ -230,7 +245,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         "storageclasses",
         namespaced=False,
         short_names=("sc",),
-        columns=(Column("Provisioner", ".provisioner"), Column("ReclaimPolicy", ".reclaimPolicy"), AGE),
+        columns=(PrinterColumn("Provisioner", ".provisioner"), PrinterColumn("ReclaimPolicy", ".reclaimPolicy"), AGE),
     ),
     Kind(
         "coordination.k8s.io",
@@ -238,21 +253,21 @@ KINDS: Final[tuple[Kind, ...]] = (
         "Lease",
         "leases",
         namespaced=True,
-        columns=(Column("Holder", ".spec.holderIdentity"), AGE),
+        columns=(PrinterColumn("Holder", ".spec.holderIdentity"), AGE),
     ),
-    _RBAC("ClusterRole", "clusterroles", namespaced=False, columns=(Column("Created At", AGE.path, "date"),)),
+    _RBAC("ClusterRole", "clusterroles", namespaced=False, columns=(PrinterColumn("Created At", AGE.path, "date"),)),
     _RBAC(
         "ClusterRoleBinding",
         "clusterrolebindings",
         namespaced=False,
-        columns=(Column("Role", "{.roleRef.kind}/{.roleRef.name}"), AGE),
+        columns=(PrinterColumn("Role", "{.roleRef.kind}/{.roleRef.name}"), AGE),
     ),
-    _RBAC("Role", "roles", namespaced=True, columns=(Column("Created At", AGE.path, "date"),)),
+    _RBAC("Role", "roles", namespaced=True, columns=(PrinterColumn("Created At", AGE.path, "date"),)),
     _RBAC(
         "RoleBinding",
         "rolebindings",
         namespaced=True,
-        columns=(Column("Role", "{.roleRef.kind}/{.roleRef.name}"), AGE),
+        columns=(PrinterColumn("Role", "{.roleRef.kind}/{.roleRef.name}"), AGE),
     ),
     Kind(
         "apiextensions.k8s.io",
@@ -264,7 +279,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         categories=("api-extensions",),
         subresources=_STATUS,
         counts_generations=True,
-        columns=(Column("Created At", AGE.path, "date"),),
+        columns=(PrinterColumn("Created At", AGE.path, "date"),),
     ),
 )
 

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from fleet.errors import SchemaError
 from fleet.hub.kinds.builtin import AGE, DEFINITIONS
-from fleet.hub.kinds.kind import Column, Document, Kind
-from fleet.hub.kinds.registry import Registry
+from fleet.hub.kinds.kind import Document, Kind, PrinterColumn
+from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.metadata import Clock, timestamp
 from fleet.hub.schema import schema as structural
-from fleet.hub.statuses import Fault, invalid_value, not_supported, required
+from fleet.hub.schema.field_errors import FieldError
+from fleet.hub.statuses import invalid_value, not_supported, required_value
 from fleet.hub.storage.encoding import decode_bytes, encode
-from fleet.hub.storage.store import Change
+from fleet.hub.storage.store import StoreChange
 
 _LOG: Final = logging.getLogger(__name__)
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
@@ -25,7 +26,7 @@ _LABEL_TEXT: Final = (
     "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
-_COMPILED_SCHEMAS: Final = 256
+_SCHEMA_CACHE_SIZE: Final = 256
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _SCOPES: Final = ("Cluster", "Namespaced")
 
@@ -33,13 +34,13 @@ _SCOPES: Final = ("Cluster", "Namespaced")
 class Definitions:
     """Keeps the registry in step with the stored definitions."""
 
-    def __init__(self, registry: Registry, *, clock: Clock, stored: Callable[[], Iterable[Document]]) -> None:
+    def __init__(self, registry: KindRegistry, *, clock: Clock, stored: Callable[[], Iterable[Document]]) -> None:
         self._registry = registry
         self._clock = clock
         self._stored = stored
         self._served: dict[str, list[Kind]] = {}
 
-    def on_change(self, change: Change) -> None:
+    def on_change(self, change: StoreChange) -> None:
         if change.resource != DEFINITIONS:
             return
         document = change.current.document() if change.current else None
@@ -47,15 +48,15 @@ class Definitions:
 
     def serve(self, name: str, document: Document | None) -> None:
         """From now on serves what the definition says, or nothing of it any more."""
-        kinds = self._kinds(name, document) if document is not None and _is_established(document) else []
+        kinds = self._build_kinds(name, document) if document is not None and _is_established(document) else []
         self._registry.replace(self._served.pop(name, []), kinds)
         if kinds:
             self._served[name] = kinds
 
-    def _kinds(self, name: str, document: Document) -> list[Kind]:
+    def _build_kinds(self, name: str, document: Document) -> list[Kind]:
         """Nothing for a stored definition that today's checks refuse: better one kind missing than no hub."""
         try:
-            return list(kinds_of(document))
+            return list(build_kinds(document))
         except SchemaError as error:
             _LOG.error("%s is not served: %s", name, error)
         except Exception:
@@ -74,31 +75,33 @@ class Definitions:
             names.setdefault("singular", names["kind"].lower())
             names.setdefault("listKind", f"{names['kind']}List")
         spec.setdefault("conversion", {"strategy": "None"})
-        if not [*self.faults(document, old)]:
-            document["status"] = self._status(document, (old or {}).get("status") or {})
+        if not [*self.validate(document, old)]:
+            document["status"] = self._build_status(document, (old or {}).get("status") or {})
 
-    def faults(self, document: Document, old: Document | None) -> Iterable[Fault]:
-        yield from _faults(document)
+    def validate(self, document: Document, old: Document | None) -> Iterable[FieldError]:
+        yield from _validate(document)
         if old is not None:
-            yield from _immutability_faults(document, old)
+            yield from _validate_immutable_fields(document, old)
 
-    def _status(self, document: Document, old: Mapping[str, Any]) -> Document:
+    def _build_status(self, document: Document, old: Mapping[str, Any]) -> Document:
         spec = document["spec"]
-        conflict = self._name_conflict(document)
+        conflict = self._find_name_conflict(document)
         storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
         accepted = dict(old.get("acceptedNames") or {"kind": "", "plural": ""}) if conflict else dict(spec["names"])
         return {
-            "conditions": [self._condition(old, found) for found in _conditions(conflict)],
+            "conditions": [self._build_condition(old, condition) for condition in _build_conditions(conflict)],
             "acceptedNames": accepted,
             "storedVersions": list(dict.fromkeys([*(old.get("storedVersions") or ()), storage])),
         }
 
-    def _condition(self, old: Mapping[str, Any], found: Document) -> Document:
-        before: Document = next((known for known in old.get("conditions") or () if known["type"] == found["type"]), {})
-        since = before.get("lastTransitionTime") if before.get("status") == found["status"] else None
-        return found | {"lastTransitionTime": since or timestamp(self._clock())}
+    def _build_condition(self, old: Mapping[str, Any], condition: Document) -> Document:
+        before: Document = next(
+            (known for known in old.get("conditions") or () if known["type"] == condition["type"]), {}
+        )
+        since = before.get("lastTransitionTime") if before.get("status") == condition["status"] else None
+        return condition | {"lastTransitionTime": since or timestamp(self._clock())}
 
-    def _name_conflict(self, document: Document) -> tuple[str, str] | None:
+    def _find_name_conflict(self, document: Document) -> tuple[str, str] | None:
         """Reason and text when another definition of the group already has one of the names."""
         spec = document["spec"]
         others = [
@@ -124,7 +127,7 @@ class Definitions:
         return None
 
 
-def kinds_of(document: Document) -> Iterator[Kind]:
+def build_kinds(document: Document) -> Iterator[Kind]:
     """One kind for each served version."""
     spec, names = document["spec"], document["spec"]["names"]
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
@@ -147,21 +150,21 @@ def kinds_of(document: Document) -> Iterator[Kind]:
             storage_version=storage,
             custom=True,
             counts_generations=True,
-            columns=tuple(_columns(version)),
-            schema=_compiled(encode(schema)),
+            columns=tuple(_build_columns(version)),
+            schema=_compile_schema(encode(schema)),
             json_schema=schema,
             field_labels=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
-            deprecation=_deprecation(version, spec["group"], names["kind"]),
+            deprecation=_deprecation_warning(version, spec["group"], names["kind"]),
         )
 
 
-def _columns(version: Mapping[str, Any]) -> Iterator[Column]:
+def _build_columns(version: Mapping[str, Any]) -> Iterator[PrinterColumn]:
     declared = version.get("additionalPrinterColumns")
     if not declared:
         yield AGE
         return
     for column in declared:
-        yield Column(
+        yield PrinterColumn(
             column["name"],
             column["jsonPath"],
             column.get("type", "string"),
@@ -171,7 +174,7 @@ def _columns(version: Mapping[str, Any]) -> Iterator[Column]:
         )
 
 
-def _deprecation(version: Mapping[str, Any], group: str, kind: str) -> str:
+def _deprecation_warning(version: Mapping[str, Any], group: str, kind: str) -> str:
     if not version.get("deprecated"):
         return ""
     return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
@@ -179,10 +182,10 @@ def _deprecation(version: Mapping[str, Any], group: str, kind: str) -> str:
 
 def _is_established(document: Document) -> bool:
     conditions = document.get("status", {}).get("conditions", ())
-    return any(found.get("type") == "Established" and found.get("status") == "True" for found in conditions)
+    return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
-def _conditions(conflict: tuple[str, str] | None) -> list[Document]:
+def _build_conditions(conflict: tuple[str, str] | None) -> list[Document]:
     """Without times, which depend on the conditions before."""
     if conflict:
         rows = [
@@ -201,50 +204,52 @@ def _resource_names(names: Mapping[str, Any]) -> set[str]:
     return {name for name in (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ())) if name}
 
 
-def _faults(document: Document) -> Iterator[Fault]:
+def _validate(document: Document) -> Iterator[FieldError]:
     spec, names = document["spec"], document["spec"]["names"]
     group, plural = spec.get("group") or "", names.get("plural") or ""
     name = document["metadata"].get("name", "")
     if name and name != f"{plural}.{group}":
         yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
-        yield required("spec.group")
+        yield required_value("spec.group")
     elif "." not in group:
         yield invalid_value("spec.group", group, "should be a domain with at least one dot")
     scope = spec.get("scope")
     if not scope:
-        yield required("spec.scope")
+        yield required_value("spec.scope")
     elif scope not in _SCOPES:
         yield not_supported("spec.scope", scope, _SCOPES)
-    yield from _conversion_faults(spec)
+    yield from _validate_conversion(spec)
     versions = spec.get("versions")
-    yield from _version_faults(versions if isinstance(versions, list) else [])
-    yield from _name_faults(names)
+    yield from _validate_versions(versions if isinstance(versions, list) else [])
+    yield from _validate_names(names)
 
 
-def _conversion_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+def _validate_conversion(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     strategy = (spec.get("conversion") or {}).get("strategy", "None")
     if strategy != "None":
         text = f'Unsupported value: "{strategy}": the embedded hub converts between versions with "None" only'
-        yield Fault("spec.conversion.strategy", "FieldValueNotSupported", text)
+        yield FieldError("spec.conversion.strategy", "FieldValueNotSupported", text)
 
 
-def _version_faults(versions: Sequence[Any]) -> Iterator[Fault]:
+def _validate_versions(versions: Sequence[Any]) -> Iterator[FieldError]:
     named = [version for version in versions if isinstance(version, dict) and isinstance(version.get("name"), str)]
     for index, version in enumerate(versions):
         if version not in named:
-            yield required(f"spec.versions[{index}].name")
+            yield required_value(f"spec.versions[{index}].name")
         elif not _LABEL.match(version["name"]):
             yield invalid_value(f"spec.versions[{index}].name", version["name"], _LABEL_TEXT)
     for path, schema in _per_version(named, _schema_of, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema"):
-        yield from _schema_faults(schema, path)
+        yield from _validate_schema(schema, path)
     own = "additionalPrinterColumns"
     for path, columns in _per_version(named, lambda version: version.get(own), f"spec.{own}", own):
-        yield from _column_faults(columns or (), path)
+        yield from _validate_columns(columns or (), path)
     own = "selectableFields"
     for path, fields in _per_version(named, lambda version: version.get(own), f"spec.{own}", own):
         yield from (
-            required(f"{path}[{index}].jsonPath") for index, one in enumerate(fields or ()) if not one.get("jsonPath")
+            required_value(f"{path}[{index}].jsonPath")
+            for index, field in enumerate(fields or ())
+            if not field.get("jsonPath")
         )
     if sum(bool(version.get("storage")) for version in named) != 1:
         yield invalid_value("spec.versions", versions, "must have exactly one version marked as storage version")
@@ -256,11 +261,11 @@ def _per_version(
     versions: Sequence[Document], get: Callable[[Document], Any], common: str, own: str
 ) -> Iterator[tuple[str, Any]]:
     """What each version says, with its path. What all of them say alike stands above them for the API server."""
-    found = [get(version) for version in versions]
-    if found and found[0] is not None and all(value == found[0] for value in found):
-        yield common, found[0]
+    values = [get(version) for version in versions]
+    if values and values[0] is not None and all(value == values[0] for value in values):
+        yield common, values[0]
         return
-    for index, value in enumerate(found):
+    for index, value in enumerate(values):
         yield f"spec.versions[{index}].{own}", value
 
 
@@ -268,56 +273,56 @@ def _schema_of(version: Document) -> Any:
     return (version.get("schema") or {}).get("openAPIV3Schema")
 
 
-def _column_faults(columns: Sequence[Any], path: str) -> Iterator[Fault]:
+def _validate_columns(columns: Sequence[Any], path: str) -> Iterator[FieldError]:
     for index, column in enumerate(columns):
         place = f"{path}[{index}]"
         if not column.get("name"):
-            yield required(f"{place}.name")
+            yield required_value(f"{place}.name")
         if column.get("type") not in _COLUMN_TYPES:
             text = f"must be one of {','.join(_COLUMN_TYPES)}"
             yield invalid_value(f"{place}.type", column.get("type", ""), text)
         if not column.get("jsonPath"):
-            yield required(f"{place}.JSONPath")
+            yield required_value(f"{place}.JSONPath")
         elif not column["jsonPath"].startswith("."):
             yield invalid_value(f"{place}.JSONPath", column["jsonPath"], "must be a simple json path starting with .")
 
 
-def _schema_faults(schema: Any, path: str) -> Iterator[Fault]:
+def _validate_schema(schema: Any, path: str) -> Iterator[FieldError]:
     if schema is None:
-        yield required(path)
+        yield required_value(path)
         return
     if not schema.get("type"):
-        yield required(f"{path}.type", "must not be empty at the root")
+        yield required_value(f"{path}.type", "must not be empty at the root")
         return
     if schema["type"] != "object":
         yield invalid_value(f"{path}.type", schema["type"], "must be object at the root")
         return
     try:
-        _compiled(encode(schema))
+        _compile_schema(encode(schema))
     except SchemaError as error:
-        yield from _schema_causes(error, path)
+        yield from _schema_errors(error, path)
 
 
-@lru_cache(maxsize=_COMPILED_SCHEMAS)
-def _compiled(schema: bytes) -> structural.Schema:
+@lru_cache(maxsize=_SCHEMA_CACHE_SIZE)
+def _compile_schema(schema: bytes) -> structural.Schema:
     """Every write of a definition compiles its schemas more than once, and versions often share one."""
     return structural.compile_schema(decode_bytes(schema))
 
 
-def _schema_causes(error: SchemaError, path: str) -> Iterator[Fault]:
+def _schema_errors(error: SchemaError, path: str) -> Iterator[FieldError]:
     for cause in error.causes:
-        if isinstance(cause, structural.Cause):
-            yield Fault(f"{path}.{cause.field}" if cause.field else path, cause.kind, cause.message)
+        if isinstance(cause, FieldError):
+            yield FieldError(f"{path}.{cause.field}" if cause.field else path, cause.reason, cause.message)
         else:
-            yield Fault(path, "FieldValueInvalid", f"Invalid value: {cause}")
+            yield FieldError(path, "FieldValueInvalid", f"Invalid value: {cause}")
 
 
-def _name_faults(names: Mapping[str, Any]) -> Iterator[Fault]:
+def _validate_names(names: Mapping[str, Any]) -> Iterator[FieldError]:
     for key in ("plural", "singular", "kind", "listKind"):
         value = names.get(key)
         path = f"spec.names.{key}"
         if not value or not isinstance(value, str):
-            yield required(path)
+            yield required_value(path)
         elif not _LABEL.match(value.lower()) or (key in ("plural", "singular") and value != value.lower()):
             yield invalid_value(path, value, _LABEL_TEXT)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
@@ -327,7 +332,7 @@ def _name_faults(names: Mapping[str, Any]) -> Iterator[Fault]:
             yield invalid_value(f"spec.names.shortNames[{index}]", value, _LABEL_TEXT)
 
 
-def _immutability_faults(document: Document, old: Document) -> Iterator[Fault]:
+def _validate_immutable_fields(document: Document, old: Document) -> Iterator[FieldError]:
     new, before = document["spec"], old["spec"]
     for path, value, was in (
         ("spec.group", new.get("group"), before.get("group")),

@@ -77,7 +77,7 @@ _SCHEMA_TYPES: Final[Mapping[type, str]] = {str: "string", bool: "boolean", int:
 _GO_NAMES: Final[Mapping[type, str]] = {str: "string", bool: "bool", int: "int32"}
 
 
-def check_shape(kind: Kind, document: Document) -> None:
+def check_field_types(kind: Kind, document: Document) -> None:
     """Refuses values of the wrong type. Nulls and empty maps are dropped: to a typed server they are absent."""
     if not kind.custom:
         _check(kind, document, SHAPES.get(kind.resource, _ANY_KIND), "")
@@ -100,10 +100,12 @@ def _schema(shape: Shape) -> Document:
 
 
 def _check(kind: Kind, value: Any, shape: Shape, path: str) -> None:
-    wanted: Any = shape if isinstance(shape, type) else type(shape)
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        found = _JSON_NAMES.get(type(value), "number")
-        text = f"json: cannot unmarshal {found} into Go struct field {kind.kind}.{path} of type {_go_type(shape, path)}"
+    expected: Any = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        actual = _JSON_NAMES.get(type(value), "number")
+        text = (
+            f"json: cannot unmarshal {actual} into Go struct field {kind.kind}.{path} of type {_go_type(shape, path)}"
+        )
         raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {text}')
     if isinstance(shape, list):
         _check_items(kind, value, shape[0], path)

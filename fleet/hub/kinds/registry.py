@@ -10,7 +10,7 @@ from fleet.hub.kinds.kind import Kind
 _STABILITY = {"": 3, "beta": 2, "alpha": 1}
 
 
-class Registry:
+class KindRegistry:
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
         self._versions: dict[str, tuple[str, ...]] = {}
@@ -33,8 +33,8 @@ class Registry:
         return tuple(self._versions)
 
     def of_version(self, group: str, version: str) -> list[Kind]:
-        found = [kind for kind in self._kinds.values() if (kind.group, kind.version) == (group, version)]
-        return sorted(found, key=lambda kind: kind.plural)
+        kinds = [kind for kind in self._kinds.values() if (kind.group, kind.version) == (group, version)]
+        return sorted(kinds, key=lambda kind: kind.plural)
 
     @property
     def kinds(self) -> MappingProxyType[tuple[str, str, str], Kind]:
@@ -44,10 +44,10 @@ class Registry:
         """The kind in whose version the objects of a resource are kept, or the nearest to it that is served."""
         return self._stored.get(resource)
 
-    def replace(self, gone: Iterable[Kind], come: Iterable[Kind]) -> None:
-        for kind in gone:
+    def replace(self, removed: Iterable[Kind], added: Iterable[Kind]) -> None:
+        for kind in removed:
             self._kinds.pop((kind.group, kind.version, kind.plural), None)
-        for kind in come:
+        for kind in added:
             self._kinds[kind.group, kind.version, kind.plural] = kind
         versions: dict[str, set[str]] = {}
         self._stored = {}
@@ -55,7 +55,7 @@ class Registry:
             if kind.is_stored_form or kind.resource not in self._stored:
                 self._stored[kind.resource] = kind
             versions.setdefault(kind.group, set()).add(kind.version)
-        self._versions = {group: tuple(sorted(found, key=priority)) for group, found in versions.items()}
+        self._versions = {group: tuple(sorted(served, key=priority)) for group, served in versions.items()}
         self.generation += 1
 
 

@@ -11,7 +11,8 @@ from typing import Final
 from fleet.hub.kinds import builtin
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects.metadata import NAMESPACE_FINALIZER
-from fleet.hub.statuses import Fault, bad_request, forbidden_field, invalid_value, required
+from fleet.hub.schema.field_errors import FieldError
+from fleet.hub.statuses import bad_request, forbidden_field, invalid_value, required_value
 
 _LARGEST_DATA: Final = 1024 * 1024  # bytes of values of one ConfigMap or Secret
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+\Z")
@@ -20,7 +21,7 @@ _DATA_KEY_TEXT: Final = (
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _WITH_DATA: Final = ("configmaps", "secrets")
-_NAMES_OF_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+_FIELD_NAMES: Final[Mapping[str, frozenset[str]]] = {
     "configmaps": frozenset({"data", "binaryData", "immutable"}),
     "secrets": frozenset({"data", "stringData", "type", "immutable"}),
     "namespaces": frozenset({"spec", "status"}),
@@ -30,7 +31,7 @@ _COMMON_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 def unknown_fields(kind: Kind, document: Document) -> list[str]:
     """Fields that the kind does not have, where we know all of them."""
-    known = _NAMES_OF_FIELDS.get(kind.resource)
+    known = _FIELD_NAMES.get(kind.resource)
     return [] if known is None else [key for key in document if key not in known | _COMMON_FIELDS]
 
 
@@ -48,7 +49,7 @@ def prepare_new(kind: Kind, document: Document) -> None:
         prepare(document)
 
 
-def prepare_updated(kind: Kind, document: Document, old: Document) -> None:
+def prepare_update(kind: Kind, document: Document, old: Document) -> None:
     if kind.resource == builtin.NAMESPACES:
         _label_namespace(document)
         spec, before = document.setdefault("spec", {}), old.get("spec", {})
@@ -57,17 +58,17 @@ def prepare_updated(kind: Kind, document: Document, old: Document) -> None:
         _prepare_secret(document)
 
 
-def faults(kind: Kind, document: Document, old: Document | None) -> Iterator[Fault]:
+def validate(kind: Kind, document: Document, old: Document | None) -> Iterator[FieldError]:
     if kind.resource in _WITH_DATA:
-        yield from _data_faults(kind, document)
+        yield from _validate_data(kind, document)
         if old is not None:
-            yield from _immutability_faults(kind, document, old)
+            yield from _validate_immutable(kind, document, old)
     if kind.group == "rbac.authorization.k8s.io" and kind.kind.endswith("Role"):
         for index, rule in enumerate(document.get("rules") or ()):
             if not rule.get("verbs"):
-                yield required(f"rules[{index}].verbs", "verbs must contain at least one value")
+                yield required_value(f"rules[{index}].verbs", "verbs must contain at least one value")
     if kind.group == "rbac.authorization.k8s.io" and kind.kind.endswith("Binding"):
-        yield from _binding_faults(document, old)
+        yield from _validate_binding(document, old)
 
 
 def _prepare_namespace(document: Document) -> None:
@@ -115,7 +116,7 @@ _PREPARATIONS: Final[Mapping[str, Callable[[Document], None]]] = {
 }
 
 
-def _data_faults(kind: Kind, document: Document) -> Iterator[Fault]:
+def _validate_data(kind: Kind, document: Document) -> Iterator[FieldError]:
     size = 0
     for name in ("data", "binaryData"):
         for key, value in (document.get(name) or {}).items():
@@ -126,7 +127,7 @@ def _data_faults(kind: Kind, document: Document) -> Iterator[Fault]:
                 text = "illegal base64 data at input byte 0"
                 raise bad_request(f'{kind.kind} in version "v1" cannot be handled as a {kind.kind}: {text}')
     if size > _LARGEST_DATA:
-        yield Fault(
+        yield FieldError(
             "data" if kind.resource == "secrets" else "",
             "FieldValueTooLong",
             f"Too long: may not be more than {_LARGEST_DATA} bytes",
@@ -141,7 +142,7 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _immutability_faults(kind: Kind, document: Document, old: Document) -> Iterator[Fault]:
+def _validate_immutable(kind: Kind, document: Document, old: Document) -> Iterator[FieldError]:
     text = "field is immutable when `immutable` is set"
     if old.get("immutable") is True:
         for name in ("immutable", "data", "binaryData"):
@@ -151,9 +152,9 @@ def _immutability_faults(kind: Kind, document: Document, old: Document) -> Itera
         yield invalid_value("type", document.get("type"), "field is immutable")
 
 
-def _binding_faults(document: Document, old: Document | None) -> Iterator[Fault]:
+def _validate_binding(document: Document, old: Document | None) -> Iterator[FieldError]:
     role = document.get("roleRef")
     if not isinstance(role, dict) or not role.get("name"):
-        yield required("roleRef.name")
+        yield required_value("roleRef.name")
     elif old is not None and role != old.get("roleRef"):
         yield invalid_value("roleRef", role, "cannot change roleRef")

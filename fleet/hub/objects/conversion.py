@@ -16,28 +16,28 @@ def stored_resource(kind: Kind) -> str:
     return "events" if kind.group == _NEWER_EVENTS else kind.resource
 
 
-def shown_body(kind: Kind, stored: bytes) -> bytes:
+def versioned_body(kind: Kind, stored: bytes) -> bytes:
     """An object as a client of this version sees it. The stored version, which almost everyone asks for, is free."""
-    return stored if is_stored_form(kind) else encode(shown_document(kind, stored))
+    return stored if is_stored_form(kind) else encode(versioned_document(kind, stored))
 
 
-def shown_document(kind: Kind, stored: bytes) -> Document:
-    found: Document = decode_bytes(stored)
+def versioned_document(kind: Kind, stored: bytes) -> Document:
+    document: Document = decode_bytes(stored)
     if is_stored_form(kind):
-        return found
+        return document
     if kind.group == _NEWER_EVENTS:
-        return event_from_core(found)
-    found["apiVersion"] = kind.api_version
+        return event_from_core(document)
+    document["apiVersion"] = kind.api_version
     if kind.schema is not None:
-        kind.schema.prune(found)
-    return found
+        kind.schema.prune(document)
+    return document
 
 
-def stored_document(kind: Kind, found: Document) -> Document:
+def to_stored_document(kind: Kind, document: Document) -> Document:
     """The way back."""
     if kind.group == _NEWER_EVENTS:
-        return event_to_core(found)
-    return found | {"apiVersion": kind.storage_api_version}
+        return event_to_core(document)
+    return document | {"apiVersion": kind.storage_api_version}
 
 
 def is_stored_form(kind: Kind) -> bool:

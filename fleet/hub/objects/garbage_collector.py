@@ -12,167 +12,167 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleet.errors import RequestRefused
-from fleet.hub.http.options import DeleteOptions, WriteOptions
+from fleet.hub.http.options import DeletionOptions, WriteOptions
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.kinds.registry import Registry
+from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.metadata import DEFINITION_CLEANUP, FOREGROUND, NAMESPACE_FINALIZER, ORPHAN
-from fleet.hub.objects.objects import Objects, Written
-from fleet.hub.storage.encoding import Entry
-from fleet.hub.storage.store import Change, Key, Store
+from fleet.hub.objects.objects import AcceptedWrite, ObjectLifecycle
+from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.store import HubStore, Key, StoreChange
 
 _LOG: Final = logging.getLogger(__name__)
-_OWN: Final = WriteOptions(manager="fleet-hub")
-_BACKGROUND: Final = DeleteOptions(policy="Background")
-_BEFORE_YIELDING: Final = 20  # objects handled before requests get their turn
+_WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")
+_BACKGROUND: Final = DeletionOptions(policy="Background")
+_BATCH: Final = 20  # objects handled before requests get their turn
 _RETRY_AFTER: Final = 10.0  # seconds after which a step that failed is tried again
 
 Item = tuple[str, Key]  # resource and key
 
 
-class Teardown:
-    def __init__(self, store: Store, objects: Objects, registry: Registry) -> None:
+class GarbageCollector:
+    def __init__(self, store: HubStore, objects: ObjectLifecycle, registry: KindRegistry) -> None:
         self._store = store
         self._objects = objects
         self._registry = registry
-        self._living: set[str] = set()  # uids of all objects
-        self._leaving: dict[str, Item] = {}  # those that are being deleted, by uid
+        self._live_uids: set[str] = set()  # uids of all objects
+        self._terminating: dict[str, Item] = {}  # those that are being deleted, by uid
         self._dependents: dict[str, set[Item]] = {}  # by the uid of an owner
-        self._todo: dict[Item, None] = {}  # a set that keeps its order
-        self._news = asyncio.Event()
+        self._queue: dict[Item, None] = {}  # a set that keeps its order
+        self._wakeup = asyncio.Event()
         self._failed = False
 
     # --- noticing -----------------------------------------------------------------------------------------------------
 
-    def prime(self) -> None:
+    def load_existing(self) -> None:
         """Takes stock of what was loaded."""
         for collection in self._store.collections:
             for entry in collection.scan():
-                self._living.add(entry.uid)
-                self._note(collection.resource, entry)
-        self._consider_everything()
+                self._live_uids.add(entry.uid)
+                self._index_owners(collection.resource, entry)
+        self._enqueue_all_due()
 
-    def _consider_everything(self) -> None:
+    def _enqueue_all_due(self) -> None:
         for collection in self._store.collections:
             for entry in collection.scan():
-                self._consider((collection.resource, entry.key), entry)
+                self._enqueue_if_due((collection.resource, entry.key), entry)
 
-    def on_change(self, change: Change) -> None:
+    def on_change(self, change: StoreChange) -> None:
         item = (change.resource, change.entry.key)
         if change.previous is not None:
             for uid in change.previous.owners:
                 self._dependents.get(uid, set()).discard(item)
         if change.current is None:
-            self._on_gone(change)
+            self._on_removed(change)
         else:
-            self._living.add(change.current.uid)
-            self._note(change.resource, change.current)
-            self._consider(item, change.current)
+            self._live_uids.add(change.current.uid)
+            self._index_owners(change.resource, change.current)
+            self._enqueue_if_due(item, change.current)
         for uid in change.previous.owners if change.previous else ():
-            if uid in self._leaving:
-                self._enqueue(self._leaving[uid])
+            if uid in self._terminating:
+                self._enqueue(self._terminating[uid])
 
-    def _note(self, resource: str, entry: Entry) -> None:
+    def _index_owners(self, resource: str, entry: StoredEntry) -> None:
         for uid in entry.owners:
             self._dependents.setdefault(uid, set()).add((resource, entry.key))
 
-    def _consider(self, item: Item, entry: Entry) -> None:
+    def _enqueue_if_due(self, item: Item, entry: StoredEntry) -> None:
         if entry.terminating:
-            self._leaving[entry.uid] = item
+            self._terminating[entry.uid] = item
             self._enqueue(item)
-        elif any(uid not in self._living for uid in entry.owners):
+        elif any(uid not in self._live_uids for uid in entry.owners):
             self._enqueue(item)
 
-    def _on_gone(self, change: Change) -> None:
-        gone = change.entry
-        self._living.discard(gone.uid)
-        self._leaving.pop(gone.uid, None)
-        for item in self._dependents.pop(gone.uid, ()):
+    def _on_removed(self, change: StoreChange) -> None:
+        removed = change.entry
+        self._live_uids.discard(removed.uid)
+        self._terminating.pop(removed.uid, None)
+        for item in self._dependents.pop(removed.uid, ()):
             self._enqueue(item)
-        for container in ((NAMESPACES, ("", gone.namespace)), (DEFINITIONS, ("", change.resource))):
+        for container in ((NAMESPACES, ("", removed.namespace)), (DEFINITIONS, ("", change.resource))):
             entry = self._store.collection(container[0]).entries.get(container[1])
             if entry is not None and entry.terminating:
                 self._enqueue(container)
 
     def _enqueue(self, item: Item) -> None:
-        self._todo[item] = None
-        self._news.set()
+        self._queue[item] = None
+        self._wakeup.set()
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        again: asyncio.Task[None] | None = None
+        retry: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await self._news.wait()
-                self._news.clear()
-                self.work()
+                await self._wakeup.wait()
+                self._wakeup.clear()
+                self.process_batch()
                 while self.has_work:
                     await asyncio.sleep(0)
-                    self.work()
-                if self._failed and (again is None or again.done()):
-                    again = tasks.create_task(self._try_again(), name="fleet-hub-teardown-again")
+                    self.process_batch()
+                if self._failed and (retry is None or retry.done()):
+                    retry = tasks.create_task(self._requeue_failed(), name="fleet-hub-teardown-again")
 
-    async def _try_again(self) -> None:
+    async def _requeue_failed(self) -> None:
         await asyncio.sleep(_RETRY_AFTER)
         self._failed = False
-        self._consider_everything()
+        self._enqueue_all_due()
 
     @property
     def has_work(self) -> bool:
-        return bool(self._todo)
+        return bool(self._queue)
 
-    def work(self) -> None:
+    def process_batch(self) -> None:
         """Handles some of the list."""
-        for _ in range(min(_BEFORE_YIELDING, len(self._todo))):
-            item = next(iter(self._todo))
-            del self._todo[item]
+        for _ in range(min(_BATCH, len(self._queue))):
+            item = next(iter(self._queue))
+            del self._queue[item]
             try:
-                self._handle(item)
+                self._reconcile(item)
             except RequestRefused as refused:
                 _LOG.warning("cannot tear down %s %s: %s", item[0], "/".join(item[1]).lstrip("/"), refused)
                 self._failed = True
             except Exception:  # one odd object must not end the hub
                 _LOG.exception("tearing down %s %s failed", item[0], "/".join(item[1]).lstrip("/"))
 
-    def _follow(self, written: Written) -> None:
+    def _watch_durability(self, written: AcceptedWrite) -> None:
         """A write that was accepted may still turn out not to be durable."""
         if written.durable is not None:
-            written.durable.add_done_callback(self._on_settled)
+            written.durable.add_done_callback(self._on_durable)
 
-    def _on_settled(self, durable: asyncio.Future[None]) -> None:
+    def _on_durable(self, durable: asyncio.Future[None]) -> None:
         if not durable.cancelled() and durable.exception() is not None:
             _LOG.warning("a step of a deletion was lost: %s", durable.exception())
             self._failed = True
-            self._news.set()
+            self._wakeup.set()
 
-    def _handle(self, item: Item) -> None:
+    def _reconcile(self, item: Item) -> None:
         resource, key = item
         kind = self._registry.stored_kind(resource)
         entry = self._store.collection(resource).head(key)
         if kind is None or entry is None:
             return
         if not entry.terminating:
-            self._collect(kind, entry)
+            self._collect_dangling(kind, entry)
         elif resource == NAMESPACES:
             self._empty_namespace(kind, entry)
         elif resource == DEFINITIONS:
             self._empty_definition(kind, entry)
         else:
-            self._release(kind, entry)
+            self._process_finalizers(kind, entry)
 
-    def _collect(self, kind: Kind, entry: Entry) -> None:
+    def _collect_dangling(self, kind: Kind, entry: StoredEntry) -> None:
         """An object none of whose owners is left goes with them; one with some owners left forgets the others."""
-        gone = [uid for uid in entry.owners if uid not in self._living]
-        staying = [uid for uid in entry.owners if uid in self._living and uid not in self._leaving]
-        if not gone or self._has_foreign_owner(entry):
+        gone = [uid for uid in entry.owners if uid not in self._live_uids]
+        staying = [uid for uid in entry.owners if uid in self._live_uids and uid not in self._terminating]
+        if not gone or self._has_unknown_owner(entry):
             return
         if staying:
-            self._disown(kind, entry, gone)
+            self._remove_owners(kind, entry, gone)
         else:
-            self._follow(self._objects.delete(kind, entry.key, _BACKGROUND))
+            self._watch_durability(self._objects.delete(kind, entry.key, _BACKGROUND))
 
-    def _has_foreign_owner(self, entry: Entry) -> bool:
+    def _has_unknown_owner(self, entry: StoredEntry) -> bool:
         """Whether an owner is of a kind that is not served here, so that nobody can say whether it lives."""
         for owner in entry.document()["metadata"]["ownerReferences"]:
             group, _, version = owner["apiVersion"].rpartition("/")
@@ -180,71 +180,71 @@ class Teardown:
                 return True
         return False
 
-    def _disown(self, kind: Kind, entry: Entry, uids: list[str]) -> None:
+    def _remove_owners(self, kind: Kind, entry: StoredEntry, uids: list[str]) -> None:
         document = entry.document()
         owners = [owner for owner in document["metadata"]["ownerReferences"] if owner.get("uid") not in uids]
         document["metadata"]["ownerReferences"] = owners
-        self._follow(self._objects.replace(kind, entry, document, _OWN))
+        self._watch_durability(self._objects.replace(kind, entry, document, _WRITE_OPTIONS))
 
-    def _release(self, kind: Kind, entry: Entry) -> None:
+    def _process_finalizers(self, kind: Kind, entry: StoredEntry) -> None:
         """Does for the dependents what the deletion asked for, then takes that finalizer away."""
         finalizers = entry.document()["metadata"].get("finalizers") or ()
         if ORPHAN in finalizers:
             for dependent_kind, dependent in list(self._dependents_of(entry)):
-                self._disown(dependent_kind, dependent, [entry.uid])
+                self._remove_owners(dependent_kind, dependent, [entry.uid])
             self._remove_finalizer(kind, entry, ORPHAN)
-        elif FOREGROUND in finalizers and not self._is_blocked(entry):
+        elif FOREGROUND in finalizers and not self._delete_dependents(entry):
             self._remove_finalizer(kind, entry, FOREGROUND)
 
-    def _is_blocked(self, owner: Entry) -> bool:
+    def _delete_dependents(self, owner: StoredEntry) -> bool:
         """Deletes the dependents of an object that waits for them; whether there are some to wait for."""
         blocked = False
         for kind, dependent in list(self._dependents_of(owner)):
-            others = [uid for uid in dependent.owners if uid in self._living and uid not in self._leaving]
+            others = [uid for uid in dependent.owners if uid in self._live_uids and uid not in self._terminating]
             if others:
-                self._disown(kind, dependent, [owner.uid])
+                self._remove_owners(kind, dependent, [owner.uid])
                 continue
             if not dependent.terminating:
-                self._follow(self._objects.delete(kind, dependent.key, DeleteOptions(policy="Foreground")))
-            blocked = blocked or _blocks(dependent.document(), owner.uid)
+                self._watch_durability(self._objects.delete(kind, dependent.key, DeletionOptions(policy="Foreground")))
+            blocked = blocked or _blocks_owner_deletion(dependent.document(), owner.uid)
         return blocked
 
-    def _dependents_of(self, owner: Entry) -> Iterator[tuple[Kind, Entry]]:
+    def _dependents_of(self, owner: StoredEntry) -> Iterator[tuple[Kind, StoredEntry]]:
         for resource, key in list(self._dependents.get(owner.uid, ())):
             kind, entry = self._registry.stored_kind(resource), self._store.collection(resource).head(key)
             if kind is not None and entry is not None:
                 yield kind, entry
 
-    def _remove_finalizer(self, kind: Kind, entry: Entry, name: str) -> None:
+    def _remove_finalizer(self, kind: Kind, entry: StoredEntry, name: str) -> None:
         document = entry.document()
         left = [finalizer for finalizer in document["metadata"].get("finalizers") or () if finalizer != name]
         document["metadata"]["finalizers"] = left
-        self._follow(self._objects.replace(kind, entry, document, _OWN))
+        self._watch_durability(self._objects.replace(kind, entry, document, _WRITE_OPTIONS))
 
-    def _empty_namespace(self, kind: Kind, entry: Entry) -> None:
+    def _empty_namespace(self, kind: Kind, entry: StoredEntry) -> None:
         empty = True
         for collection in self._store.collections:
             inner_kind = self._registry.stored_kind(collection.resource)
             for inner in list(collection.scan(entry.name)):
                 empty = False
                 if inner_kind is not None and not inner.terminating:
-                    self._follow(self._objects.delete(inner_kind, inner.key, _BACKGROUND))
+                    self._watch_durability(self._objects.delete(inner_kind, inner.key, _BACKGROUND))
         finalizers = entry.document().get("spec", {}).get("finalizers") or []
         if empty and NAMESPACE_FINALIZER in finalizers:
             document = entry.document()
             document["spec"]["finalizers"] = [name for name in finalizers if name != NAMESPACE_FINALIZER]
-            self._follow(self._objects.replace(kind, entry, document, _OWN, subresource="finalize"))
+            self._watch_durability(self._objects.replace(kind, entry, document, _WRITE_OPTIONS, subresource="finalize"))
 
-    def _empty_definition(self, kind: Kind, entry: Entry) -> None:
+    def _empty_definition(self, kind: Kind, entry: StoredEntry) -> None:
         collection = self._store.collection(entry.name)
         inner_kind = self._registry.stored_kind(entry.name)
         for inner in list(collection.scan()):
             if inner_kind is not None and not inner.terminating:
-                self._follow(self._objects.delete(inner_kind, inner.key, _BACKGROUND))
+                self._watch_durability(self._objects.delete(inner_kind, inner.key, _BACKGROUND))
         if not len(collection) or inner_kind is None:
             self._remove_finalizer(kind, entry, DEFINITION_CLEANUP)
 
 
-def _blocks(document: Document, uid: str) -> bool:
+def _blocks_owner_deletion(document: Document, uid: str) -> bool:
     owners = document["metadata"].get("ownerReferences") or ()
     return any(owner.get("uid") == uid and owner.get("blockOwnerDeletion") for owner in owners)

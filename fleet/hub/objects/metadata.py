@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.statuses import Fault, bad_request, forbidden_field, invalid_value, required
+from fleet.hub.schema.field_errors import FieldError
+from fleet.hub.statuses import bad_request, forbidden_field, invalid_value, required_value
 
 Clock = Callable[[], float]
 
@@ -100,17 +101,17 @@ def check_shape(kind: Kind, document: Document) -> None:
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, dict):
-        raise _wrong(kind, f"cannot unmarshal {_json(metadata)} into Go value of type v1.ObjectMeta")
+        raise _decoding_error(kind, f"cannot unmarshal {_json_type(metadata)} into Go value of type v1.ObjectMeta")
     known = {key: value for key, value in metadata.items() if key in _SHAPES and value is not None}
     for key, value in known.items():
         wanted, go_type = _SHAPES[key]
         if not isinstance(value, wanted) or isinstance(value, bool):
-            raise _wrong_field(kind, value, f"ObjectMeta.{key}", go_type)
+            raise _field_decoding_error(kind, value, f"ObjectMeta.{key}", go_type)
         _check_items(kind, key, value)
     document["metadata"] = known
 
 
-def unknown_metadata(document: Document) -> list[str]:
+def unknown_metadata_fields(document: Document) -> list[str]:
     metadata = document.get("metadata")
     return [f"metadata.{key}" for key in metadata if key not in _SHAPES] if isinstance(metadata, dict) else []
 
@@ -121,27 +122,27 @@ def _check_items(kind: Kind, key: str, value: Any) -> None:
     for item in items:
         if not isinstance(item, wanted):
             go_type = "string" if wanted is str else _SHAPES[key][1].removeprefix("[]")
-            raise _wrong_field(kind, item, f"ObjectMeta.{key}", go_type)
+            raise _field_decoding_error(kind, item, f"ObjectMeta.{key}", go_type)
     if key == "ownerReferences":
         for owner in value:
             for name in ("apiVersion", "kind", "name", "uid"):
                 if not isinstance(owner.get(name, ""), str):
-                    raise _wrong_field(kind, owner[name], f"OwnerReference.{name}", "string")
+                    raise _field_decoding_error(kind, owner[name], f"OwnerReference.{name}", "string")
 
 
-def _wrong_field(kind: Kind, value: Any, field: str, go_type: str) -> RequestRefused:
-    return _wrong(kind, f"cannot unmarshal {_json(value)} into Go struct field {field} of type {go_type}")
+def _field_decoding_error(kind: Kind, value: Any, field: str, go_type: str) -> RequestRefused:
+    return _decoding_error(kind, f"cannot unmarshal {_json_type(value)} into Go struct field {field} of type {go_type}")
 
 
-def _wrong(kind: Kind, text: str) -> RequestRefused:
+def _decoding_error(kind: Kind, text: str) -> RequestRefused:
     return bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: json: {text}')
 
 
-def _json(value: Any) -> str:
+def _json_type(value: Any) -> str:
     return _JSON_NAMES.get(type(value), "number")
 
 
-def name_new(document: Document) -> None:
+def generate_name(document: Document) -> None:
     metadata = document["metadata"]
     if not metadata.get("name") and metadata.get("generateName"):
         base = metadata["generateName"][: _LONGEST_GENERATED - _SUFFIX_LENGTH]
@@ -157,18 +158,18 @@ def initialize(kind: Kind, document: Document, *, namespace: str, now: float) ->
         metadata["namespace"] = namespace
     else:
         metadata.pop("namespace", None)
-    tidy(metadata)
+    drop_empty(metadata)
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = timestamp(now)
     if kind.counts_generations:
         metadata["generation"] = 1
 
 
-def inherit(document: Document, old: Document) -> None:
+def preserve_server_fields(document: Document, old: Document) -> None:
     """The system's fields of an updated object come from the old one."""
     metadata, before = document["metadata"], old["metadata"]
     metadata.pop("selfLink", None)
-    tidy(metadata)
+    drop_empty(metadata)
     for key in _SERVER_OWNED:
         if key in before:
             metadata[key] = before[key]
@@ -179,7 +180,7 @@ def inherit(document: Document, old: Document) -> None:
             metadata.setdefault(key, before[key])
 
 
-def warnings(kind: Kind, metadata: Document) -> list[str]:
+def collect_warnings(kind: Kind, metadata: Document) -> list[str]:
     """What is accepted, but had better be written otherwise."""
     text = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
     unqualified = [name for name in metadata.get("finalizers") or () if "/" not in name]
@@ -187,26 +188,26 @@ def warnings(kind: Kind, metadata: Document) -> list[str]:
     return [f'metadata.finalizers: "{name}": {text}' for name in foreign if kind.custom]
 
 
-def tidy(metadata: Document) -> None:
+def drop_empty(metadata: Document) -> None:
     """To the API server an empty map or list is the same as none."""
     for key in ("labels", "annotations", "finalizers", "ownerReferences"):
         if key in metadata and not metadata[key]:
             del metadata[key]
 
 
-def faults(kind: Kind, document: Document) -> list[Fault]:
+def validate(kind: Kind, document: Document) -> list[FieldError]:
     """Everything wrong with the metadata of an object, in the API server's order."""
     metadata = document["metadata"]
     return [
-        *_name_faults(kind, metadata),
-        *_label_faults(metadata.get("labels") or {}),
-        *_annotation_faults(metadata.get("annotations") or {}),
-        *_owner_faults(metadata.get("ownerReferences") or []),
-        *_finalizer_faults(kind, metadata.get("finalizers") or []),
+        *_validate_name(kind, metadata),
+        *_validate_labels(metadata.get("labels") or {}),
+        *_validate_annotations(metadata.get("annotations") or {}),
+        *_validate_owners(metadata.get("ownerReferences") or []),
+        *_validate_finalizers(kind, metadata.get("finalizers") or []),
     ]
 
 
-def update_faults(document: Document, old: Document) -> Iterator[Fault]:
+def validate_update(document: Document, old: Document) -> Iterator[FieldError]:
     metadata, before = document["metadata"], old["metadata"]
     if "deletionTimestamp" in before:
         added = [name for name in metadata.get("finalizers") or () if name not in (before.get("finalizers") or ())]
@@ -222,16 +223,16 @@ def update_faults(document: Document, old: Document) -> Iterator[Fault]:
             yield invalid_value(f"metadata.{key}", metadata.get(key, ""), "field is immutable")
 
 
-def _name_faults(kind: Kind, metadata: Document) -> Iterator[Fault]:
+def _validate_name(kind: Kind, metadata: Document) -> Iterator[FieldError]:
     name = metadata.get("name", "")
     if not name:
-        yield required("metadata.name", "name or generateName is required")
+        yield required_value("metadata.name", "name or generateName is required")
         return
-    for text in _name_complaints(kind, name):
+    for text in _name_problems(kind, name):
         yield invalid_value("metadata.name", name, text)
 
 
-def _name_complaints(kind: Kind, name: str) -> Iterator[str]:
+def _name_problems(kind: Kind, name: str) -> Iterator[str]:
     if kind.names_are_paths:
         if name in (".", ".."):
             yield f"may not be '{name}'"
@@ -253,9 +254,9 @@ def _name_complaints(kind: Kind, name: str) -> Iterator[str]:
         yield text
 
 
-def _label_faults(labels: Mapping[str, str]) -> Iterator[Fault]:
+def _validate_labels(labels: Mapping[str, str]) -> Iterator[FieldError]:
     for key, value in labels.items():
-        for text in key_complaints(key):
+        for text in key_problems(key):
             yield invalid_value("metadata.labels", key, text)
         if len(value) > 63:
             yield invalid_value("metadata.labels", value, "must be no more than 63 characters")
@@ -263,17 +264,17 @@ def _label_faults(labels: Mapping[str, str]) -> Iterator[Fault]:
             yield invalid_value("metadata.labels", value, _VALUE_TEXT)
 
 
-def _annotation_faults(annotations: Mapping[str, str]) -> Iterator[Fault]:
+def _validate_annotations(annotations: Mapping[str, str]) -> Iterator[FieldError]:
     for key in annotations:
-        for text in key_complaints(key.lower()):
+        for text in key_problems(key.lower()):
             yield invalid_value("metadata.annotations", key, text)
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > _ANNOTATIONS_LIMIT:
         text = f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes"
-        yield Fault("metadata.annotations", "FieldValueTooLong", text)
+        yield FieldError("metadata.annotations", "FieldValueTooLong", text)
 
 
-def _owner_faults(owners: list[Document]) -> Iterator[Fault]:
+def _validate_owners(owners: list[Document]) -> Iterator[FieldError]:
     field = "metadata.ownerReferences"
     for owner in owners:
         for name, text in (
@@ -293,9 +294,9 @@ def _owner_faults(owners: list[Document]) -> Iterator[Fault]:
         yield invalid_value(field, owners, text)
 
 
-def _finalizer_faults(kind: Kind, finalizers: list[str]) -> Iterator[Fault]:
+def _validate_finalizers(kind: Kind, finalizers: list[str]) -> Iterator[FieldError]:
     for index, name in enumerate(finalizers):
-        for _ in key_complaints(name):
+        for _ in key_problems(name):
             yield invalid_value("metadata.finalizers", name, _QUALIFIED_TEXT)
         if "/" not in name and name not in (FOREGROUND, ORPHAN, DEFINITION_CLEANUP) and not kind.custom:
             text = "name is neither a standard finalizer name nor is it fully qualified"
@@ -305,7 +306,7 @@ def _finalizer_faults(kind: Kind, finalizers: list[str]) -> Iterator[Fault]:
         yield invalid_value("metadata.finalizers", finalizers, text)
 
 
-def key_complaints(key: str) -> Iterator[str]:
+def key_problems(key: str) -> Iterator[str]:
     """What is wrong with the key of a label or annotation."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:

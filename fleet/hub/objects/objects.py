@@ -14,42 +14,42 @@ from typing import Final, Protocol
 from fleet.errors import RequestRefused
 from fleet.hub import statuses
 from fleet.hub.apply import managed_fields as managedfields
-from fleet.hub.http.options import DeleteOptions, WriteOptions
+from fleet.hub.http.options import DeletionOptions, WriteOptions
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
-from fleet.hub.kinds.field_types import check_shape
+from fleet.hub.kinds.field_types import check_field_types
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects import admission, metadata
-from fleet.hub.objects.conversion import shown_body, shown_document, stored_document, stored_resource
+from fleet.hub.objects.conversion import stored_resource, to_stored_document, versioned_body, versioned_document
 from fleet.hub.objects.update_rules import (
     check_custom_type,
     check_patched_identity,
     count_generation,
     finalizers_for,
     has_content,
-    is_same,
-    of_subresource,
-    schema_faults,
-    strict_refusal,
-    untracked,
+    is_unchanged,
+    restrict_to_subresource,
+    strict_decoding_error,
+    untracked_fields,
+    validate_schema,
 )
-from fleet.hub.statuses import Fault
-from fleet.hub.storage.encoding import Entry, encode
-from fleet.hub.storage.store import Key, Store
+from fleet.hub.schema.field_errors import FieldError
+from fleet.hub.storage.encoding import StoredEntry, encode
+from fleet.hub.storage.store import HubStore, Key
 
 _NOTHING: Final[frozenset[str]] = frozenset()
-_GENERATED_TRIES: Final = 8
+_NAME_ATTEMPTS: Final = 8
 _NO_NAMESPACE: Final[Kind] = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class AcceptedWrite:
     """What a write came to. `durable` is what the answer has to wait for."""
 
     code: int
     body: bytes
     durable: asyncio.Future[None] | None = None
     warnings: tuple[str, ...] = ()
-    entry: Entry | None = None
+    entry: StoredEntry | None = None
 
 
 class DefinitionRules(Protocol):
@@ -57,54 +57,54 @@ class DefinitionRules(Protocol):
 
     def complete(self, document: Document, old: Document | None) -> None: ...
 
-    def faults(self, document: Document, old: Document | None) -> Iterable[Fault]: ...
+    def validate(self, document: Document, old: Document | None) -> Iterable[FieldError]: ...
 
 
-class Objects:
-    def __init__(self, store: Store, *, clock: metadata.Clock, definitions: DefinitionRules) -> None:
+class ObjectLifecycle:
+    def __init__(self, store: HubStore, *, clock: metadata.Clock, definitions: DefinitionRules) -> None:
         self._store = store
         self._clock = clock
         self._definitions = definitions
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def get(self, kind: Kind, key: Key) -> Entry:
+    def get(self, kind: Kind, key: Key) -> StoredEntry:
         entry = self._store.collection(stored_resource(kind)).entries.get(key)
         if entry is None:
             raise statuses.not_found(kind, key[1])
         return entry
 
-    def head(self, kind: Kind, key: Key) -> Entry | None:
+    def head(self, kind: Kind, key: Key) -> StoredEntry | None:
         return self._store.collection(stored_resource(kind)).head(key)
 
     # --- creating -----------------------------------------------------------------------------------------------------
 
-    def create(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> Written:
-        return self._create(kind, namespace, document, options, tracked=False)
+    def create(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> AcceptedWrite:
+        return self._create(kind, namespace, document, options, is_tracked=False)
 
     def _create(
-        self, kind: Kind, namespace: str, document: Document, options: WriteOptions, *, tracked: bool
-    ) -> Written:
-        warnings = self._check_sent(kind, namespace, document, options)
+        self, kind: Kind, namespace: str, document: Document, options: WriteOptions, *, is_tracked: bool
+    ) -> AcceptedWrite:
+        warnings = self._check_request(kind, namespace, document, options)
         self._check_namespace(kind, namespace, document["metadata"].get("name", ""))
         if document["metadata"].get("resourceVersion"):
             raise statuses.bad_request("resourceVersion should not be set on objects to be created")
         if kind.has_status and kind.custom:
             document.pop("status", None)
-        key = self._name(kind, namespace, document)
+        key = self._assign_name(kind, namespace, document)
         self._complete_new(kind, namespace, document)
-        if not tracked:
-            document = self._tracked(kind, None, document, options, "")
+        if not is_tracked:
+            document = self._track_managed_fields(kind, None, document, options, "")
         self._validate(kind, document, None)
         if self.head(kind, key) is not None:
             raise statuses.already_exists(kind, key[1])
-        return self._put(kind, document, options, code=201, warnings=warnings)
+        return self._store_object(kind, document, options, code=201, warnings=warnings)
 
-    def _name(self, kind: Kind, namespace: str, document: Document) -> Key:
+    def _assign_name(self, kind: Kind, namespace: str, document: Document) -> Key:
         """Settles the object's name, avoiding generated ones that are taken."""
         given = document["metadata"].get("name")
-        for _ in range(_GENERATED_TRIES):
-            metadata.name_new(document)
+        for _ in range(_NAME_ATTEMPTS):
+            metadata.generate_name(document)
             key = (namespace if kind.namespaced else "", document["metadata"].get("name", ""))
             if given or self.head(kind, key) is None:
                 return key
@@ -119,19 +119,24 @@ class Objects:
         if kind.resource == DEFINITIONS:
             self._definitions.complete(document, None)
 
-    def _check_sent(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> tuple[str, ...]:
+    def _check_request(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> tuple[str, ...]:
         """Type, namespace, shape; then fields that no version of the kind has."""
         self._check_type(kind, document)
-        unknown = metadata.unknown_metadata(document) if options.validation != "Ignore" else []
+        unknown = metadata.unknown_metadata_fields(document) if options.validation != "Ignore" else []
         metadata.check_shape(kind, document)
-        check_shape(kind, document)
+        check_field_types(kind, document)
         sent = document["metadata"].get("namespace", "")
         if sent and sent != namespace and kind.namespaced:
             text = "the namespace of the provided object does not match the namespace sent on the request"
             raise statuses.bad_request(text)
-        return (*self._shape(kind, document, options, unknown), *metadata.warnings(kind, document["metadata"]))
+        return (
+            *self._prune_and_default(kind, document, options, unknown),
+            *metadata.collect_warnings(kind, document["metadata"]),
+        )
 
-    def _shape(self, kind: Kind, document: Document, options: WriteOptions, unknown: list[str]) -> tuple[str, ...]:
+    def _prune_and_default(
+        self, kind: Kind, document: Document, options: WriteOptions, unknown: list[str]
+    ) -> tuple[str, ...]:
         """Drops unknown fields and fills in defaults; says which fields were unknown."""
         if kind.schema is not None:
             dropped = kind.schema.prune(document)
@@ -143,7 +148,7 @@ class Objects:
         if options.validation == "Ignore":
             return ()
         if texts and options.validation == "Strict":
-            raise strict_refusal(kind, texts)
+            raise strict_decoding_error(kind, texts)
         return tuple(texts)
 
     def _check_type(self, kind: Kind, document: Document) -> None:
@@ -181,9 +186,11 @@ class Objects:
 
     # --- updating -----------------------------------------------------------------------------------------------------
 
-    def update(self, kind: Kind, key: Key, document: Document, options: WriteOptions, subresource: str = "") -> Written:
+    def update(
+        self, kind: Kind, key: Key, document: Document, options: WriteOptions, subresource: str = ""
+    ) -> AcceptedWrite:
         """A PUT: the whole object as the client wants it."""
-        warnings = self._check_sent(kind, key[0], document, options)
+        warnings = self._check_request(kind, key[0], document, options)
         sent = document["metadata"].get("name", "")
         if sent and sent != key[1]:
             text = f"the name of the object ({sent}) does not match the name on the URL ({key[1]})"
@@ -200,80 +207,82 @@ class Objects:
     def replace(
         self,
         kind: Kind,
-        old: Entry,
+        old: StoredEntry,
         document: Document,
         options: WriteOptions,
         *,
         subresource: str = "",
         warnings: tuple[str, ...] = (),
-        tracked: bool = False,
-    ) -> Written:
+        is_tracked: bool = False,
+    ) -> AcceptedWrite:
         """Every kind of update ends here: `document` is the wanted state, `old` the head it replaces."""
-        before = shown_document(kind, old.body)
+        before = versioned_document(kind, old.body)
         self._check_revision(kind, old, document)
-        metadata.inherit(document, before)
-        document = of_subresource(kind, document, before, subresource)
+        metadata.preserve_server_fields(document, before)
+        document = restrict_to_subresource(kind, document, before, subresource)
         if not subresource:
-            admission.prepare_updated(kind, document, before)
+            admission.prepare_update(kind, document, before)
         if kind.resource == DEFINITIONS:
             self._definitions.complete(document, before)
         count_generation(kind, document, before)
-        if not tracked:
-            document = self._tracked(kind, before, document, options, subresource)
+        if not is_tracked:
+            document = self._track_managed_fields(kind, before, document, options, subresource)
         self._validate(kind, document, before, subresource)
-        if is_same(document, before):
-            return Written(200, shown_body(kind, old.body), warnings=warnings, entry=old)
+        if is_unchanged(document, before):
+            return AcceptedWrite(200, versioned_body(kind, old.body), warnings=warnings, entry=old)
         if old.terminating and not document["metadata"].get("finalizers") and not has_content(document):
             return self._finish_removal(kind, old, document, options)
-        return self._put(kind, document, options, code=200, warnings=warnings, old=old)
+        return self._store_object(kind, document, options, code=200, warnings=warnings, old=old)
 
     def replace_patched(
         self,
         kind: Kind,
-        old: Entry,
+        old: StoredEntry,
         document: Document,
         options: WriteOptions,
         *,
         subresource: str = "",
-        tracked: bool = False,
-    ) -> Written:
+        is_tracked: bool = False,
+    ) -> AcceptedWrite:
         """The result of a patch goes through what a sent object goes through."""
         check_patched_identity(kind, old, document.get("metadata"))
-        warnings = self._check_sent(kind, old.namespace, document, options)
-        return self.replace(kind, old, document, options, subresource=subresource, warnings=warnings, tracked=tracked)
+        warnings = self._check_request(kind, old.namespace, document, options)
+        return self.replace(
+            kind, old, document, options, subresource=subresource, warnings=warnings, is_tracked=is_tracked
+        )
 
-    def create_applied(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> Written:
+    def create_applied(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> AcceptedWrite:
         """An apply of something that is not there: as a create, but the managers are already noted."""
         uid = document["metadata"].get("uid")
         if uid:
             text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise statuses.conflict(kind, document["metadata"]["name"], text)
         document["metadata"].pop("resourceVersion", None)
-        return self._create(kind, namespace, document, options, tracked=True)
+        return self._create(kind, namespace, document, options, is_tracked=True)
 
-    def _check_revision(self, kind: Kind, old: Entry, document: Document) -> None:
+    def _check_revision(self, kind: Kind, old: StoredEntry, document: Document) -> None:
         sent = document["metadata"].get("resourceVersion", "")
         if sent and not sent.isdigit():
             text = f'strconv.ParseUint: parsing "{sent}": invalid syntax'
             raise statuses.invalid(kind, old.name, [statuses.invalid_value("metadata.resourceVersion", sent, text)])
         if sent and sent != "0" and int(sent) != old.revision:
-            raise statuses.modified(kind, old.name)
+            raise statuses.stale_revision(kind, old.name)
         uid = document["metadata"].get("uid", "")
         if uid and uid != old.uid:
             text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
             raise statuses.conflict(kind, old.name, text)
 
-    def _finish_removal(self, kind: Kind, old: Entry, document: Document, options: WriteOptions) -> Written:
+    def _finish_removal(self, kind: Kind, old: StoredEntry, document: Document, options: WriteOptions) -> AcceptedWrite:
         """The last finalizer went: the update is the deletion."""
         if options.dry_run:
-            return Written(200, encode(document), entry=old)
+            return AcceptedWrite(200, encode(document), entry=old)
         revision, durable = self._store.remove(stored_resource(kind), old)
         document["metadata"]["resourceVersion"] = str(revision)
-        return Written(200, encode(document), durable, entry=old)
+        return AcceptedWrite(200, encode(document), durable, entry=old)
 
     # --- deleting -----------------------------------------------------------------------------------------------------
 
-    def delete(self, kind: Kind, key: Key, options: DeleteOptions) -> Written:
+    def delete(self, kind: Kind, key: Key, options: DeletionOptions) -> AcceptedWrite:
         entry = self.head(kind, key)
         if entry is None:
             raise statuses.not_found(kind, key[1])
@@ -284,39 +293,39 @@ class Objects:
         finalizers = finalizers_for(kind, document, options)
         if not finalizers and kind.resource != NAMESPACES:
             return self._remove(kind, entry, options)
-        return self._mark(kind, entry, document, finalizers, options)
+        return self._mark_terminating(kind, entry, document, finalizers, options)
 
-    def _remove(self, kind: Kind, entry: Entry, options: DeleteOptions) -> Written:
-        body = encode(statuses.success(kind, entry.name, entry.uid))
+    def _remove(self, kind: Kind, entry: StoredEntry, options: DeletionOptions) -> AcceptedWrite:
+        body = encode(statuses.success_status(kind, entry.name, entry.uid))
         if options.dry_run:
-            return Written(200, body, entry=entry)
+            return AcceptedWrite(200, body, entry=entry)
         _, durable = self._store.remove(stored_resource(kind), entry)
-        return Written(200, body, durable, entry=entry)
+        return AcceptedWrite(200, body, durable, entry=entry)
 
-    def _mark(
-        self, kind: Kind, entry: Entry, document: Document, finalizers: list[str], options: DeleteOptions
-    ) -> Written:
+    def _mark_terminating(
+        self, kind: Kind, entry: StoredEntry, document: Document, finalizers: list[str], options: DeletionOptions
+    ) -> AcceptedWrite:
         """Something has to happen first: the object stays, with the time at which it was given up."""
-        marked = document["metadata"]
-        was = dict(marked)
+        meta = document["metadata"]
+        before = dict(meta)
         if finalizers:
-            marked["finalizers"] = finalizers
+            meta["finalizers"] = finalizers
         if not entry.terminating:
-            marked["deletionTimestamp"] = metadata.timestamp(self._clock())
+            meta["deletionTimestamp"] = metadata.timestamp(self._clock())
             if kind.resource == NAMESPACES:
                 document["status"] = {**document.get("status", {}), "phase": "Terminating"}
             elif kind.resource != DEFINITIONS:
-                marked["deletionGracePeriodSeconds"] = 0
-            if "generation" in marked and kind.resource != DEFINITIONS:
-                marked["generation"] += 1
-        if marked == was:
-            return Written(200, shown_body(kind, entry.body), entry=entry)
+                meta["deletionGracePeriodSeconds"] = 0
+            if "generation" in meta and kind.resource != DEFINITIONS:
+                meta["generation"] += 1
+        if meta == before:
+            return AcceptedWrite(200, versioned_body(kind, entry.body), entry=entry)
         if options.dry_run:
-            return Written(200, encode(document), entry=entry)
+            return AcceptedWrite(200, encode(document), entry=entry)
         written, durable = self._store.put(stored_resource(kind), document)
-        return Written(200, shown_body(kind, written.body), durable, entry=written)
+        return AcceptedWrite(200, versioned_body(kind, written.body), durable, entry=written)
 
-    def _check_preconditions(self, kind: Kind, entry: Entry, options: DeleteOptions) -> None:
+    def _check_preconditions(self, kind: Kind, entry: StoredEntry, options: DeletionOptions) -> None:
         if options.uid is not None and options.uid != entry.uid:
             text = (
                 f"the UID in the precondition ({options.uid}) does not match the UID in record ({entry.uid}). "
@@ -330,13 +339,13 @@ class Objects:
             )
             raise statuses.precondition_failed(kind, entry.name, text)
 
-    def _check_deletable_namespace(self, kind: Kind, entry: Entry) -> None:
+    def _check_deletable_namespace(self, kind: Kind, entry: StoredEntry) -> None:
         if entry.name in ("default", "kube-system", "kube-public"):
             raise statuses.forbidden(kind, entry.name, "this namespace may not be deleted")
 
     # --- what both share ----------------------------------------------------------------------------------------------
 
-    def _tracked(
+    def _track_managed_fields(
         self, kind: Kind, old: Document | None, new: Document, options: WriteOptions, subresource: str
     ) -> Document:
         """Notes in managedFields who set what."""
@@ -347,23 +356,23 @@ class Objects:
             schema=kind.schema,
             now=metadata.timestamp(self._clock()),
             subresource=subresource,
-            ignored=_NOTHING if subresource else untracked(kind),
+            ignored=_NOTHING if subresource else untracked_fields(kind),
         )
 
     def _validate(self, kind: Kind, document: Document, old: Document | None, subresource: str = "") -> None:
-        faults: list[Fault] = metadata.faults(kind, document)
+        errors: list[FieldError] = metadata.validate(kind, document)
         if old is not None:
-            faults += metadata.update_faults(document, old)
+            errors += metadata.validate_update(document, old)
         if kind.resource == DEFINITIONS:
-            faults += self._definitions.faults(document, old)
+            errors += self._definitions.validate(document, old)
         if kind.schema is not None:
-            faults += schema_faults(kind, document, old, subresource=subresource)
+            errors += validate_schema(kind, document, old, subresource=subresource)
         elif not subresource:
-            faults += admission.faults(kind, document, old)
-        if faults:
-            raise statuses.invalid(kind, document["metadata"].get("name", ""), faults)
+            errors += admission.validate(kind, document, old)
+        if errors:
+            raise statuses.invalid(kind, document["metadata"].get("name", ""), errors)
 
-    def _put(
+    def _store_object(
         self,
         kind: Kind,
         document: Document,
@@ -371,12 +380,12 @@ class Objects:
         *,
         code: int,
         warnings: tuple[str, ...],
-        old: Entry | None = None,
-    ) -> Written:
+        old: StoredEntry | None = None,
+    ) -> AcceptedWrite:
         if options.dry_run:
             document["metadata"].pop("resourceVersion", None)
             if old is not None:
                 document["metadata"]["resourceVersion"] = str(old.revision)
-            return Written(code, encode(document), warnings=warnings, entry=old)
-        entry, durable = self._store.put(stored_resource(kind), stored_document(kind, document))
-        return Written(code, shown_body(kind, entry.body), durable, warnings, entry)
+            return AcceptedWrite(code, encode(document), warnings=warnings, entry=old)
+        entry, durable = self._store.put(stored_resource(kind), to_stored_document(kind, document))
+        return AcceptedWrite(code, versioned_body(kind, entry.body), durable, warnings, entry)

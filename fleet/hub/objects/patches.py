@@ -29,16 +29,16 @@ def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
         raise PatchError("Invalid JSON Patch")
     if not isinstance(patch, dict):
         raise _undecodable(patch, "value of type map[string]interface {}")
-    return _merged(document, patch)
+    return _merge(document, patch)
 
 
-def _merged(document: Any, patch: dict[str, Any]) -> dict[str, Any]:
+def _merge(document: Any, patch: dict[str, Any]) -> dict[str, Any]:
     merged = dict(document) if isinstance(document, dict) else {}
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
         else:
-            merged[name] = _merged(merged.get(name), value) if isinstance(value, dict) else value
+            merged[name] = _merge(merged.get(name), value) if isinstance(value, dict) else value
     return merged
 
 
@@ -51,17 +51,17 @@ def _type_name(value: Any) -> str:
 
 def json_patch(document: dict[str, Any], operations: Any) -> Any:
     """RFC 6902: all operations or none. `PatchError.is_unprocessable` tells 422 from 400."""
-    checked = _checked_operations(operations)
+    checked = _check_operations(operations)
     patched = deepcopy(document)
     for operation in checked:
         perform = _OPERATIONS.get(operation.get("op"))
         if perform is None:
-            raise _misfit(f"Unexpected kind: {operation.get('op') or 'unknown'}")
+            raise _unprocessable(f"Unexpected kind: {operation.get('op') or 'unknown'}")
         patched = perform(patched, operation)
     return patched
 
 
-def _checked_operations(operations: Any) -> list[Mapping[str, Any]]:
+def _check_operations(operations: Any) -> list[Mapping[str, Any]]:
     if operations is None:
         return []
     if not isinstance(operations, list):
@@ -80,7 +80,7 @@ def _undecodable(value: Any, place: str) -> PatchError:
     return PatchError(f"error decoding patch: json: cannot unmarshal {_type_name(value)} into Go {place}")
 
 
-def _misfit(message: str) -> PatchError:
+def _unprocessable(message: str) -> PatchError:
     return PatchError(message, is_unprocessable=True)
 
 
@@ -96,7 +96,9 @@ def _remove(document: Any, operation: Mapping[str, Any]) -> Any:
     elif key in container:
         del container[key]
     else:
-        raise _misfit(f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value")
+        raise _unprocessable(
+            f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
+        )
     return document
 
 
@@ -104,7 +106,7 @@ def _replace(document: Any, operation: Mapping[str, Any]) -> Any:
     path = _path(operation, "path")
     if path == "":
         if not isinstance(operation.get("value"), (dict, list)):
-            raise _misfit("replace operation value must be object or array")
+            raise _unprocessable("replace operation value must be object or array")
         return operation["value"]
     container, key = _place(document, path, "replace")
     container[_index(container, key) if isinstance(container, list) else key] = operation.get("value")
@@ -123,9 +125,9 @@ def _copy(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _test(document: Any, operation: Mapping[str, Any]) -> Any:
-    path, wanted = _path(operation, "path"), operation.get("value")
-    found = document if path == "" else _value_at(document, path, "test")
-    if not _is_same(found, wanted):
+    path, expected = _path(operation, "path"), operation.get("value")
+    actual = document if path == "" else _value_at(document, path, "test")
+    if not _is_same(actual, expected):
         raise PatchTestFailed(f"testing value {path} failed: test failed", is_unprocessable=True)
     return document
 
@@ -144,7 +146,7 @@ def _path(operation: Mapping[str, Any], name: str) -> str:
     path = operation.get(name)
     if not isinstance(path, str):
         missing = "operation missing path field" if name == "path" else "operation, missing from field"
-        raise _misfit(f"{operation.get('op')} operation failed to decode {name}: {missing}: missing value")
+        raise _unprocessable(f"{operation.get('op')} operation failed to decode {name}: {missing}: missing value")
     return path
 
 
@@ -157,7 +159,7 @@ def _place(document: Any, path: str, verb: str) -> tuple[Any, str]:
         if not isinstance(container, (dict, list)):
             break
     if len(steps) < 2 or not isinstance(container, (dict, list)):
-        raise _misfit(f'{verb} operation does not apply: doc is missing path: "{path}": missing value')
+        raise _unprocessable(f'{verb} operation does not apply: doc is missing path: "{path}": missing value')
     return container, steps[-1]
 
 
@@ -191,10 +193,10 @@ def _index(container: list[Any], key: str, *, end: int | None = None) -> int:
     digits = key[1:] if key[:1] in ("-", "+") else key
     # Longer numbers are out of range anyway, and slow to read.
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
-        raise _misfit(f"value was not a proper array index: '{key}'")
+        raise _unprocessable(f"value was not a proper array index: '{key}'")
     index = int(key)
     if not -length <= index < length:
-        raise _misfit(f"Unable to access invalid index: {index}: invalid index referenced")
+        raise _unprocessable(f"Unable to access invalid index: {index}: invalid index referenced")
     return index + length if index < 0 else index
 
 

@@ -12,44 +12,44 @@ from fleet.hub import statuses
 from fleet.hub.apply import managed_fields as managedfields
 from fleet.hub.http.options import WriteOptions
 from fleet.hub.http.requests import parse_yaml
-from fleet.hub.kinds.field_types import check_shape
+from fleet.hub.kinds.field_types import check_field_types
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects import admission, metadata, patches
-from fleet.hub.objects.conversion import shown_document
-from fleet.hub.objects.objects import Objects, Written
-from fleet.hub.objects.scale import SCALE, scale_of, scaled
-from fleet.hub.objects.update_rules import untracked
-from fleet.hub.storage.encoding import Entry, check_depth, decode_bytes
+from fleet.hub.objects.conversion import versioned_document
+from fleet.hub.objects.objects import AcceptedWrite, ObjectLifecycle
+from fleet.hub.objects.scale import SCALE, apply_scale, build_scale
+from fleet.hub.objects.update_rules import untracked_fields
+from fleet.hub.storage.encoding import StoredEntry, check_depth, decode_bytes
 from fleet.hub.storage.store import Key
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
-_UNFIT: Final = "the server rejected our request due to an error in our request"
+_UNPROCESSABLE: Final = "the server rejected our request due to an error in our request"
 
 
 class Patcher:
-    def __init__(self, objects: Objects, *, clock: metadata.Clock) -> None:
+    def __init__(self, objects: ObjectLifecycle, *, clock: metadata.Clock) -> None:
         self._objects = objects
         self._clock = clock
 
     def patch(
         self, kind: Kind, key: Key, media_type: str, body: bytes, options: WriteOptions, subresource: str = ""
-    ) -> Written:
+    ) -> AcceptedWrite:
         check_media_type(kind, media_type)
         if media_type == APPLY_PATCH:
-            return self._apply(kind, key, _parsed_yaml(body), options, subresource)
-        patch = _parsed_json(body)
+            return self._apply(kind, key, _parse_yaml(body), options, subresource)
+        patch = _parse_json(body)
         old = self._objects.head(kind, key)
         if old is None:
             raise statuses.not_found(kind, key[1])
-        document = _patched(kind, shown_document(kind, old.body), media_type, patch)
+        document = _apply_patch(kind, versioned_document(kind, old.body), media_type, patch)
         return self._objects.replace_patched(kind, old, document, options, subresource=subresource)
 
     def scale(
         self, kind: Kind, key: Key, media_type: str, body: bytes, options: WriteOptions, sent: Document | None
-    ) -> Written:
+    ) -> AcceptedWrite:
         """Changes an object through its Scale: `sent` as a whole, or else by a patch."""
         old = self._objects.head(kind, key)
         if old is None:
@@ -57,28 +57,30 @@ class Patcher:
         if sent is None:
             if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
                 raise RequestRefused(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-            sent = _patched(SCALE, scale_of(old.document()), media_type, _parsed_json(body))
-        return self._objects.replace_patched(kind, old, scaled(old, sent), options)
+            sent = _apply_patch(SCALE, build_scale(old.document()), media_type, _parse_json(body))
+        return self._objects.replace_patched(kind, old, apply_scale(old, sent), options)
 
-    def _apply(self, kind: Kind, key: Key, applied: Any, options: WriteOptions, subresource: str) -> Written:
-        document = self._checked_applied(kind, key, applied)
+    def _apply(self, kind: Kind, key: Key, applied: Any, options: WriteOptions, subresource: str) -> AcceptedWrite:
+        document = self._check_applied(kind, key, applied)
         old = self._objects.head(kind, key)
         if old is None and subresource:
             raise statuses.not_found(kind, key[1])
-        result = self._merged(kind, old, document, options, subresource)
+        result = self._merge_applied(kind, old, document, options, subresource)
         if result.conflicts:
             raise _apply_conflict(result)
         if old is None:
             return self._objects.create_applied(kind, key[0], result.object, options)
-        return self._objects.replace_patched(kind, old, result.object, options, subresource=subresource, tracked=True)
+        return self._objects.replace_patched(
+            kind, old, result.object, options, subresource=subresource, is_tracked=True
+        )
 
-    def _merged(
-        self, kind: Kind, old: Entry | None, document: Document, options: WriteOptions, subresource: str
-    ) -> managedfields.Applied:
-        ignored = frozenset(document) - {subresource} if subresource else untracked(kind)
+    def _merge_applied(
+        self, kind: Kind, old: StoredEntry | None, document: Document, options: WriteOptions, subresource: str
+    ) -> managedfields.ApplyResult:
+        ignored = frozenset(document) - {subresource} if subresource else untracked_fields(kind)
         try:
             return managedfields.apply(
-                shown_document(kind, old.body) if old is not None else None,
+                versioned_document(kind, old.body) if old is not None else None,
                 document,
                 manager=options.manager,
                 force=options.force,
@@ -90,14 +92,14 @@ class Patcher:
         except ApplyError as error:
             raise statuses.bad_request(error.message) from error
 
-    def _checked_applied(self, kind: Kind, key: Key, applied: Any) -> Document:
+    def _check_applied(self, kind: Kind, key: Key, applied: Any) -> Document:
         if not isinstance(applied, dict):
             raise statuses.bad_request("error decoding YAML: the patch is not an object")
         version, name = applied.get("apiVersion"), applied.get("kind")
         if version != kind.api_version or name != kind.kind:
             group_version = f"{version or '/'}"
             raise statuses.bad_request(f"invalid object type: {group_version}, Kind={name or ''}")
-        check_shape(kind, deepcopy(applied))  # the check tidies up, but an empty map is applied as such
+        check_field_types(kind, deepcopy(applied))  # the check tidies up, but an empty map is applied as such
         for field in admission.unknown_fields(kind, applied):
             place = f"/; /{kind.api_version}, Kind={kind.kind}"
             text = f"failed to create typed patch object ({place}): .{field}: field not declared in schema"
@@ -126,7 +128,7 @@ def check_media_type(kind: Kind, media_type: str) -> None:
         raise RequestRefused(415, "UnsupportedMediaType", text)
 
 
-def _apply_conflict(applied: managedfields.Applied) -> RequestRefused:
+def _apply_conflict(applied: managedfields.ApplyResult) -> RequestRefused:
     causes = [
         {"reason": "FieldManagerConflict", "message": conflict.message, "field": conflict.field}
         for conflict in applied.conflicts
@@ -134,7 +136,7 @@ def _apply_conflict(applied: managedfields.Applied) -> RequestRefused:
     return RequestRefused(409, "Conflict", applied.message, details={"causes": causes})
 
 
-def _patched(kind: Kind, document: Document, media_type: str, patch: Any) -> Document:
+def _apply_patch(kind: Kind, document: Document, media_type: str, patch: Any) -> Document:
     try:
         if media_type == JSON_PATCH:
             _check_length(patch)
@@ -145,10 +147,10 @@ def _patched(kind: Kind, document: Document, media_type: str, patch: Any) -> Doc
             patched = patches.merge_patch(document, patch)
     except PatchError as error:
         if error.is_unprocessable:
-            raise RequestRefused(422, "Invalid", _UNFIT, details={}) from error
+            raise RequestRefused(422, "Invalid", _UNPROCESSABLE, details={}) from error
         raise statuses.bad_request(str(error)) from error
     if not isinstance(patched, dict):
-        raise RequestRefused(422, "Invalid", _UNFIT, details={})
+        raise RequestRefused(422, "Invalid", _UNPROCESSABLE, details={})
     check_depth(patched)
     return patched
 
@@ -160,7 +162,7 @@ def _check_length(patch: Any) -> None:
         raise RequestRefused(413, "RequestEntityTooLarge", text)
 
 
-def _parsed_json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         parsed = decode_bytes(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -170,7 +172,7 @@ def _parsed_json(body: bytes) -> Any:
     return parsed
 
 
-def _parsed_yaml(body: bytes) -> Any:
+def _parse_yaml(body: bytes) -> Any:
     """What is applied may be YAML; nearly always it is JSON, which parses a hundred times faster."""
     try:
         parsed = decode_bytes(body)

@@ -6,26 +6,26 @@ from typing import Any, Final
 
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.statuses import bad_request, invalid, invalid_value
-from fleet.hub.storage.encoding import Entry
+from fleet.hub.storage.encoding import StoredEntry
 
 SCALE: Final = Kind("autoscaling", "v1", "Scale", "scales", namespaced=True)
-_SHARED: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_SHARED_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale_of(document: Document) -> Document:
+def build_scale(document: Document) -> Document:
     spec, status = document.get("spec") or {}, document.get("status") or {}
     labels = (spec.get("selector") or {}).get("matchLabels") or {}
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     return {
         "kind": SCALE.kind,
         "apiVersion": SCALE.api_version,
-        "metadata": {key: document["metadata"][key] for key in _SHARED},
+        "metadata": {key: document["metadata"][key] for key in _SHARED_METADATA},
         "spec": {"replicas": spec.get("replicas", 1)},
         "status": {"replicas": status.get("replicas", 0)} | ({"selector": selector} if selector else {}),
     }
 
 
-def scaled(entry: Entry, scale: Any) -> Document:
+def apply_scale(entry: StoredEntry, scale: Any) -> Document:
     """The object as a Scale wants it, at the revision that the Scale names."""
     spec, meta = scale.get("spec") or {}, scale.get("metadata") or {}
     if not isinstance(spec, dict) or not isinstance(meta, dict) or scale.get("kind", SCALE.kind) != SCALE.kind:

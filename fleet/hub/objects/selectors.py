@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.objects.metadata import key_complaints
-from fleet.hub.statuses import bad_request, shown
-from fleet.hub.storage.encoding import Entry
+from fleet.hub.objects.metadata import key_problems
+from fleet.hub.statuses import bad_request, format_value
+from fleet.hub.storage.encoding import StoredEntry
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 
@@ -20,7 +20,7 @@ _OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectSelector:
     """Which objects a request is about."""
 
     namespace: str = ""
@@ -37,44 +37,44 @@ class Selection:
         """The one name that can match, or nothing."""
         return next((value for path, equal, value in self.fields if path == "metadata.name" and equal), "")
 
-    def matches(self, entry: Entry) -> bool:
+    def matches(self, entry: StoredEntry) -> bool:
         if self.namespace and entry.namespace != self.namespace:
             return False
         labels = entry.labels or {}
         return all(test(labels) for test in self.labels) and (not self.fields or self._fields_match(entry))
 
-    def _fields_match(self, entry: Entry) -> bool:
+    def _fields_match(self, entry: StoredEntry) -> bool:
         document: dict[str, Any] | None = None
         for path, equal, value in self.fields:
             if path == "metadata.name":
-                found = entry.name
+                actual = entry.name
             elif path == "metadata.namespace":
-                found = entry.namespace
+                actual = entry.namespace
             else:
                 if document is None:
                     document = entry.document()
                     document = self.renames(document) if self.renames else document
-                found = _at(document, path)
-            if (found == value) is not equal:
+                actual = _field_value(document, path)
+            if (actual == value) is not equal:
                 return False
         return True
 
 
-def labels(text: str) -> tuple[LabelTest, ...]:
+def parse_label_selector(text: str) -> tuple[LabelTest, ...]:
     return tuple(_Parser(text).requirements()) if text.strip() else ()
 
 
-def fields(kind: Kind, text: str) -> tuple[tuple[str, bool, str], ...]:
-    found = tuple(_field(text, term) for term in _terms(text) if term)
-    for path, _, _ in found:
+def parse_field_selector(kind: Kind, text: str) -> tuple[tuple[str, bool, str], ...]:
+    requirements = tuple(_parse_term(text, term) for term in _split_terms(text) if term)
+    for path, _, _ in requirements:
         _check_path(kind, path)
-    return found
+    return requirements
 
 
-def _field(text: str, term: str) -> tuple[str, bool, str]:
+def _parse_term(text: str, term: str) -> tuple[str, bool, str]:
     for operator, equal in (("!=", False), ("==", True), ("=", True)):
-        path, found, value = term.partition(operator)
-        if found:
+        path, matched, value = term.partition(operator)
+        if matched:
             return path, equal, re.sub(r"\\(.)", r"\1", value)
     raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
 
@@ -89,11 +89,11 @@ def _check_path(kind: Kind, path: str) -> None:
     raise bad_request(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
-def _terms(text: str) -> list[str]:
+def _split_terms(text: str) -> list[str]:
     return re.split(r"(?<!\\),", text)
 
 
-def _at(document: dict[str, Any], path: str) -> str:
+def _field_value(document: dict[str, Any], path: str) -> str:
     value: Any = document
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
@@ -101,7 +101,7 @@ def _at(document: dict[str, Any], path: str) -> str:
         value = value.get("component")
     if value is None:
         return ""
-    return value if isinstance(value, str) else shown(value)
+    return value if isinstance(value, str) else format_value(value)
 
 
 class _Parser:
@@ -132,9 +132,9 @@ class _Parser:
             self._take()
         key = self._take()
         if not key or key in ",()=<>!":
-            raise _unparsable(f"found '{key}', expected: identifier")
-        for text in key_complaints(key):
-            raise _unparsable(f'<nil>: Invalid value: "{key}": {text}')
+            raise _parse_error(f"found '{key}', expected: identifier")
+        for text in key_problems(key):
+            raise _parse_error(f'<nil>: Invalid value: "{key}": {text}')
         if negated:
             return lambda labels: key not in labels
         if self._peek() in ("", ","):
@@ -154,14 +154,14 @@ class _Parser:
             return lambda labels: labels.get(key) == value
         if operator in ("<", ">"):
             return self._ordering(key, operator)
-        raise _unparsable(f"found '{operator}', expected: {_OPERATORS}")
+        raise _parse_error(f"found '{operator}', expected: {_OPERATORS}")
 
     def _ordering(self, key: str, operator: str) -> LabelTest:
         word = self._take()
         bound = _integer(word)
         if bound is None:
             text = "for 'Gt', 'Lt' operators, the value must be an integer"
-            raise _unparsable(f'values[0]: Invalid value: "{word}": {text}')
+            raise _parse_error(f'values[0]: Invalid value: "{word}": {text}')
 
         def test(labels: Mapping[str, str]) -> bool:
             number = _integer(labels.get(key, ""))
@@ -172,11 +172,11 @@ class _Parser:
     def _values(self) -> Sequence[str]:
         token = self._take()
         if token != "(":
-            raise _unparsable(f"found '{token}' expected: '('")
+            raise _parse_error(f"found '{token}' expected: '('")
         values: list[str] = []
         while (token := self._take()) != ")":
             if not token:
-                raise _unparsable("found '', expected: ',' or ')'")
+                raise _parse_error("found '', expected: ',' or ')'")
             if token != ",":
                 values.append(token)
             elif self._peek() in (",", ")"):
@@ -196,5 +196,5 @@ def _integer(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[-+]?[0-9]{1,18}", text) else None
 
 
-def _unparsable(text: str) -> Exception:
+def _parse_error(text: str) -> Exception:
     return bad_request(f"unable to parse requirement: {text}")

@@ -11,8 +11,8 @@ from copy import deepcopy
 from typing import Any, Final
 
 from fleet.errors import PatchError
-from fleet.hub.apply.shapes import Shape, of_kind
-from fleet.hub.schema.causes import as_json
+from fleet.hub.apply.shapes import Shape, shape_of_kind
+from fleet.hub.schema.field_errors import go_json
 
 Object = dict[str, Any]
 
@@ -27,12 +27,12 @@ def strategic_merge_patch(document: Object, patch: Any, kind: str) -> Object:
     """`kind` is the name of a kind in the document's API version; lists of unknown kinds are replaced."""
     if not isinstance(patch, dict):
         raise PatchError("invalid JSON document")
-    return _merge_objects(deepcopy(document), deepcopy(patch), of_kind(document.get("apiVersion", ""), kind))
+    return _merge_objects(deepcopy(document), deepcopy(patch), shape_of_kind(document.get("apiVersion", ""), kind))
 
 
 def _merge_objects(old: Object, patch: Object, shape: Shape) -> Object:
     if _DIRECTIVE in patch:
-        return _directed(patch)
+        return _apply_directive(patch)
     _retain(old, patch)
     for name in [name for name in patch if name.startswith(_ORDER)]:
         _merge_in_order(old, patch, name, shape)
@@ -40,17 +40,17 @@ def _merge_objects(old: Object, patch: Object, shape: Shape) -> Object:
         if name.startswith(_DELETE_FROM):
             _delete_scalars(old, name.removeprefix(_DELETE_FROM), value)
         else:
-            _merge_field(old, name, value, shape.of_field(name))
+            _merge_field(old, name, value, shape.field_shape(name))
     return old
 
 
-def _directed(patch: Object) -> Object:
+def _apply_directive(patch: Object) -> Object:
     directive = patch.pop(_DIRECTIVE)
     if directive == "replace":
         return patch
     if directive == "delete":
         return {}
-    raise PatchError(f"unknown patch type: {directive} in map: {as_json(patch)}")
+    raise PatchError(f"unknown patch type: {directive} in map: {go_json(patch)}")
 
 
 def _retain(old: Object, patch: Object) -> None:
@@ -116,8 +116,8 @@ def _delete_scalars(old: Object, name: str, gone: Any) -> None:
         raise PatchError("invalid patch format of primitive list")
     if isinstance(known, list):
         kept = [item for item in known if item not in gone]
-        items, rest = _parted(kept, gone, _identity)
-        old[name] = _interleaved(items, rest, order=gone, old=known, key=_identity)
+        items, rest = _partition(kept, gone, _identity)
+        old[name] = _interleave(items, rest, order=gone, old=known, key=_identity)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def _key_of(shape: Shape) -> Key:
         if not isinstance(item, dict):
             raise PatchError("expected a map, but received something else in a list that is merged by key")
         if name not in item:
-            raise PatchError(f"map: {as_json(item)} does not contain declared merge key: {name}")
+            raise PatchError(f"map: {go_json(item)} does not contain declared merge key: {name}")
         return item[name]
 
     return key
@@ -151,22 +151,22 @@ def _merge_lists(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
     if not shape.patch_key:
         merged = _distinct([*old, *patch])
     else:
-        old, patch = _with_directives(old, patch, shape)
-        merged = _merged_by_key(old, patch, shape)
+        old, patch = _apply_list_directives(old, patch, shape)
+        merged = _merge_by_key(old, patch, shape)
     key = _key_of(shape)
-    items, rest = _parted(merged, patch, key)
-    return _interleaved(items, rest, order=patch, old=old, key=key)
+    items, rest = _partition(merged, patch, key)
+    return _interleave(items, rest, order=patch, old=old, key=key)
 
 
 def _distinct(items: Sequence[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        if item not in distinct:
+            distinct.append(item)
+    return distinct
 
 
-def _with_directives(old: list[Any], patch: list[Any], shape: Shape) -> tuple[list[Any], list[Any]]:
+def _apply_list_directives(old: list[Any], patch: list[Any], shape: Shape) -> tuple[list[Any], list[Any]]:
     """Old items without deleted ones, and the items of the patch that are no directives."""
     key = _key_of(shape)
     plain, is_replaced = [], False
@@ -182,11 +182,11 @@ def _with_directives(old: list[Any], patch: list[Any], shape: Shape) -> tuple[li
         elif directive == "merge":
             raise PatchError("merging lists cannot yet be specified in the patch")
         else:
-            raise PatchError(f"unknown patch type: {directive} in map: {as_json(item)}")
+            raise PatchError(f"unknown patch type: {directive} in map: {go_json(item)}")
     return (plain, []) if is_replaced else (old, plain)
 
 
-def _merged_by_key(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
+def _merge_by_key(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
     key = _key_of(shape)
     merged = list(old)
     for item in patch:
@@ -195,7 +195,7 @@ def _merged_by_key(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
         if at is None:
             merged.append(item)
         else:
-            merged[at] = _merge_objects(merged[at], item, shape.of_item)
+            merged[at] = _merge_objects(merged[at], item, shape.item_shape)
     return merged
 
 
@@ -203,7 +203,7 @@ def _merge_in_order(old: Object, patch: Object, directive: str, shape: Shape) ->
     """Merges a list whose final order the patch tells; what only the server has keeps its place between the others."""
     order, name = patch.pop(directive), directive.removeprefix(_ORDER)
     known, changes = old.get(name), patch.pop(name, None)
-    inner = shape.of_field(name)
+    inner = shape.field_shape(name)
     key = _key_of(inner)
     if not isinstance(order, list) or not isinstance(known or [], list) or not isinstance(changes or [], list):
         raise PatchError("invalid patch format of setElementOrder list")
@@ -214,25 +214,25 @@ def _merge_in_order(old: Object, patch: Object, directive: str, shape: Shape) ->
         merged = known if known is not None else _without_directives(changes)
     else:
         return
-    items, rest = _parted(merged, order, key)
-    old[name] = _interleaved(items, rest, order=order, old=known or [], key=key)
+    items, rest = _partition(merged, order, key)
+    old[name] = _interleave(items, rest, order=order, old=known or [], key=key)
 
 
 def _check_order(changes: list[Any], order: list[Any], key: Key) -> None:
     plain = [item for item in changes if not (isinstance(item, dict) and _DIRECTIVE in item)]
     wanted = iter([key(item) for item in order])
     if order and not all(any(key(item) == place for place in wanted) for item in plain):
-        text = f"The order in patch list:\n{as_json(changes)}\n doesn't match {_ORDER[:-1]} list:\n{as_json(order)}\n"
+        text = f"The order in patch list:\n{go_json(changes)}\n doesn't match {_ORDER[:-1]} list:\n{go_json(order)}\n"
         raise PatchError(text)
 
 
-def _parted(items: Sequence[Any], named: Sequence[Any], key: Key) -> tuple[list[Any], list[Any]]:
+def _partition(items: Sequence[Any], named: Sequence[Any], key: Key) -> tuple[list[Any], list[Any]]:
     """The items that the other list names, and those that it does not."""
     names = [key(item) for item in named]
     return [item for item in items if key(item) in names], [item for item in items if key(item) not in names]
 
 
-def _interleaved(items: list[Any], rest: list[Any], *, order: Sequence[Any], old: Sequence[Any], key: Key) -> list[Any]:
+def _interleave(items: list[Any], rest: list[Any], *, order: Sequence[Any], old: Sequence[Any], key: Key) -> list[Any]:
     """Items in their new order; before each, those of the rest that were before it in the old list."""
     places, old_places = [key(item) for item in order], [key(item) for item in old]
     items = sorted(items, key=lambda item: places.index(key(item)))

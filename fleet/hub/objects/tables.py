@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fleet.hub.kinds.builtin import AGE
-from fleet.hub.kinds.kind import Column, Document, Kind
+from fleet.hub.kinds.kind import Document, Kind, PrinterColumn
 
 _GROUP_VERSION: Final = "meta.k8s.io/v1"
 _NAME: Final = {
@@ -30,8 +30,8 @@ _STEP: Final = re.compile(
 Step = tuple[str, str, str]
 
 
-def table(
-    kind: Kind, documents: Sequence[Document], metadata: Document, *, include: str, heads: bool = True
+def build_table(
+    kind: Kind, documents: Sequence[Document], metadata: Document, *, include: str, with_headers: bool = True
 ) -> Document:
     """`include` says how much of each object goes along: Metadata, Object or None."""
     columns = kind.columns or (AGE,)
@@ -39,22 +39,22 @@ def table(
         "kind": "Table",
         "apiVersion": _GROUP_VERSION,
         "metadata": metadata,
-        "columnDefinitions": _definitions(columns) if heads else [],
-        "rows": [_row(kind, columns, document, include) for document in documents],
+        "columnDefinitions": _column_definitions(columns) if with_headers else [],
+        "rows": [_build_row(kind, columns, document, include) for document in documents],
     }
 
 
-def partial(document: Document) -> Document:
+def to_partial(document: Document) -> Document:
     return {"kind": "PartialObjectMetadata", "apiVersion": _GROUP_VERSION, "metadata": document["metadata"]}
 
 
-def partial_list(documents: Iterable[Document], metadata: Document) -> Document:
-    items = [partial(document) for document in documents]
+def build_partial_list(documents: Iterable[Document], metadata: Document) -> Document:
+    items = [to_partial(document) for document in documents]
     return {"kind": "PartialObjectMetadataList", "apiVersion": _GROUP_VERSION, "metadata": metadata, "items": items}
 
 
-def _definitions(columns: Sequence[Column]) -> list[Document]:
-    shown = [
+def _column_definitions(columns: Sequence[PrinterColumn]) -> list[Document]:
+    definitions = [
         {
             "name": column.name,
             "type": column.type,
@@ -64,20 +64,20 @@ def _definitions(columns: Sequence[Column]) -> list[Document]:
         }
         for column in columns
     ]
-    return [_NAME, *shown]
+    return [_NAME, *definitions]
 
 
-def _row(kind: Kind, columns: Sequence[Column], document: Document, include: str) -> Document:
-    cells = [document["metadata"]["name"], *(_cell(kind, column, document) for column in columns)]
+def _build_row(kind: Kind, columns: Sequence[PrinterColumn], document: Document, include: str) -> Document:
+    cells = [document["metadata"]["name"], *(_build_cell(kind, column, document) for column in columns)]
     row: Document = {"cells": cells}
     if include == "Object":
         row["object"] = document
     elif include != "None":
-        row["object"] = partial(document)
+        row["object"] = to_partial(document)
     return row
 
 
-def _cell(kind: Kind, column: Column, document: Document) -> Any:
+def _build_cell(kind: Kind, column: PrinterColumn, document: Document) -> Any:
     """Paths of built-in columns have notations of their own: `#` counts entries, `=` joins labels, `{…}` is a text."""
     path = column.path
     if path.startswith("#"):
@@ -87,31 +87,31 @@ def _cell(kind: Kind, column: Column, document: Document) -> Any:
         pairs = labels.items() if isinstance(labels, dict) else ()
         return ",".join(f"{key}={value}" for key, value in pairs) or _NONE
     if path.startswith("{"):
-        return re.sub(r"\{(.*?)\}", lambda found: str(_first(document, found[1]) or ""), path)
+        return re.sub(r"\{(.*?)\}", lambda match: str(_first(document, match[1]) or ""), path)
     if not kind.custom and "/" in path:
         have, want = (_first(document, part) for part in path.split("/"))
         return f"{have or 0}/{want if want is not None else 1}"
     if column.type == "date":
-        return _age(column, document, kind)
+        return _format_age(column, document, kind)
     values = list(_values(document, path))
     if not values:
         return None if kind.custom else (0 if column.type == "integer" else _NONE)
     if column.type in ("integer", "number", "boolean") and len(values) == 1:
         return values[0]
-    return ",".join(_text(value) for value in values)
+    return ",".join(_format_value(value) for value in values)
 
 
-def _age(column: Column, document: Document, kind: Kind) -> str | None:
+def _format_age(column: PrinterColumn, document: Document, kind: Kind) -> str | None:
     """The time since; "Created At" shows the time itself. `|` in a path separates second choices."""
-    found = next((value for path in column.path.split("|") if (value := _first(document, path))), None)
-    if found is None:
+    text = next((value for path in column.path.split("|") if (value := _first(document, path))), None)
+    if text is None:
         return None if kind.custom else _UNKNOWN
     if column.name == "Created At":
-        return str(found)
-    return age(str(found))
+        return str(text)
+    return format_age(str(text))
 
 
-def age(text: str, now: float | None = None) -> str:
+def format_age(text: str, now: float | None = None) -> str:
     """A time as kubectl shows how long ago it was."""
     try:
         seconds = int((time.time() if now is None else now) - datetime.fromisoformat(text).timestamp())
@@ -143,14 +143,14 @@ def _first(document: Document, path: str) -> Any:
 
 
 def _values(document: Document, path: str) -> Iterator[Any]:
-    found: list[Any] = [document]
-    for step in _steps(path):
-        found = [inner for value in found for inner in _taken(value, step)]
-    yield from (value for value in found if value is not None)
+    values: list[Any] = [document]
+    for step in _parse_path(path):
+        values = [inner for value in values for inner in _select(value, step)]
+    yield from (value for value in values if value is not None)
 
 
 @lru_cache(maxsize=1024)
-def _steps(path: str) -> tuple[Step, ...]:
+def _parse_path(path: str) -> tuple[Step, ...]:
     """The part of JSONPath that printer columns use: fields, indices, all items, items with a field of a value."""
     steps: list[Step] = []
     position = 0
@@ -158,12 +158,12 @@ def _steps(path: str) -> tuple[Step, ...]:
         match = _STEP.match(path, position)
         if match is None:
             return (("nothing", "", ""),)
-        steps.append(_step(match))
+        steps.append(_parse_step(match))
         position = match.end()
     return tuple(steps)
 
 
-def _step(match: re.Match[str]) -> Step:
+def _parse_step(match: re.Match[str]) -> Step:
     if match["field"]:
         return ("where", match["field"], match["value"])
     if match["index"]:
@@ -171,13 +171,13 @@ def _step(match: re.Match[str]) -> Step:
     return ("name", re.sub(r"\\(.)", r"\1", match["quoted"] or match["name"]), "")
 
 
-def _taken(value: Any, step: Step) -> Iterable[Any]:
-    action, name, wanted = step
+def _select(value: Any, step: Step) -> Iterable[Any]:
+    action, name, expected = step
     match action:
         case "name" if isinstance(value, dict):
             return (value[name],) if name in value else ()
         case "where" if isinstance(value, list):
-            return [item for item in value if _first_field(item, name) == wanted]
+            return [item for item in value if _first_field(item, name) == expected]
         case "index" if isinstance(value, list):
             return value if name == "*" else value[int(name) :][:1]
     return ()
@@ -189,7 +189,7 @@ def _first_field(item: Any, name: str) -> Any:
     return item
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (dict, list)):

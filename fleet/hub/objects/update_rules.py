@@ -8,45 +8,44 @@ from typing import Any, Final
 
 from fleet.errors import RequestRefused
 from fleet.hub import statuses
-from fleet.hub.http.options import DeleteOptions
+from fleet.hub.http.options import DeletionOptions
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects import metadata
-from fleet.hub.schema.causes import RULES_NOT_CHECKED
-from fleet.hub.statuses import Fault
-from fleet.hub.storage.encoding import Entry, encode, unrecognized
+from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError
+from fleet.hub.storage.encoding import StoredEntry, encode, unrecognized_body
 
 _STATUS: Final = frozenset({"status"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-def untracked(kind: Kind) -> frozenset[str]:
+def untracked_fields(kind: Kind) -> frozenset[str]:
     """Fields at the top that nobody manages through the main endpoint: the server writes them, or another endpoint."""
     if kind.resource == NAMESPACES:
         return _STATUS | {"spec"}
     return _STATUS if kind.has_status else _NOTHING
 
 
-def strict_refusal(kind: Kind, texts: Iterable[str]) -> RequestRefused:
+def strict_decoding_error(kind: Kind, texts: Iterable[str]) -> RequestRefused:
     listed = ", ".join(texts)
     return statuses.bad_request(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: {listed}'
     )
 
 
-def schema_faults(kind: Kind, document: Document, old: Document | None, *, subresource: str) -> list[Fault]:
+def validate_schema(kind: Kind, document: Document, old: Document | None, *, subresource: str) -> list[FieldError]:
     """What the schema of a custom kind has against an object. Without a name, rules about names cannot be asked."""
     assert kind.schema is not None, "custom kinds have schemas"
     nameless = not document["metadata"].get("name")
     if nameless:
         document = document | {"metadata": document["metadata"] | {"name": "nameless"}}
-    causes = kind.schema.validate(document, old, subresource=subresource)
-    if nameless and kind.has_rules and RULES_NOT_CHECKED not in causes:
-        causes = [*causes, RULES_NOT_CHECKED]
-    return [Fault(cause.field, cause.kind, cause.message) for cause in causes]
+    errors = kind.schema.validate(document, old, subresource=subresource)
+    if nameless and kind.has_rules and RULES_NOT_CHECKED not in errors:
+        errors = [*errors, RULES_NOT_CHECKED]
+    return errors
 
 
-def check_patched_identity(kind: Kind, old: Entry, meta: Any) -> None:
+def check_patched_identity(kind: Kind, old: StoredEntry, meta: Any) -> None:
     sent = meta.get("name") if isinstance(meta, dict) else None
     if not sent:
         text = f"the name of the object ({old.name} based on URL) was undeterminable: name must be provided"
@@ -62,7 +61,7 @@ def check_custom_type(kind: Kind, document: Document) -> None:
     if not document.get("kind"):
         body = encode(document)
         text = f"Object 'Kind' is missing in '{body.decode()}'"
-        raise unrecognized(kind.kind, text, body)
+        raise unrecognized_body(kind.kind, text, body)
     if document.get("apiVersion") != kind.api_version:
         sent = document.get("apiVersion") or ""
         text = f"the API version in the data ({sent}) does not match the expected API version ({kind.api_version})"
@@ -71,11 +70,11 @@ def check_custom_type(kind: Kind, document: Document) -> None:
         metadata_sent = document.get("metadata")
         name = metadata_sent.get("name", "") if isinstance(metadata_sent, dict) else ""
         wrong = replace(kind, kind=str(document["kind"]))
-        fault = statuses.invalid_value("kind", wrong.kind, f"must be {kind.kind}")
-        raise statuses.invalid(wrong, str(name), [fault])
+        error = statuses.invalid_value("kind", wrong.kind, f"must be {kind.kind}")
+        raise statuses.invalid(wrong, str(name), [error])
 
 
-def of_subresource(kind: Kind, document: Document, old: Document, subresource: str) -> Document:
+def restrict_to_subresource(kind: Kind, document: Document, old: Document, subresource: str) -> Document:
     """The part of the object that this endpoint may change; the rest stays as it is."""
     if subresource == "status":
         status = {"status": document["status"]} if "status" in document else {}
@@ -103,21 +102,21 @@ def _without(document: Document, keys: tuple[str, ...]) -> Document:
     return {key: value for key, value in document.items() if key not in keys}
 
 
-def is_same(document: Document, old: Document) -> bool:
+def is_unchanged(document: Document, old: Document) -> bool:
     """Whether an update changes nothing; then nothing is written and the revision stays."""
     ignored = ("resourceVersion", "managedFields")
     if _without(document, ("metadata",)) != _without(old, ("metadata",)):
         return False
-    if _filled(_without(document["metadata"], ignored)) != _filled(_without(old["metadata"], ignored)):
+    if _without_empty(_without(document["metadata"], ignored)) != _without_empty(_without(old["metadata"], ignored)):
         return False
-    return _untimed(document) == _untimed(old)
+    return _without_times(document) == _without_times(old)
 
 
-def _filled(document: Document) -> Document:
+def _without_empty(document: Document) -> Document:
     return {key: value for key, value in document.items() if value not in ({}, [], "")}
 
 
-def _untimed(document: Document) -> list[Document]:
+def _without_times(document: Document) -> list[Document]:
     return [_without(entry, ("time",)) for entry in document["metadata"].get("managedFields") or ()]
 
 
@@ -126,14 +125,14 @@ def has_content(document: Document) -> bool:
     return document["kind"] == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
 
 
-def finalizers_for(kind: Kind, document: Document, options: DeleteOptions) -> list[str]:
+def finalizers_for(kind: Kind, document: Document, options: DeletionOptions) -> list[str]:
     """The finalizers with which an object waits, by how its dependents are to be treated."""
-    found = list(document["metadata"].get("finalizers") or ())
-    wanted = {"Foreground": metadata.FOREGROUND, "Orphan": metadata.ORPHAN}.get(options.policy)
+    finalizers = list(document["metadata"].get("finalizers") or ())
+    added = {"Foreground": metadata.FOREGROUND, "Orphan": metadata.ORPHAN}.get(options.policy)
     if options.policy:
-        found = [name for name in found if name not in (metadata.FOREGROUND, metadata.ORPHAN)]
-    if wanted:
-        found.append(wanted)
-    if kind.resource == DEFINITIONS and metadata.DEFINITION_CLEANUP not in found:
-        found.append(metadata.DEFINITION_CLEANUP)
-    return found
+        finalizers = [name for name in finalizers if name not in (metadata.FOREGROUND, metadata.ORPHAN)]
+    if added:
+        finalizers.append(added)
+    if kind.resource == DEFINITIONS and metadata.DEFINITION_CLEANUP not in finalizers:
+        finalizers.append(metadata.DEFINITION_CLEANUP)
+    return finalizers

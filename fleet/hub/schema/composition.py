@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fleet.hub.schema.causes import INVALID
-from fleet.hub.schema.findings import Finding, Path
+from fleet.hub.schema.field_errors import INVALID
+from fleet.hub.schema.findings import Path, SchemaFinding
 from fleet.hub.schema.formats import format_check
 
 JSONSchema = Mapping[str, Any]
-Findings = list[Finding]
+Findings = list[SchemaFinding]
 Check = Callable[[Any, Path, Findings], None]
 Compile = Callable[[JSONSchema], dict[type, Check | None]]
 
@@ -24,11 +24,11 @@ class _Branch(NamedTuple):
     checks: dict[type, Check | None]
 
     def findings(self, value: Any, path: Path) -> Findings:
-        found: Findings = []
+        findings: Findings = []
         check = self.checks[type(value)]
         if check is not None:
-            check(value, path, found)
-        return found
+            check(value, path, findings)
+        return findings
 
 
 def composition_check(schema: JSONSchema, compile_checks: Compile) -> Check | None:
@@ -45,63 +45,63 @@ def composition_check(schema: JSONSchema, compile_checks: Compile) -> Check | No
     if not present:
         return None
 
-    def check_all(value: Any, path: Path, found: Findings) -> None:
+    def check_all(value: Any, path: Path, findings: Findings) -> None:
         for check in present:
-            check(value, path, found)
+            check(value, path, findings)
 
     return check_all
 
 
 def _any_check(branches: Sequence[_Branch]) -> Check | None:
-    def check(value: Any, path: Path, found: Findings) -> None:
+    def check(value: Any, path: Path, findings: Findings) -> None:
         failures = []
         for branch in branches:
             wrong = branch.findings(value, path)
             if not wrong:
                 return
             failures.append((branch, wrong))
-        found.append(_composition(path, " must validate at least one schema (anyOf)"))
-        found.extend(_best(failures, value))
+        findings.append(_composition(path, " must validate at least one schema (anyOf)"))
+        findings.extend(_best(failures, value))
 
     return check if branches else None
 
 
 def _one_check(branches: Sequence[_Branch]) -> Check | None:
-    def check(value: Any, path: Path, found: Findings) -> None:
+    def check(value: Any, path: Path, findings: Findings) -> None:
         tried = [(branch, branch.findings(value, path)) for branch in branches]
         fitting = sum(not wrong for _, wrong in tried)
         if fitting == 1:
             return
         outcome = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
-        found.append(_composition(path, f" must validate one and only one schema (oneOf). {outcome}"))
+        findings.append(_composition(path, f" must validate one and only one schema (oneOf). {outcome}"))
         if not fitting:
-            found.extend(_best(tried, value))
+            findings.extend(_best(tried, value))
 
     return check if branches else None
 
 
 def _all_check(branches: Sequence[_Branch]) -> Check | None:
-    def check(value: Any, path: Path, found: Findings) -> None:
+    def check(value: Any, path: Path, findings: Findings) -> None:
         outcomes = [branch.findings(value, path) for branch in branches]
         for wrong in outcomes:
-            found.extend(wrong)
+            findings.extend(wrong)
         if any(outcomes):
             outcome = ". None validated" if all(outcomes) else ""
-            found.append(_composition(path, f" must validate all the schemas (allOf){outcome}"))
+            findings.append(_composition(path, f" must validate all the schemas (allOf){outcome}"))
 
     return check if branches else None
 
 
 def _not_check(branches: Sequence[_Branch]) -> Check | None:
-    def check(value: Any, path: Path, found: Findings) -> None:
+    def check(value: Any, path: Path, findings: Findings) -> None:
         if not branches[0].findings(value, path):
-            found.append(_composition(path, " must not validate the schema (not)"))
+            findings.append(_composition(path, " must not validate the schema (not)"))
 
     return check if branches else None
 
 
-def _composition(path: Path, text: str) -> Finding:
-    return Finding(path, path, INVALID, "", text, is_composition=True)
+def _composition(path: Path, text: str) -> SchemaFinding:
+    return SchemaFinding(path, path, INVALID, "", text, is_composition=True)
 
 
 def _best(failures: Sequence[tuple[_Branch, Findings]], value: Any) -> Findings:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fleet.hub.schema.causes import INVALID, REQUIRED
-from fleet.hub.schema.findings import Finding, MapKey, Path
+from fleet.hub.schema.field_errors import INVALID, REQUIRED
+from fleet.hub.schema.findings import MapKey, Path, SchemaFinding
 
 JSONSchema = Mapping[str, Any]
-Check = Callable[[Any, Path, list[Finding]], None]
+Check = Callable[[Any, Path, list[SchemaFinding]], None]
 
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_LABEL: Final = 63
@@ -31,18 +31,18 @@ def compile_embedded_check(schema: JSONSchema) -> Check | None:
     if not (fields or others or items or is_embedded):
         return None
 
-    def check(value: Any, path: Path, found: list[Finding]) -> None:
+    def check(value: Any, path: Path, findings: list[SchemaFinding]) -> None:
         if type(value) is dict:
             if is_embedded:
-                _check_embedded(value, path, found)
+                _check_embedded(value, path, findings)
             for name, item in value.items():
                 if name in fields:
-                    fields[name](item, (path, name), found)
+                    fields[name](item, (path, name), findings)
                 elif others is not None:
-                    others(item, (path, MapKey(name)), found)
+                    others(item, (path, MapKey(name)), findings)
         elif type(value) is list and items is not None:
             for index, item in enumerate(value):
-                items(item, (path, index), found)
+                items(item, (path, index), findings)
 
     return check
 
@@ -52,13 +52,13 @@ def _of_others(schema: JSONSchema) -> Check | None:
     return compile_embedded_check(others) if isinstance(others, Mapping) else None
 
 
-def _check_embedded(value: dict[str, Any], path: Path, found: list[Finding]) -> None:
+def _check_embedded(value: dict[str, Any], path: Path, findings: list[SchemaFinding]) -> None:
     for name, problem in (("apiVersion", _api_version_problem), ("kind", _kind_problem)):
         at = (path, name)
         if name not in value:
-            found.append(Finding(path, at, REQUIRED))
+            findings.append(SchemaFinding(path, at, REQUIRED))
         elif text := problem(value[name]):
-            found.append(Finding(path, at, INVALID, value[name], text))
+            findings.append(SchemaFinding(path, at, INVALID, value[name], text))
 
 
 def _api_version_problem(value: object) -> str:

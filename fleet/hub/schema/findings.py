@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from fleet.hub.schema.causes import INVALID, NO_FIELD, Cause, cause, quoted
+from fleet.hub.schema.field_errors import INVALID, NO_FIELD, FieldError, field_error, go_quote
 
 # The way to a value: a pair of the way to its parent and a name or an index, or None for the root.
 Way = tuple[Any, str | int]
@@ -20,7 +20,7 @@ class MapKey(str):
     __slots__ = ()
 
 
-class Finding(NamedTuple):
+class SchemaFinding(NamedTuple):
     """`at` is the field to blame, `owner` the value whose check failed: equal unless a required field is missing.
 
     `is_about_change` is set by rules that compare with the old value, whose errors are never old.
@@ -29,29 +29,29 @@ class Finding(NamedTuple):
 
     owner: Path
     at: Path
-    kind: str
+    reason: str
     value: Any = ""
     text: str = ""
     is_composition: bool = False
     is_about_change: bool = False
 
-    def as_cause(self, prefix: str = "") -> Cause:
-        name = rendered(self.at)
+    def as_field_error(self, prefix: str = "") -> FieldError:
+        name = format_path(self.at)
         if self.is_composition:
-            return cause(prefix or NO_FIELD, INVALID, "", quoted(name) + self.text)
+            return field_error(prefix or NO_FIELD, INVALID, "", go_quote(name) + self.text)
         field = f"{prefix}.{name}" if prefix and name else name or prefix or NO_FIELD
         detail = name + self.text if self.text.startswith(" ") else self.text.replace(NAME, name)
-        return cause(field, self.kind, self.value, detail)
+        return field_error(field, self.reason, self.value, detail)
 
 
-def rendered(path: Path) -> str:
+def format_path(path: Path) -> str:
     """`spec.items[3].name`."""
     return "".join(f".{step}" if type(step) is str else f"[{step}]" for step in steps(path)).removeprefix(".")
 
 
 def steps(path: Path) -> list[str | int]:
-    found: list[str | int] = []
+    path_steps: list[str | int] = []
     while path is not None:
         path, step = path
-        found.append(step)
-    return found[::-1]
+        path_steps.append(step)
+    return path_steps[::-1]

@@ -61,8 +61,8 @@ def is_date_time(text: str) -> bool:
     """A `t` between date and time; the smallest and largest fields are checked, a leap second is refused."""
     if _USUAL_TIME.fullmatch(text):
         return True
-    day, found, rest = text.lower().partition("t")
-    if not found or not is_date(day):
+    day, separator, rest = text.lower().partition("t")
+    if not separator or not is_date(day):
         return False
     match = _TIME.fullmatch(rest.partition("t")[0])
     return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"

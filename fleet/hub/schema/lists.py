@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.hub.schema.causes import DUPLICATE, INVALID, as_json
-from fleet.hub.schema.findings import Finding, MapKey, Path
+from fleet.hub.schema.field_errors import DUPLICATE, INVALID, go_json
+from fleet.hub.schema.findings import MapKey, Path, SchemaFinding
 
 JSONSchema = Mapping[str, Any]
-Check = Callable[[Any, Path, list[Finding]], None]
+Check = Callable[[Any, Path, list[SchemaFinding]], None]
 
 
 def compile_list_check(schema: JSONSchema) -> Check | None:
@@ -20,19 +20,19 @@ def compile_list_check(schema: JSONSchema) -> Check | None:
     if not (fields or others or items or unique):
         return None
 
-    def check(value: Any, path: Path, found: list[Finding]) -> None:
+    def check(value: Any, path: Path, findings: list[SchemaFinding]) -> None:
         if type(value) is dict:
             for name, item in value.items():
                 if name in fields:
-                    fields[name](item, (path, name), found)
+                    fields[name](item, (path, name), findings)
                 elif others is not None:
-                    others(item, (path, MapKey(name)), found)
+                    others(item, (path, MapKey(name)), findings)
         elif type(value) is list:
             if unique is not None:
-                unique(value, path, found)
+                unique(value, path, findings)
             if items is not None:
                 for index, item in enumerate(value):
-                    items(item, (path, index), found)
+                    items(item, (path, index), findings)
 
     return check
 
@@ -56,23 +56,23 @@ def _uniqueness(schema: JSONSchema) -> Check | None:
     return None
 
 
-def _check_set(value: list[Any], path: Path, found: list[Finding]) -> None:
-    for index in _repeated(value):
-        found.append(Finding(path, (path, index), DUPLICATE, value[index]))
+def _check_set(value: list[Any], path: Path, findings: list[SchemaFinding]) -> None:
+    for index in _repeated_indexes(value):
+        findings.append(SchemaFinding(path, (path, index), DUPLICATE, value[index]))
 
 
 def _map_check(keys: tuple[str, ...]) -> Check:
-    def check(value: list[Any], path: Path, found: list[Finding]) -> None:
+    def check(value: list[Any], path: Path, findings: list[SchemaFinding]) -> None:
         if _are_surely_distinct(value, keys):
             return
         for index, item in enumerate(value):
             if item is not None and type(item) is not dict:
                 text = "must be an object for an array of list-type map"
-                found.append(Finding(path, (path, index), INVALID, item, text))
+                findings.append(SchemaFinding(path, (path, index), INVALID, item, text))
                 return
         present = [{key: item[key] for key in keys if key in item} if item else {} for item in value]
-        for index in _repeated(present):
-            found.append(Finding(path, (path, index), DUPLICATE, present[index]))
+        for index in _repeated_indexes(present):
+            findings.append(SchemaFinding(path, (path, index), DUPLICATE, present[index]))
 
     return check
 
@@ -85,11 +85,11 @@ def _are_surely_distinct(value: list[Any], keys: tuple[str, ...]) -> bool:
         return False
 
 
-def _repeated(values: Sequence[Any]) -> Iterator[int]:
+def _repeated_indexes(values: Sequence[Any]) -> Iterator[int]:
     """The index where a value occurs for the second time; later repetitions are not told."""
     seen: dict[tuple[type, Any], int] = {}
     for index, value in enumerate(values):
-        identity = (type(value), as_json(value) if isinstance(value, (dict, list)) else value)
+        identity = (type(value), go_json(value) if isinstance(value, (dict, list)) else value)
         seen[identity] = times = seen.get(identity, 0) + 1
         if times == 2:
             yield index

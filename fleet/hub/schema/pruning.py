@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fleet.hub.schema.findings import Path, rendered
+from fleet.hub.schema.findings import Path, format_path
 
 JSONSchema = Mapping[str, Any]
 Prune = Callable[[Any, Path, list[Path]], None]
@@ -31,7 +31,7 @@ def compile_pruning(schema: JSONSchema) -> Callable[[dict[str, Any]], list[str]]
     def prune(document: dict[str, Any]) -> list[str]:
         dropped: list[Path] = []
         prune_root(document, None, dropped)
-        return sorted(map(rendered, dropped)) if dropped else []
+        return sorted(map(format_path, dropped)) if dropped else []
 
     return prune
 

@@ -11,18 +11,18 @@ from copy import deepcopy
 from typing import Any, Final
 
 from fleet.errors import SchemaError
-from fleet.hub.schema.causes import RULES_NOT_CHECKED, Cause
 from fleet.hub.schema.cel.rules import compile_rules
 from fleet.hub.schema.defaulting import compile_defaulting
 from fleet.hub.schema.embedded import compile_embedded_check
-from fleet.hub.schema.findings import Finding, Path
+from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError
+from fleet.hub.schema.findings import Path, SchemaFinding
 from fleet.hub.schema.lists import compile_list_check
 from fleet.hub.schema.pruning import compile_pruning
 from fleet.hub.schema.ratcheting import is_unchanged
-from fleet.hub.schema.structural import definition_problems
+from fleet.hub.schema.structural import validate_definition
 from fleet.hub.schema.values import Checks, compile_checks
 
-__all__ = ["Cause", "Schema", "compile_schema"]
+__all__ = ["Schema", "compile_schema"]
 
 JSONSchema = Mapping[str, Any]
 
@@ -35,9 +35,9 @@ _OF_EVERY_OBJECT: Final[JSONSchema] = {
 
 def compile_schema(schema: JSONSchema) -> Schema:
     """Raises SchemaError with the causes for which the API server would refuse the schema."""
-    causes = definition_problems(schema)
-    if causes:
-        raise SchemaError("not a structural schema", causes=causes)
+    errors = validate_definition(schema)
+    if errors:
+        raise SchemaError("not a structural schema", causes=errors)
     return Schema(schema)
 
 
@@ -71,62 +71,66 @@ class Schema:
 
     def validate(
         self, document: dict[str, Any], old: dict[str, Any] | None = None, *, subresource: str = ""
-    ) -> list[Cause]:
+    ) -> list[FieldError]:
         """What is wrong. What `old` has in common with the document is not held against it."""
-        causes = self._value_causes(document, old, is_status=subresource == "status")
-        causes += self._causes_of(self._check_embedded, document)
-        lists = self._causes_of(self._check_lists, document)
-        if lists and (old is None or not self._causes_of(self._check_lists, old)):
-            causes += lists
+        errors = self._value_errors(document, old, is_status=subresource == "status")
+        errors += self._errors_of(self._check_embedded, document)
+        lists = self._errors_of(self._check_lists, document)
+        if lists and (old is None or not self._errors_of(self._check_lists, old)):
+            errors += lists
         if self._check_rules is None:
-            return causes
-        if any(found.blocks_rules for found in causes):
-            return [*causes, RULES_NOT_CHECKED]
-        return causes + self._rule_causes(document, old)
+            return errors
+        if any(error.blocks_rules for error in errors):
+            return [*errors, RULES_NOT_CHECKED]
+        return errors + self._rule_errors(document, old)
 
-    def _value_causes(self, document: dict[str, Any], old: dict[str, Any] | None, *, is_status: bool) -> list[Cause]:
+    def _value_errors(
+        self, document: dict[str, Any], old: dict[str, Any] | None, *, is_status: bool
+    ) -> list[FieldError]:
         if not is_status:
-            return _checked(self._checks, document, old, self.source, "")
+            return _check_value(self._checks, document, old, self.source, "")
         if self._status_checks is None or "status" not in document:
             return []
         old_status = (old or {}).get("status")
-        return _checked(
+        return _check_value(
             self._status_checks, document["status"], old_status, self.source["properties"]["status"], "status"
         )
 
     @staticmethod
-    def _causes_of(check: Callable[[Any, Path, list[Finding]], None] | None, document: dict[str, Any]) -> list[Cause]:
-        found: list[Finding] = []
+    def _errors_of(
+        check: Callable[[Any, Path, list[SchemaFinding]], None] | None, document: dict[str, Any]
+    ) -> list[FieldError]:
+        findings: list[SchemaFinding] = []
         if check is not None:
-            check(document, None, found)
-        return [finding.as_cause() for finding in found]
+            check(document, None, findings)
+        return [finding.as_field_error() for finding in findings]
 
-    def _rule_causes(self, document: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]:
-        found: list[Finding] = []
+    def _rule_errors(self, document: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+        findings: list[SchemaFinding] = []
         if self._check_rules is not None:
-            self._check_rules(document, old, None, found)
+            self._check_rules(document, old, None, findings)
         return [
-            finding.as_cause()
-            for finding in found
+            finding.as_field_error()
+            for finding in findings
             if finding.is_about_change or not is_unchanged(finding.owner, document, old, self.source)
         ]
 
 
-def _checked(checks: Checks, value: Any, old: Any, schema: JSONSchema, prefix: str) -> list[Cause]:
+def _check_value(checks: Checks, value: Any, old: Any, schema: JSONSchema, prefix: str) -> list[FieldError]:
     check = checks[type(value)]
-    found: list[Finding] = []
+    findings: list[SchemaFinding] = []
     if check is not None:
-        check(value, None, found)
-    if not found:
+        check(value, None, findings)
+    if not findings:
         return []
-    new = (finding for finding in found if not is_unchanged(finding.owner, value, old, schema))
-    return list(_distinct(finding.as_cause(prefix) for finding in new))
+    new = (finding for finding in findings if not is_unchanged(finding.owner, value, old, schema))
+    return list(_distinct(finding.as_field_error(prefix) for finding in new))
 
 
-def _distinct(causes: Iterable[Cause]) -> Iterator[Cause]:
+def _distinct(errors: Iterable[FieldError]) -> Iterator[FieldError]:
     """Branches of a composition tend to say the same."""
-    told = set()
-    for found in causes:
-        if str(found) not in told:
-            told.add(str(found))
-            yield found
+    seen = set()
+    for error in errors:
+        if str(error) not in seen:
+            seen.add(str(error))
+            yield error

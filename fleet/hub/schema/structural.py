@@ -12,10 +12,10 @@ from copy import deepcopy
 from typing import Any, Final
 
 from fleet.errors import InputError
-from fleet.hub.schema.causes import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, Cause, cause, quoted
 from fleet.hub.schema.cel.rules import REASONS, compile_rule, uses_old_self
 from fleet.hub.schema.defaulting import compile_defaulting
-from fleet.hub.schema.findings import Finding, MapKey, Path, rendered
+from fleet.hub.schema.field_errors import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, FieldError, field_error, go_quote
+from fleet.hub.schema.findings import MapKey, Path, SchemaFinding, format_path
 from fleet.hub.schema.patterns import compile_pattern
 from fleet.hub.schema.pruning import compile_pruning
 from fleet.hub.schema.values import compile_checks
@@ -55,33 +55,33 @@ _FALSE_IN_BRANCHES: Final = (
 _INTEGER_OR_STRING: Final = ({"type": "integer"}, {"type": "string"})
 
 
-def definition_problems(schema: object) -> list[Cause]:
+def validate_definition(schema: object) -> list[FieldError]:
     """Causes with paths below the schema. Other checks rely on the types of keywords, so these come first."""
-    return list(_type_problems(schema, None)) or list(_problems(schema, None, ""))  # type: ignore[arg-type]
+    return list(_validate_type(schema, None)) or list(_validate(schema, None, ""))  # type: ignore[arg-type]
 
 
 # --- types of keywords ------------------------------------------------------------------------------------------------
 
 
-def _type_problems(schema: object, path: Path) -> Iterator[Cause]:
+def _validate_type(schema: object, path: Path) -> Iterator[FieldError]:
     if not isinstance(schema, dict):
-        yield cause(rendered(path), INVALID, schema, "must be a schema")
+        yield field_error(format_path(path), INVALID, schema, "must be a schema")
         return
     for keyword, value in schema.items():
         wanted = _KEYWORDS.get(keyword)
         is_flag = isinstance(value, bool) and wanted in (int, _NUMBER)
         if wanted is not None and value is not None and (is_flag or not isinstance(value, wanted)):
-            yield cause(rendered((path, keyword)), INVALID, value, "has the wrong JSON type")
+            yield field_error(format_path((path, keyword)), INVALID, value, "has the wrong JSON type")
             return
     for keyword in _OF_TEXTS:
         if not all(isinstance(item, str) for item in schema.get(keyword) or ()):
-            yield cause(rendered((path, keyword)), INVALID, schema[keyword], "must be a list of texts")
+            yield field_error(format_path((path, keyword)), INVALID, schema[keyword], "must be a list of texts")
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         if not _is_rule(rule):
-            place = rendered(((path, "x-kubernetes-validations"), index))
-            yield cause(place, INVALID, rule, "must be a rule")
+            place = format_path(((path, "x-kubernetes-validations"), index))
+            yield field_error(place, INVALID, rule, "must be a rule")
     for inner, at in _inner_schemas(schema, path):
-        yield from _type_problems(inner, at)
+        yield from _validate_type(inner, at)
 
 
 def _is_rule(rule: object) -> bool:
@@ -104,133 +104,133 @@ def _inner_schemas(schema: JSONSchema, path: Path) -> Iterator[tuple[Any, Path]]
 # --- structure --------------------------------------------------------------------------------------------------------
 
 
-def _problems(schema: JSONSchema, path: Path, place: str, *, uncorrelatable: str = "") -> Iterator[Cause]:
+def _validate(schema: JSONSchema, path: Path, place: str, *, uncorrelatable: str = "") -> Iterator[FieldError]:
     """`place` names what the schema is of, where it must have a type.
 
     `uncorrelatable` names the list around it whose items have no old values.
     """
-    yield from _own_problems(schema, path, place)
-    yield from _list_problems(schema, path)
-    yield from _map_problems(schema, path)
-    yield from _object_problems(schema, path)
-    yield from _pattern_problems(schema, path)
+    yield from _validate_own(schema, path, place)
+    yield from _validate_list(schema, path)
+    yield from _validate_map(schema, path)
+    yield from _validate_object(schema, path)
+    yield from _validate_pattern(schema, path)
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         at = ((path, "x-kubernetes-validations"), index)
-        yield from _rule_problems(rule, schema, at)
-        yield from _old_value_problems(rule, at, uncorrelatable)
-    yield from _below_problems(schema, path, uncorrelatable)
-    yield from _default_problems(schema, path)
+        yield from _validate_rule(rule, schema, at)
+        yield from _validate_old_value(rule, at, uncorrelatable)
+    yield from _validate_below(schema, path, uncorrelatable)
+    yield from _validate_default(schema, path)
 
 
-def _own_problems(schema: JSONSchema, path: Path, place: str) -> Iterator[Cause]:
+def _validate_own(schema: JSONSchema, path: Path, place: str) -> Iterator[FieldError]:
     kind = schema.get("type")
     if schema.get("$ref"):
-        yield _cause((path, "$ref"), FORBIDDEN, detail="$ref is not supported")
+        yield _error((path, "$ref"), FORBIDDEN, detail="$ref is not supported")
     elif not kind and place and not _may_lack_type(schema):
-        yield _cause((path, "type"), REQUIRED, detail=f"must not be empty for specified {place}")
+        yield _error((path, "type"), REQUIRED, detail=f"must not be empty for specified {place}")
     elif kind and kind not in _TYPES:
-        yield _unsupported((path, "type"), kind, _TYPES)
+        yield _unsupported_value((path, "type"), kind, _TYPES)
     if kind == "null":
         text = "type cannot be set to null, use nullable as an alternative"
-        yield _cause((path, "type"), FORBIDDEN, detail=text)
+        yield _error((path, "type"), FORBIDDEN, detail=text)
     if schema.get("patternProperties"):
-        yield _cause((path, "patternProperties"), FORBIDDEN, detail="patternProperties is not supported")
+        yield _error((path, "patternProperties"), FORBIDDEN, detail="patternProperties is not supported")
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield _cause((path, "uniqueItems"), FORBIDDEN, detail=text)
+        yield _error((path, "uniqueItems"), FORBIDDEN, detail=text)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         keyword = "x-kubernetes-preserve-unknown-fields"
-        yield _cause((path, keyword), INVALID, False, detail="must be true or undefined")
+        yield _error((path, keyword), INVALID, False, detail="must be true or undefined")
 
 
 def _may_lack_type(schema: JSONSchema) -> bool:
     return bool(schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
-def _list_problems(schema: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_list(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     kind, items, list_type = schema.get("type"), schema.get("items"), schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys")
     if kind == "array" and items is None:
-        yield _cause((path, "items"), REQUIRED, detail="must be specified")
+        yield _error((path, "items"), REQUIRED, detail="must be specified")
     if isinstance(items, list):
-        yield _cause((path, "items"), FORBIDDEN, detail="items must be a schema object and not an array")
+        yield _error((path, "items"), FORBIDDEN, detail="items must be a schema object and not an array")
         return
     if list_type is not None and kind != "array":
         text = "must be array if x-kubernetes-list-type is specified"
-        yield _cause((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
+        yield _error((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
     elif list_type is not None and list_type not in _LIST_TYPES:
-        yield _unsupported((path, "x-kubernetes-list-type"), list_type, _LIST_TYPES)
+        yield _unsupported_value((path, "x-kubernetes-list-type"), list_type, _LIST_TYPES)
     elif keys and list_type != "map":
         text = "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield _cause((path, "x-kubernetes-list-type"), REQUIRED, detail=text)
+        yield _error((path, "x-kubernetes-list-type"), REQUIRED, detail=text)
     elif list_type == "map" and items is not None:
-        yield from _list_map_problems(items, keys or [], path)
+        yield from _validate_list_map(items, keys or [], path)
     elif list_type == "set" and items is not None:
-        yield from _set_problems(items, (path, "items"))
+        yield from _validate_set(items, (path, "items"))
 
 
-def _list_map_problems(items: JSONSchema, keys: list[str], path: Path) -> Iterator[Cause]:
+def _validate_list_map(items: JSONSchema, keys: list[str], path: Path) -> Iterator[FieldError]:
     keyword, properties = (path, "x-kubernetes-list-map-keys"), items.get("properties") or {}
     if not keys:
-        yield _cause(keyword, REQUIRED, detail="must not be empty if x-kubernetes-list-type is map")
+        yield _error(keyword, REQUIRED, detail="must not be empty if x-kubernetes-list-type is map")
     elif items.get("type") != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
-        yield _cause(((path, "items"), "type"), INVALID, items.get("type"), detail=text)
+        yield _error(((path, "items"), "type"), INVALID, items.get("type"), detail=text)
     elif not all(key in properties for key in keys):
-        yield _cause(keyword, INVALID, list(keys), detail="entries must all be names of item properties")
+        yield _error(keyword, INVALID, list(keys), detail="entries must all be names of item properties")
     else:
         text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
         for key in keys:
             if key not in (items.get("required") or ()) and properties[key].get("default") is None:
                 at = ((((path, "items"), "properties"), MapKey(key)), "default")
-                yield _cause(at, REQUIRED, detail=text)
+                yield _error(at, REQUIRED, detail=text)
 
 
-def _set_problems(items: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_set(items: JSONSchema, path: Path) -> Iterator[FieldError]:
     text = "must be atomic as item of a list with x-kubernetes-list-type=set"
     for kind, keyword in (("object", "x-kubernetes-map-type"), ("array", "x-kubernetes-list-type")):
         given = items.get(keyword)
         if items.get("type") == kind and given != "atomic" and (kind == "object" or given is not None):
-            yield _cause((path, keyword), INVALID, given, detail=text)
+            yield _error((path, keyword), INVALID, given, detail=text)
 
 
-def _map_problems(schema: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_map(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     kind, map_type = schema.get("type"), schema.get("x-kubernetes-map-type")
     if map_type is not None and kind != "object":
         text = "must be object if x-kubernetes-map-type is specified"
-        yield _cause((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
+        yield _error((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
     elif map_type is not None and map_type not in _MAP_TYPES:
-        yield _unsupported((path, "x-kubernetes-map-type"), map_type, _MAP_TYPES)
+        yield _unsupported_value((path, "x-kubernetes-map-type"), map_type, _MAP_TYPES)
 
 
-def _object_problems(schema: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_object(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     if schema.get("properties") and schema.get("additionalProperties"):
         text = "additionalProperties and properties are mutual exclusive"
-        yield _cause((path, "additionalProperties"), FORBIDDEN, detail=text)
+        yield _error((path, "additionalProperties"), FORBIDDEN, detail=text)
     if not schema.get("x-kubernetes-embedded-resource"):
         return
     if not schema.get("properties") and not schema.get("x-kubernetes-preserve-unknown-fields"):
         condition = "x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
-        yield _cause((path, "properties"), REQUIRED, detail=f"must not be empty if {condition}")
+        yield _error((path, "properties"), REQUIRED, detail=f"must not be empty if {condition}")
     if schema.get("type") != "object":
         text = "must be object if x-kubernetes-embedded-resource is true"
-        yield _cause((path, "type"), INVALID if schema.get("type") else REQUIRED, schema.get("type"), detail=text)
+        yield _error((path, "type"), INVALID if schema.get("type") else REQUIRED, schema.get("type"), detail=text)
 
 
-def _below_problems(schema: JSONSchema, path: Path, uncorrelatable: str = "") -> Iterator[Cause]:
+def _validate_below(schema: JSONSchema, path: Path, uncorrelatable: str = "") -> Iterator[FieldError]:
     for name, inner in (schema.get("properties") or {}).items():
         at: Path = ((path, "properties"), MapKey(name))
-        yield from _problems(inner, at, "object fields", uncorrelatable=uncorrelatable)
+        yield from _validate(inner, at, "object fields", uncorrelatable=uncorrelatable)
     if isinstance(schema.get("additionalProperties"), dict):
         at = (path, "additionalProperties")
-        yield from _problems(schema["additionalProperties"], at, "object fields", uncorrelatable=uncorrelatable)
+        yield from _validate(schema["additionalProperties"], at, "object fields", uncorrelatable=uncorrelatable)
     if isinstance(schema.get("items"), dict):
         if schema.get("x-kubernetes-list-type") != "map":
-            uncorrelatable = uncorrelatable or rendered(path) or "the schema"
-        yield from _problems(schema["items"], (path, "items"), "array items", uncorrelatable=uncorrelatable)
+            uncorrelatable = uncorrelatable or format_path(path) or "the schema"
+        yield from _validate(schema["items"], (path, "items"), "array items", uncorrelatable=uncorrelatable)
     for inner, at in _branches(schema, path):
         is_idiom = inner in _INTEGER_OR_STRING and schema.get("x-kubernetes-int-or-string")
-        yield from () if is_idiom else _branch_problems(inner, at)
+        yield from () if is_idiom else _validate_branch(inner, at)
 
 
 def _branches(schema: JSONSchema, path: Path) -> Iterator[tuple[JSONSchema, Path]]:
@@ -241,56 +241,58 @@ def _branches(schema: JSONSchema, path: Path) -> Iterator[tuple[JSONSchema, Path
         yield schema["not"], (path, "not")
 
 
-def _branch_problems(schema: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_branch(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     for keywords, what in ((_EMPTY_IN_BRANCHES, "empty"), (_FALSE_IN_BRANCHES, "false")):
         for keyword in keywords:
             if schema.get(keyword):
-                yield _cause((path, keyword), FORBIDDEN, detail=f"must be {what} to be structural")
+                yield _error((path, keyword), FORBIDDEN, detail=f"must be {what} to be structural")
     for keyword in _UNDEFINED_IN_BRANCHES:
         if schema.get(keyword) is not None:
-            yield _cause((path, keyword), FORBIDDEN, detail="must be undefined to be structural")
-    yield from _pattern_problems(schema, path)
+            yield _error((path, keyword), FORBIDDEN, detail="must be undefined to be structural")
+    yield from _validate_pattern(schema, path)
     for name, inner in (schema.get("properties") or {}).items():
-        yield from _branch_problems(inner, ((path, "properties"), MapKey(name)))
+        yield from _validate_branch(inner, ((path, "properties"), MapKey(name)))
     if isinstance(schema.get("items"), dict):
-        yield from _branch_problems(schema["items"], (path, "items"))
+        yield from _validate_branch(schema["items"], (path, "items"))
     for inner, at in _branches(schema, path):
-        yield from _branch_problems(inner, at)
+        yield from _validate_branch(inner, at)
 
 
-def _pattern_problems(schema: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_pattern(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     try:
         compile_pattern(schema.get("pattern") or "")
     except InputError as error:
         text = f"must be a valid regular expression, but isn't: {error.message}"
-        yield _cause((path, "pattern"), INVALID, schema["pattern"], detail=text)
+        yield _error((path, "pattern"), INVALID, schema["pattern"], detail=text)
 
 
 # --- rules and defaults -----------------------------------------------------------------------------------------------
 
 
-def _rule_problems(rule: JSONSchema, schema: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_rule(rule: JSONSchema, schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     message, reason = rule.get("message") or "", rule.get("reason")
     if not (rule.get("rule") or "").strip():
-        yield _cause((path, "rule"), REQUIRED, detail="rule is not specified")
+        yield _error((path, "rule"), REQUIRED, detail="rule is not specified")
     elif "\n" in message.strip():
-        yield _cause((path, "message"), INVALID, message, detail="must not contain line breaks")
+        yield _error((path, "message"), INVALID, message, detail="must not contain line breaks")
     elif reason and reason not in REASONS:
-        yield _unsupported((path, "reason"), reason, sorted(REASONS))
+        yield _unsupported_value((path, "reason"), reason, sorted(REASONS))
     else:
         try:
             if not _has_field(schema, compile_rule(rule, schema).steps):
-                yield _cause((path, "fieldPath"), INVALID, rule["fieldPath"], detail="must be a valid path")
+                yield _error((path, "fieldPath"), INVALID, rule["fieldPath"], detail="must be a valid path")
         except InputError as error:
-            shown = quoted(str(error.value)) if error.field == "fieldPath" else _as_go_shows(rule)
-            yield Cause(rendered((path, error.field)), INVALID, f"Invalid value: {shown}: {error.message}", rule)
+            shown = go_quote(str(error.value)) if error.field == "fieldPath" else _as_go_shows(rule)
+            yield FieldError(
+                format_path((path, error.field)), INVALID, f"Invalid value: {shown}: {error.message}", rule
+            )
 
 
-def _old_value_problems(rule: JSONSchema, path: Path, uncorrelatable: str) -> Iterator[Cause]:
+def _validate_old_value(rule: JSONSchema, path: Path, uncorrelatable: str) -> Iterator[FieldError]:
     text = rule.get("rule") or ""
     if uncorrelatable and uses_old_self(text):
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
-        yield _cause((path, "rule"), INVALID, text, detail=detail)
+        yield _error((path, "rule"), INVALID, text, detail=detail)
 
 
 def _has_field(schema: JSONSchema, steps: Iterable[str]) -> bool:
@@ -315,28 +317,28 @@ def _as_go_shows(rule: JSONSchema) -> str:
     return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
 
 
-def _default_problems(schema: JSONSchema, path: Path) -> Iterator[Cause]:
+def _validate_default(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     """A default must be what the schema itself would make of it. Only sound schemas can tell."""
     default = schema.get("default")
-    if default is None or any(True for _ in _below_problems(schema, None)):
+    if default is None or any(True for _ in _validate_below(schema, None)):
         return
     completed = deepcopy(default)
     compile_defaulting(schema)(completed)
-    place = rendered((path, "default"))
+    place = format_path((path, "default"))
     if isinstance(completed, dict) and compile_pruning(schema)(deepcopy(completed)):
-        yield cause(place, INVALID, default, "must not have unknown fields")
+        yield field_error(place, INVALID, default, "must not have unknown fields")
         return
-    found: list[Finding] = []
+    findings: list[SchemaFinding] = []
     check = compile_checks(schema)[type(completed)]
     if check is not None:
-        check(completed, None, found)
-    yield from (finding.as_cause(place) for finding in found)
+        check(completed, None, findings)
+    yield from (finding.as_field_error(place) for finding in findings)
 
 
-def _cause(path: Path, kind: str, value: Any = "", *, detail: str = "") -> Cause:
-    return cause(rendered(path), kind, value, detail)
+def _error(path: Path, kind: str, value: Any = "", *, detail: str = "") -> FieldError:
+    return field_error(format_path(path), kind, value, detail)
 
 
-def _unsupported(path: Path, value: str, supported: tuple[str, ...] | list[str]) -> Cause:
-    listed = ", ".join(map(quoted, supported))
-    return cause(rendered(path), NOT_SUPPORTED, value, f"supported values: {listed}")
+def _unsupported_value(path: Path, value: str, supported: tuple[str, ...] | list[str]) -> FieldError:
+    listed = ", ".join(map(go_quote, supported))
+    return field_error(format_path(path), NOT_SUPPORTED, value, f"supported values: {listed}")

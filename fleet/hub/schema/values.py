@@ -12,24 +12,24 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Final
 
-from fleet.hub.schema.causes import (
+from fleet.hub.schema.composition import composition_check
+from fleet.hub.schema.field_errors import (
     INVALID,
     NOT_SUPPORTED,
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
     TYPE_INVALID,
-    as_json,
+    go_json,
     go_number,
-    quoted,
+    go_quote,
 )
-from fleet.hub.schema.composition import composition_check
-from fleet.hub.schema.findings import NAME, Finding, Path
+from fleet.hub.schema.findings import NAME, Path, SchemaFinding
 from fleet.hub.schema.formats import format_check
 from fleet.hub.schema.patterns import compile_pattern
 
 JSONSchema = Mapping[str, Any]
-Findings = list[Finding]
+Findings = list[SchemaFinding]
 Check = Callable[[Any, Path, Findings], None]
 Checks = dict[type, Check | None]
 
@@ -66,9 +66,9 @@ def _in_turn(checks: list[Check | None]) -> Check | None:
     if len(present) < 2:
         return present[0] if present else None
 
-    def check_all(value: Any, path: Path, found: Findings) -> None:
+    def check_all(value: Any, path: Path, findings: Findings) -> None:
         for check in present:
-            check(value, path, found)
+            check(value, path, findings)
 
     return check_all
 
@@ -112,10 +112,10 @@ def _type_check_of_unformatted(types: tuple[str, ...], kind: type, wanted: str) 
 
 
 def _wrong_type(types: tuple[str, ...], actual: str) -> Check:
-    text = f" in body must be of type {','.join(types)}: {quoted(actual)}"
+    text = f" in body must be of type {','.join(types)}: {go_quote(actual)}"
 
-    def check(_value: Any, path: Path, found: Findings) -> None:
-        found.append(Finding(path, path, TYPE_INVALID, actual, text))
+    def check(_value: Any, path: Path, findings: Findings) -> None:
+        findings.append(SchemaFinding(path, path, TYPE_INVALID, actual, text))
 
     return check
 
@@ -124,9 +124,9 @@ def _whole_number_check(types: tuple[str, ...]) -> Check:
     """A float without a fraction, such as 1e3, is an integer as long as floats are exact."""
     fail = _wrong_type(types, "number")
 
-    def check(value: float, path: Path, found: Findings) -> None:
+    def check(value: float, path: Path, findings: Findings) -> None:
         if not _is_whole(value):
-            fail(value, path, found)
+            fail(value, path, findings)
 
     return check
 
@@ -135,9 +135,9 @@ def _integer_range_check(types: tuple[str, ...]) -> Check:
     """Go reads larger integers as floats, which are no integers any more."""
     fail = _wrong_type(types, "number")
 
-    def check(value: int, path: Path, found: Findings) -> None:
+    def check(value: int, path: Path, findings: Findings) -> None:
         if not _SMALLEST_INT <= value <= _LARGEST_INT:
-            fail(value, path, found)
+            fail(value, path, findings)
 
     return check
 
@@ -153,13 +153,15 @@ def _text_check(schema: JSONSchema) -> Check | None:
     if longest is None and shortest is None and matches is None:
         return None
 
-    def check(value: str, path: Path, found: Findings) -> None:
+    def check(value: str, path: Path, findings: Findings) -> None:
         if longest is not None and len(value) > longest:
-            found.append(Finding(path, path, TOO_LONG, "<value omitted>", _longest_text(longest)))
+            findings.append(SchemaFinding(path, path, TOO_LONG, "<value omitted>", _longest_text(longest)))
         elif shortest is not None and len(value) < shortest:
-            found.append(Finding(path, path, INVALID, value, f" in body should be at least {shortest} chars long"))
+            findings.append(
+                SchemaFinding(path, path, INVALID, value, f" in body should be at least {shortest} chars long")
+            )
         elif matches is not None and not matches(value):
-            found.append(Finding(path, path, INVALID, value, f" in body should match '{pattern}'"))
+            findings.append(SchemaFinding(path, path, INVALID, value, f" in body should match '{pattern}'"))
 
     return check
 
@@ -174,10 +176,10 @@ def _format_check(schema: JSONSchema) -> Check | None:
     if has_format is None:
         return None
 
-    def check(value: str, path: Path, found: Findings) -> None:
+    def check(value: str, path: Path, findings: Findings) -> None:
         if not has_format(value):
-            text = f" in body must be of type {wanted}: {quoted(value)}"
-            found.append(Finding(path, path, TYPE_INVALID, value, text))
+            text = f" in body must be of type {wanted}: {go_quote(value)}"
+            findings.append(SchemaFinding(path, path, TYPE_INVALID, value, text))
 
     return check
 
@@ -190,9 +192,9 @@ def _number_check(schema: JSONSchema) -> Check | None:
     if check_all is None:
         return None
 
-    def check(value: float, path: Path, found: Findings) -> None:
+    def check(value: float, path: Path, findings: Findings) -> None:
         is_exact = isinstance(value, float) or _SMALLEST_INT <= value <= _LARGEST_INT
-        check_all(value if is_exact else _as_float(value), path, found)
+        check_all(value if is_exact else _as_float(value), path, findings)
 
     return check
 
@@ -209,15 +211,15 @@ def _multiple_check(schema: JSONSchema) -> Check | None:
     if factor is None:
         return None
 
-    def check(value: float, path: Path, found: Findings) -> None:
+    def check(value: float, path: Path, findings: Findings) -> None:
         step = int(factor) if isinstance(value, int) else factor
         if step <= 0:
             # Go compares whole numbers in whole steps, of which there may be none.
             text = f"factor MultipleOf declared for {NAME} must be positive: {step}"
-            found.append(Finding(path, path, INVALID, step, text))
+            findings.append(SchemaFinding(path, path, INVALID, step, text))
         elif value % step if isinstance(value, int) else not _is_whole(value / step):
             text = f" in body should be a multiple of {_number(factor, like=value)}"
-            found.append(Finding(path, path, INVALID, value, text))
+            findings.append(SchemaFinding(path, path, INVALID, value, text))
 
     return check
 
@@ -232,11 +234,11 @@ def _lower_bound_check(schema: JSONSchema) -> Check | None:
         return None
     words = "greater than" if excludes else "greater than or equal to"
 
-    def check(value: float, path: Path, found: Findings) -> None:
+    def check(value: float, path: Path, findings: Findings) -> None:
         limit = int(bound) if isinstance(value, int) else bound
         if value < limit or (excludes and value == limit):
             text = f" in body should be {words} {_number(bound, like=value)}"
-            found.append(Finding(path, path, INVALID, value, text))
+            findings.append(SchemaFinding(path, path, INVALID, value, text))
 
     return check
 
@@ -247,11 +249,11 @@ def _upper_bound_check(schema: JSONSchema) -> Check | None:
         return None
     words = "less than" if excludes else "less than or equal to"
 
-    def check(value: float, path: Path, found: Findings) -> None:
+    def check(value: float, path: Path, findings: Findings) -> None:
         limit = int(bound) if isinstance(value, int) else bound
         if value > limit or (excludes and value == limit):
             text = f" in body should be {words} {_number(bound, like=value)}"
-            found.append(Finding(path, path, INVALID, value, text))
+            findings.append(SchemaFinding(path, path, INVALID, value, text))
 
     return check
 
@@ -270,17 +272,17 @@ def _list_check(schema: JSONSchema) -> Check | None:
     if items is None and shortest is None and longest is None:
         return None
 
-    def check(value: list[Any], path: Path, found: Findings) -> None:
+    def check(value: list[Any], path: Path, findings: Findings) -> None:
         if items is not None:
             for index, item in enumerate(value):
                 check_item = items[type(item)]
                 if check_item is not None:
-                    check_item(item, (path, index), found)
+                    check_item(item, (path, index), findings)
         if shortest is not None and len(value) < shortest:
             text = f" in body should have at least {shortest} items"
-            found.append(Finding(path, path, INVALID, len(value), text))
+            findings.append(SchemaFinding(path, path, INVALID, len(value), text))
         if longest is not None and len(value) > longest:
-            found.append(Finding(path, path, TOO_MANY, len(value), _most_items(longest)))
+            findings.append(SchemaFinding(path, path, TOO_MANY, len(value), _most_items(longest)))
 
     return check
 
@@ -293,18 +295,18 @@ def _enum_check(schema: JSONSchema) -> Check | None:
     allowed: list[Any] = schema.get("enum") or []
     if not allowed:
         return None
-    listed = ", ".join(quoted(item if isinstance(item, str) else as_json(item)) for item in allowed)
+    listed = ", ".join(go_quote(item if isinstance(item, str) else go_json(item)) for item in allowed)
     text = f"supported values: {listed}"
     texts = frozenset(item for item in allowed if isinstance(item, str))
 
-    def check(value: Any, path: Path, found: Findings) -> None:
+    def check(value: Any, path: Path, findings: Findings) -> None:
         if type(value) is str and value in texts:
             return
         # A null is never found, even if it is listed.
         if value is None or not any(
             value == item and isinstance(value, bool) is isinstance(item, bool) for item in allowed
         ):
-            found.append(Finding(path, path, NOT_SUPPORTED, value, text))
+            findings.append(SchemaFinding(path, path, NOT_SUPPORTED, value, text))
 
     return check
 
@@ -322,12 +324,12 @@ def _size_check(schema: JSONSchema) -> Check | None:
     if fewest is None and most is None:
         return None
 
-    def check(value: dict[str, Any], path: Path, found: Findings) -> None:
+    def check(value: dict[str, Any], path: Path, findings: Findings) -> None:
         if fewest is not None and len(value) < fewest:
             text = f" in body should have at least {fewest} properties"
-            found.append(Finding(path, path, INVALID, len(value), text))
+            findings.append(SchemaFinding(path, path, INVALID, len(value), text))
         if most is not None and len(value) > most:
-            found.append(Finding(path, path, TOO_MANY, len(value), _most_items(most)))
+            findings.append(SchemaFinding(path, path, TOO_MANY, len(value), _most_items(most)))
 
     return check
 
@@ -339,11 +341,11 @@ def _fields_check(schema: JSONSchema) -> Check | None:
     if not properties and not additional:
         return None
 
-    def check(value: dict[str, Any], path: Path, found: Findings) -> None:
+    def check(value: dict[str, Any], path: Path, findings: Findings) -> None:
         for name, item in value.items():
             check_item = properties.get(name, additional).get(type(item))
             if check_item is not None:
-                check_item(item, (path, name), found)
+                check_item(item, (path, name), findings)
 
     return check
 
@@ -353,9 +355,9 @@ def _required_check(schema: JSONSchema) -> Check | None:
     if not required:
         return None
 
-    def check(value: dict[str, Any], path: Path, found: Findings) -> None:
+    def check(value: dict[str, Any], path: Path, findings: Findings) -> None:
         for name in required:
             if name not in value:
-                found.append(Finding(path, (path, name), REQUIRED))
+                findings.append(SchemaFinding(path, (path, name), REQUIRED))
 
     return check

@@ -18,8 +18,8 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.sqlite import insert
 
 from fleet.errors import ConfigurationError
-from fleet.hub.storage.encoding import Entry, restored
-from fleet.hub.storage.store import Change, not_durable
+from fleet.hub.storage.encoding import StoredEntry, restore_entry
+from fleet.hub.storage.store import StoreChange, durability_error
 
 _FILE: Final = "hub.sqlite"
 _LOCK: Final = "hub.lock"
@@ -57,12 +57,12 @@ _REMOVE: Final = sql.delete(OBJECTS).where(
 _COUNT: Final = sql.update(COUNTERS).where(COUNTERS.c.name == "revision")
 
 
-class Database:
+class HubDatabase:
     """The file, open for one process at a time."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _locked(directory / _LOCK)
+        self._lock = _acquire_lock(directory / _LOCK)
         self.engine = sql.create_engine(f"sqlite:///{directory / _FILE}")
         sql.event.listen(self.engine, "connect", _configure)
         _migrate(self.engine)
@@ -71,17 +71,17 @@ class Database:
         with self.engine.connect() as connection:
             return int(connection.execute(sql.select(COUNTERS.c.value)).scalar_one())
 
-    def entries(self) -> Iterator[tuple[str, Entry]]:
+    def entries(self) -> Iterator[tuple[str, StoredEntry]]:
         with self.engine.connect() as connection:
             columns = (OBJECTS.c.resource, OBJECTS.c.body, OBJECTS.c.revision)
             for resource, body, revision in connection.execute(sql.select(*columns)):
-                yield resource, restored(body, revision)
+                yield resource, restore_entry(body, revision)
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write(self, changes: Sequence[StoreChange]) -> None:
         """One transaction. Only the last change of an object counts."""
         last = {(change.resource, *change.entry.key): change for change in changes}
         kept = [_row(change, change.current) for change in last.values() if change.current]
-        gone = [_identity(change) for change in last.values() if change.current is None]
+        gone = [_removal_parameters(change) for change in last.values() if change.current is None]
         with self.engine.begin() as connection:
             if kept:
                 connection.execute(_PUT, kept)
@@ -94,59 +94,61 @@ class Database:
         self._lock.close()
 
 
-class _Order(NamedTuple):
-    change: Change
+class _PendingWrite(NamedTuple):
+    change: StoreChange
     durable: asyncio.Future[None]
     epoch: int
 
 
-class Writer:
+class DatabaseWriter:
     """The thread between the store and the database."""
 
-    def __init__(self, database: Database, *, apply: Callable[[Sequence[Change]], None], forget: Callable[[], None]):
+    def __init__(
+        self, database: HubDatabase, *, apply: Callable[[Sequence[StoreChange]], None], discard: Callable[[], None]
+    ):
         self._database = database
         self._apply = apply
-        self._forget = forget
+        self._discard = discard
         self._loop = asyncio.get_running_loop()
-        self._orders: SimpleQueue[_Order | None] = SimpleQueue()
+        self._queue: SimpleQueue[_PendingWrite | None] = SimpleQueue()
         self._epoch = 0  # raised on the loop after a failure; orders of an older epoch rest on what never happened
         self._thread = threading.Thread(target=self._run, name="fleet-hub-writer", daemon=True)
         self._thread.start()
 
-    def append(self, change: Change, on_durable: asyncio.Future[None]) -> None:
-        self._orders.put(_Order(change, on_durable, self._epoch))
+    def append(self, change: StoreChange, on_durable: asyncio.Future[None]) -> None:
+        self._queue.put(_PendingWrite(change, on_durable, self._epoch))
 
     def close(self) -> None:
         """Writes what is queued and ends the thread."""
-        self._orders.put(None)
+        self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         failed = -1
         while batch := self._next_batch():
-            valid = [order for order in batch if order.epoch > failed]
-            stale = [order for order in batch if order.epoch <= failed]
+            valid = [write for write in batch if write.epoch > failed]
+            stale = [write for write in batch if write.epoch <= failed]
             error: Exception | None = None
             try:
                 if valid:
-                    self._database.write([order.change for order in valid])
+                    self._database.write([write.change for write in valid])
             except sql.exc.SQLAlchemyError as problem:
-                error, failed = problem, max(order.epoch for order in valid)
+                error, failed = problem, max(write.epoch for write in valid)
             self._report(valid, stale, error)
 
-    def _next_batch(self) -> list[_Order]:
+    def _next_batch(self) -> list[_PendingWrite]:
         """At least one order, and whatever else waits; empty at the end."""
-        batch: list[_Order] = []
-        while len(batch) < _LARGEST_BATCH and not (batch and self._orders.empty()):
-            order = self._orders.get()
-            if order is None:
+        batch: list[_PendingWrite] = []
+        while len(batch) < _LARGEST_BATCH and not (batch and self._queue.empty()):
+            write = self._queue.get()
+            if write is None:
                 if batch:
-                    self._orders.put(None)
+                    self._queue.put(None)
                 break
-            batch.append(order)
+            batch.append(write)
         return batch
 
-    def _report(self, valid: list[_Order], stale: list[_Order], error: Exception | None) -> None:
+    def _report(self, valid: list[_PendingWrite], stale: list[_PendingWrite], error: Exception | None) -> None:
         if stale:
             self._loop.call_soon_threadsafe(self._refuse, stale, ConnectionError("an earlier write failed"))
         if error is not None:
@@ -154,34 +156,34 @@ class Writer:
         elif valid:
             self._loop.call_soon_threadsafe(self._acknowledge, valid)
 
-    def _acknowledge(self, orders: Sequence[_Order]) -> None:
-        self._apply([order.change for order in orders])
-        for order in orders:
-            if not order.durable.done():
-                order.durable.set_result(None)
+    def _acknowledge(self, writes: Sequence[_PendingWrite]) -> None:
+        self._apply([write.change for write in writes])
+        for write in writes:
+            if not write.durable.done():
+                write.durable.set_result(None)
 
-    def _fail(self, orders: Sequence[_Order], error: Exception) -> None:
+    def _fail(self, writes: Sequence[_PendingWrite], error: Exception) -> None:
         self._epoch += 1
-        self._forget()
-        self._refuse(orders, error)
+        self._discard()
+        self._refuse(writes, error)
 
-    def _refuse(self, orders: Sequence[_Order], error: Exception) -> None:
-        for order in orders:
-            if not order.durable.done():
-                order.durable.set_exception(not_durable(error))
+    def _refuse(self, writes: Sequence[_PendingWrite], error: Exception) -> None:
+        for write in writes:
+            if not write.durable.done():
+                write.durable.set_exception(durability_error(error))
 
 
-def _row(change: Change, entry: Entry) -> dict[str, Any]:
+def _row(change: StoreChange, entry: StoredEntry) -> dict[str, Any]:
     where = {"resource": change.resource, "namespace": entry.namespace, "name": entry.name}
     return where | {"revision": entry.revision, "body": entry.body}
 
 
-def _identity(change: Change) -> dict[str, str]:
+def _removal_parameters(change: StoreChange) -> dict[str, str]:
     namespace, name = change.entry.key
     return {"of_resource": change.resource, "of_namespace": namespace, "of_name": name}
 
 
-def _locked(path: Path) -> IO[str]:
+def _acquire_lock(path: Path) -> IO[str]:
     lock = path.open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -27,7 +27,7 @@ encode = msgspec.json.Encoder().encode
 decode_bytes = msgspec.json.Decoder().decode
 
 
-class Entry:
+class StoredEntry:
     """One version of one object. Never changed after it is made."""
 
     __slots__ = ("body", "labels", "name", "namespace", "owners", "revision", "terminating", "uid")
@@ -53,26 +53,26 @@ class Entry:
         return decoded
 
 
-def stored(document: Document, revision: int) -> Entry:
+def encode_entry(document: Document, revision: int) -> StoredEntry:
     """Encodes an object as it is kept."""
     metadata = document["metadata"]
     ordered = {"resourceVersion": str(revision), **{key: metadata[key] for key in metadata if key != "resourceVersion"}}
     body = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": ordered}
     body.update({key: value for key, value in document.items() if key not in body})
-    return Entry(body, encode(body), revision)
+    return StoredEntry(body, encode(body), revision)
 
 
-def restored(body: bytes, revision: int) -> Entry:
-    return Entry(decode_bytes(body), body, revision)
+def restore_entry(body: bytes, revision: int) -> StoredEntry:
+    return StoredEntry(decode_bytes(body), body, revision)
 
 
-def at_revision(entry: Entry, revision: int) -> bytes:
+def at_revision(entry: StoredEntry, revision: int) -> bytes:
     """The body as the event of a deletion shows it: the last state at the deletion's revision."""
     old, new = b'"resourceVersion":"%d"' % entry.revision, b'"resourceVersion":"%d"' % revision
     return entry.body.replace(old, new, 1)
 
 
-def joined(kind: Kind, bodies: Iterable[bytes], metadata: Mapping[str, Any]) -> bytes:
+def encode_list(kind: Kind, bodies: Iterable[bytes], metadata: Mapping[str, Any]) -> bytes:
     """A list. The items of built-in kinds do not repeat their kind, those of custom ones do."""
     if not kind.custom:
         cut = len(kind.head)
@@ -81,12 +81,12 @@ def joined(kind: Kind, bodies: Iterable[bytes], metadata: Mapping[str, Any]) -> 
     return b'%b,"items":[%b]}' % (head[:-1], b",".join(bodies))
 
 
-def decode(body: bytes, *, expected: str) -> Document:
+def decode_object(body: bytes, *, expected: str) -> Document:
     """A request's body as a JSON object, or the API server's complaint about it."""
     try:
         document = decode_bytes(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise unrecognized(expected, f"{_NO_KIND}: {_reason(body, error)}", body) from error
+        raise unrecognized_body(expected, f"{_NO_KIND}: {_reason(body, error)}", body) from error
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -113,36 +113,36 @@ def check_depth(document: Any) -> None:
         ]
 
 
-def unrecognized(expected: str, text: str, body: bytes) -> Exception:
+def unrecognized_body(expected: str, text: str, body: bytes) -> Exception:
     sample = body[:1024].decode("utf-8", "replace") if body else "<empty>"
     return bad_request(f"the object provided is unrecognized (must be of type {expected}): {text} ({sample})")
 
 
-def duplicate_fields(body: bytes) -> list[str]:
+def find_duplicate_fields(body: bytes) -> list[str]:
     """Paths of fields that a JSON object names twice; parsers keep the last silently."""
-    found: list[str] = []
+    paths: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        known: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for key, value in items:
-            if key in known:
-                known.setdefault("\0twice", []).append(key)
-            known[key] = value
-        return known
+            if key in fields:
+                fields.setdefault("\0twice", []).append(key)
+            fields[key] = value
+        return fields
 
-    _collect_twice(json.loads(body, object_pairs_hook=pairs), "", found)
-    return found
+    _collect_duplicates(json.loads(body, object_pairs_hook=pairs), "", paths)
+    return paths
 
 
-def _collect_twice(value: Any, path: str, found: list[str]) -> None:
+def _collect_duplicates(value: Any, path: str, paths: list[str]) -> None:
     if isinstance(value, list):
         for index, item in enumerate(value):
-            _collect_twice(item, f"{path}[{index}]", found)
+            _collect_duplicates(item, f"{path}[{index}]", paths)
     elif isinstance(value, dict):
         prefix = f"{path}." if path else ""
-        found.extend(prefix + name for name in dict.fromkeys(value.pop("\0twice", ())))
+        paths.extend(prefix + name for name in dict.fromkeys(value.pop("\0twice", ())))
         for key, item in value.items():
-            _collect_twice(item, prefix + key, found)
+            _collect_duplicates(item, prefix + key, paths)
 
 
 def _reason(body: bytes, error: Exception) -> str:

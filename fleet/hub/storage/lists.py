@@ -15,10 +15,10 @@ from fleet.errors import RequestRefused
 from fleet.hub.http.options import ListOptions
 from fleet.hub.kinds.kind import Kind
 from fleet.hub.objects.conversion import stored_resource
-from fleet.hub.objects.selectors import Selection
-from fleet.hub.statuses import bad_request, expired
-from fleet.hub.storage.encoding import Entry, decode_bytes, encode
-from fleet.hub.storage.store import Collection, Key, Store
+from fleet.hub.objects.selectors import ObjectSelector
+from fleet.hub.statuses import bad_request, resource_expired
+from fleet.hub.storage.encoding import StoredEntry, decode_bytes, encode
+from fleet.hub.storage.store import Collection, HubStore, Key
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."
@@ -31,25 +31,25 @@ _TOO_OLD_TOKEN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    entries: list[Entry]
+class ListPage:
+    entries: list[StoredEntry]
     metadata: dict[str, Any]
 
 
-def page(store: Store, kind: Kind, selection: Selection, options: ListOptions) -> Page:
+def list_page(store: HubStore, kind: Kind, selection: ObjectSelector, options: ListOptions) -> ListPage:
     collection = store.collection(stored_resource(kind))
     if options.token:
         if options.revision and options.revision != "0":
             raise bad_request("specifying resource version is not allowed when using continue")
-        revision, after = _opened(options.token)
-        entries = _continued(store, collection, revision=revision, after=after)
+        revision, after = _decode_token(options.token)
+        entries = _remaining_entries(store, collection, revision=revision, after=after)
         revision = revision or store.revision
     else:
-        revision, entries = _state(store, collection, options, selection)
-    return _cut(selection, options, revision, entries)
+        revision, entries = _select_state(store, collection, options, selection)
+    return _paginate(selection, options, revision, entries)
 
 
-def check_revision(store: Store, text: str) -> int:
+def check_revision(store: HubStore, text: str) -> int:
     """The revision a client asks for; one from the future is refused with the advice to wait."""
     if not text:
         return 0
@@ -64,49 +64,51 @@ def check_revision(store: Store, text: str) -> int:
     return revision
 
 
-def _state(
-    store: Store, collection: Collection, options: ListOptions, selection: Selection
-) -> tuple[int, Iterable[Entry]]:
-    wanted = check_revision(store, options.revision)
-    exact = options.match == "Exact" or (options.limit and wanted and options.match != "NotOlderThan")
+def _select_state(
+    store: HubStore, collection: Collection, options: ListOptions, selection: ObjectSelector
+) -> tuple[int, Iterable[StoredEntry]]:
+    revision = check_revision(store, options.revision)
+    exact = options.match == "Exact" or (options.limit and revision and options.match != "NotOlderThan")
     if not exact:
         return store.revision, collection.scan(selection.namespace)
-    found = collection.at(wanted)
-    if found is None:
-        raise expired(_TOO_OLD)
-    return wanted, found
+    entries = collection.state_at(revision)
+    if entries is None:
+        raise resource_expired(_TOO_OLD)
+    return revision, entries
 
 
-def _continued(store: Store, collection: Collection, *, revision: int, after: Key) -> Iterable[Entry]:
+def _remaining_entries(store: HubStore, collection: Collection, *, revision: int, after: Key) -> Iterable[StoredEntry]:
     if not revision:  # the token of a refusal below: go on with what there is now
         return collection.scan(after=after)
-    found = collection.at(revision)
-    if found is None or revision > store.revision:
-        token = _sealed(0, after)
+    entries = collection.state_at(revision)
+    if entries is None or revision > store.revision:
+        token = _encode_token(0, after)
         raise RequestRefused(410, "Expired", _TOO_OLD_TOKEN, metadata={"continue": token})
-    return (entry for entry in found if entry.key > after)
+    return (entry for entry in entries if entry.key > after)
 
 
-def _cut(selection: Selection, options: ListOptions, revision: int, entries: Iterable[Entry]) -> Page:
+def _paginate(
+    selection: ObjectSelector, options: ListOptions, revision: int, entries: Iterable[StoredEntry]
+) -> ListPage:
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
     matching = iter(entries) if selection.is_everything else (entry for entry in entries if selection.matches(entry))
     if not options.limit:
-        return Page(list(matching), metadata)
+        return ListPage(list(matching), metadata)
     chosen = list(islice(matching, options.limit))
     remaining = sum(1 for _ in matching)
     if remaining:
-        metadata["continue"] = _sealed(revision, chosen[-1].key)
+        metadata["continue"] = _encode_token(revision, chosen[-1].key)
         if not (selection.labels or selection.fields):
             metadata["remainingItemCount"] = remaining
-    return Page(chosen, metadata)
+    return ListPage(chosen, metadata)
 
 
-def _sealed(revision: int, after: Key) -> str:
+def _encode_token(revision: int, after: Key) -> str:
     text = encode({"v": _TOKEN_VERSION, "rv": revision, "start": list(after)})
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
-def _opened(token: str) -> tuple[int, Key]:
+def _decode_token(token: str) -> tuple[int, Key]:
     try:
         content = decode_bytes(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         namespace, name = content["start"]

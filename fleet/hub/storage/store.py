@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.kind import Document
-from fleet.hub.storage.encoding import Entry, at_revision, stored
+from fleet.hub.storage.encoding import StoredEntry, at_revision, encode_entry
 
 Key = tuple[str, str]
 
@@ -27,16 +27,16 @@ _BEGINNING: Final[Key] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreChange:
     """One accepted write: `current` is None when the object is gone."""
 
     resource: str
     revision: int
-    current: Entry | None
-    previous: Entry | None
+    current: StoredEntry | None
+    previous: StoredEntry | None
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> StoredEntry:
         entry = self.current or self.previous
         assert entry is not None, "a change has a state before or after it"
         return entry
@@ -52,10 +52,10 @@ class Change:
         return self.current.body if self.current else at_revision(self.entry, self.revision)
 
 
-class Journal(Protocol):
+class ChangeJournal(Protocol):
     """Makes changes durable, in order. `on_durable` runs on the event loop."""
 
-    def append(self, change: Change, on_durable: asyncio.Future[None]) -> None: ...
+    def append(self, change: StoreChange, on_durable: asyncio.Future[None]) -> None: ...
 
 
 class Collection:
@@ -63,25 +63,25 @@ class Collection:
 
     def __init__(self, resource: str, floor: int) -> None:
         self.resource = resource
-        self.entries: dict[Key, Entry] = {}
-        self.under_way: dict[Key, Entry | None] = {}
-        self.changes: deque[Change] = deque(maxlen=EVENTS_KEPT)
+        self.entries: dict[Key, StoredEntry] = {}
+        self.in_flight: dict[Key, StoredEntry | None] = {}
+        self.changes: deque[StoreChange] = deque(maxlen=EVENTS_KEPT)
         self.floor = floor  # changes after this revision are all in `changes`
         self._keys: list[Key] = []
-        self._snapshots: OrderedDict[int, list[Entry]] = OrderedDict()
-        self._news: asyncio.Future[None] | None = None
+        self._snapshots: OrderedDict[int, list[StoredEntry]] = OrderedDict()
+        self._waiter: asyncio.Future[None] | None = None
 
-    def load(self, entry: Entry) -> None:
+    def load(self, entry: StoredEntry) -> None:
         self.entries[entry.key] = entry
         insort(self._keys, entry.key)
 
-    def head(self, key: Key) -> Entry | None:
+    def head(self, key: Key) -> StoredEntry | None:
         """The newest state, durable or under way."""
-        if self.under_way and key in self.under_way:
-            return self.under_way[key]
+        if self.in_flight and key in self.in_flight:
+            return self.in_flight[key]
         return self.entries.get(key)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: StoreChange) -> None:
         key = change.entry.key
         if change.current is None:
             if self.entries.pop(key, None) is not None:
@@ -95,13 +95,13 @@ class Collection:
         self.changes.append(change)
         self.wake()
 
-    def settle(self, change: Change) -> None:
+    def settle(self, change: StoreChange) -> None:
         """Forgets that the change is under way, unless a newer one of the same object is."""
         key = change.entry.key
-        if key in self.under_way and self.under_way[key] is change.current:
-            del self.under_way[key]
+        if key in self.in_flight and self.in_flight[key] is change.current:
+            del self.in_flight[key]
 
-    def scan(self, namespace: str = "", after: Key | None = None) -> Iterator[Entry]:
+    def scan(self, namespace: str = "", after: Key | None = None) -> Iterator[StoredEntry]:
         """Objects in order; `after` continues behind a key."""
         start = _position(self._keys, namespace, after)
         for key in islice(self._keys, start, None):
@@ -109,18 +109,18 @@ class Collection:
                 return
             yield self.entries[key]
 
-    def at(self, revision: int) -> list[Entry] | None:
+    def state_at(self, revision: int) -> list[StoredEntry] | None:
         """All objects as they were at a revision, or None when that is forgotten."""
         if revision < self.floor:
             return None
         known = self._snapshots.get(revision)
         if known is None:
-            known = self._snapshots[revision] = self._rewound(revision)
+            known = self._snapshots[revision] = self._rewind(revision)
             while len(self._snapshots) > _SNAPSHOTS_KEPT:
                 self._snapshots.popitem(last=False)
         return known
 
-    def _rewound(self, revision: int) -> list[Entry]:
+    def _rewind(self, revision: int) -> list[StoredEntry]:
         state = dict(self.entries)
         for change in reversed(self.changes):
             if change.revision <= revision:
@@ -131,92 +131,92 @@ class Collection:
                 state[change.entry.key] = change.previous
         return [state[key] for key in sorted(state)]
 
-    def since(self, revision: int) -> list[Change]:
+    def changes_since(self, revision: int) -> list[StoreChange]:
         """The changes after a revision; walks back from the newest, so that keeping up costs little."""
-        found: list[Change] = []
+        changes: list[StoreChange] = []
         for change in reversed(self.changes):
             if change.revision <= revision:
                 break
-            found.append(change)
-        found.reverse()
-        return found
+            changes.append(change)
+        changes.reverse()
+        return changes
 
-    async def news(self) -> None:
+    async def wait_for_change(self) -> None:
         """Returns when something changed after the call."""
-        if self._news is None:
-            self._news = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._news)
+        if self._waiter is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._waiter)
 
     def wake(self) -> None:
-        news, self._news = self._news, None
-        if news is not None and not news.done():
-            news.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def __len__(self) -> int:
         return len(self.entries)
 
 
-class Store:
+class HubStore:
     def __init__(self, *, revision: int = 1) -> None:
         self.revision = revision  # the newest visible change of any resource
         self._last = revision  # the newest accepted one
-        self.journal: Journal | None = None
+        self.journal: ChangeJournal | None = None
         self._collections: dict[str, Collection] = {}
-        self.listeners: list[Callable[[Change], None]] = []
+        self.listeners: list[Callable[[StoreChange], None]] = []
 
     def collection(self, resource: str) -> Collection:
-        found = self._collections.get(resource)
-        if found is None:
-            found = self._collections[resource] = Collection(resource, self.revision)
-        return found
+        collection = self._collections.get(resource)
+        if collection is None:
+            collection = self._collections[resource] = Collection(resource, self.revision)
+        return collection
 
     @property
     def collections(self) -> Sequence[Collection]:
         return tuple(self._collections.values())
 
-    def put(self, resource: str, document: Document) -> tuple[Entry, asyncio.Future[None] | None]:
+    def put(self, resource: str, document: Document) -> tuple[StoredEntry, asyncio.Future[None] | None]:
         """Accepts a new state of an object. It is acknowledged when the future is done; None means at once."""
         self._last += 1
         collection = self.collection(resource)
-        entry = stored(document, self._last)
-        change = Change(resource, self._last, entry, collection.head(entry.key))
+        entry = encode_entry(document, self._last)
+        change = StoreChange(resource, self._last, entry, collection.head(entry.key))
         return entry, self._accept(collection, change)
 
-    def remove(self, resource: str, entry: Entry) -> tuple[int, asyncio.Future[None] | None]:
+    def remove(self, resource: str, entry: StoredEntry) -> tuple[int, asyncio.Future[None] | None]:
         """Accepts that an object is gone; returns the revision of that."""
         self._last += 1
-        change = Change(resource, self._last, None, entry)
+        change = StoreChange(resource, self._last, None, entry)
         return self._last, self._accept(self.collection(resource), change)
 
-    def apply(self, changes: Sequence[Change]) -> None:
+    def apply(self, changes: Sequence[StoreChange]) -> None:
         """The journal's answer: these changes are durable."""
         for change in changes:
             collection = self.collection(change.resource)
             collection.settle(change)
-            self._show(collection, change)
+            self._publish(collection, change)
 
-    def forget_under_way(self) -> None:
+    def discard_in_flight(self) -> None:
         """The journal's other answer: nothing that was under way will ever be durable."""
         for collection in self._collections.values():
-            collection.under_way.clear()
+            collection.in_flight.clear()
 
-    def _accept(self, collection: Collection, change: Change) -> asyncio.Future[None] | None:
+    def _accept(self, collection: Collection, change: StoreChange) -> asyncio.Future[None] | None:
         if self.journal is None:
-            self._show(collection, change)
+            self._publish(collection, change)
             return None
-        collection.under_way[change.entry.key] = change.current
+        collection.in_flight[change.entry.key] = change.current
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.journal.append(change, durable)
         return durable
 
-    def _show(self, collection: Collection, change: Change) -> None:
+    def _publish(self, collection: Collection, change: StoreChange) -> None:
         self.revision = change.revision
         collection.apply(change)
         for listener in self.listeners:
             listener(change)
 
 
-def not_durable(error: Exception) -> RequestRefused:
+def durability_error(error: Exception) -> RequestRefused:
     text = f"the write could not be made durable: {error}; check the data directory's disk"
     return RequestRefused(503, "ServiceUnavailable", text, retry_after=1)
 

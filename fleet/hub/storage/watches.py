@@ -13,17 +13,17 @@ from typing import Final
 
 from fleet.hub.http.options import ListOptions
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.objects.conversion import shown_body, stored_resource
-from fleet.hub.objects.selectors import Selection
-from fleet.hub.statuses import document, expired
+from fleet.hub.objects.conversion import stored_resource, versioned_body
+from fleet.hub.objects.selectors import ObjectSelector
+from fleet.hub.statuses import resource_expired, status_document
 from fleet.hub.storage.encoding import encode
 from fleet.hub.storage.lists import check_revision
-from fleet.hub.storage.store import Change, Store
+from fleet.hub.storage.store import HubStore, StoreChange
 
 Render = Callable[[bytes], bytes]
 
-_SHORTEST_WATCH: Final = 1800.0  # seconds a watch lasts when the client does not say; twice that at most
-_COURTESY: Final = 0.05  # seconds; a client that timed the watch takes one that ends early for a broken one
+_MIN_TIMEOUT: Final = 1800.0  # seconds a watch lasts when the client does not say; twice that at most
+_GRACE: Final = 0.05  # seconds; a client that timed the watch takes one that ends early for a broken one
 _BOOKMARK_EVERY: Final = 60.0  # seconds
 _RANDOM: Final = Random()  # of its own: the shared one belongs to whoever may have seeded it
 _INITIAL_EVENTS_END: Final = {"k8s.io/initial-events-end": "true"}
@@ -31,7 +31,13 @@ _INITIAL_EVENTS_END: Final = {"k8s.io/initial-events-end": "true"}
 
 class Watch:
     def __init__(
-        self, store: Store, kind: Kind, selection: Selection, options: ListOptions, *, render: Render | None = None
+        self,
+        store: HubStore,
+        kind: Kind,
+        selection: ObjectSelector,
+        options: ListOptions,
+        *,
+        render: Render | None = None,
     ) -> None:
         self._store = store
         self._kind = kind
@@ -39,45 +45,45 @@ class Watch:
         self._options = options
         self._render = render or (lambda body: body)
         self._collection = store.collection(stored_resource(kind))
-        self._plain = selection.is_everything and render is None
-        self._revision = self._start()
+        self._is_unfiltered = selection.is_everything and render is None
+        self._revision = self._start_revision()
 
-    def _start(self) -> int:
+    def _start_revision(self) -> int:
         """Without a revision, or from `0`, a watch begins with the present state."""
-        wanted = check_revision(self._store, self._options.revision)
-        return 0 if self._options.initial_events else wanted
+        revision = check_revision(self._store, self._options.revision)
+        return 0 if self._options.initial_events else revision
 
     async def chunks(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        lasts = self._options.timeout or _SHORTEST_WATCH * (1 + _RANDOM.random())
-        deadline = loop.time() + lasts + _COURTESY
-        if first := self._opening():
+        lasts = self._options.timeout or _MIN_TIMEOUT * (1 + _RANDOM.random())
+        deadline = loop.time() + lasts + _GRACE
+        if first := self._initial_events():
             yield first
         bookmark = loop.time() + _BOOKMARK_EVERY
         while (now := loop.time()) < deadline:
             if self._revision < self._collection.floor:
                 text = f"too old resource version: {self._revision} ({self._collection.floor})"
-                yield _line("ERROR", encode(document(expired(text))))
+                yield _line("ERROR", encode(status_document(resource_expired(text))))
                 return
-            if chunk := self._news():
+            if chunk := self._next_chunk():
                 yield chunk
                 continue
             if now >= bookmark:
                 bookmark = now + _BOOKMARK_EVERY
                 if self._options.bookmarks:
                     yield self._bookmark({})
-            await self._wait(min(deadline, bookmark) - now)
+            await self._wait_for_change(min(deadline, bookmark) - now)
         if self._options.bookmarks and lasts > 1:
             yield self._bookmark({})
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait_for_change(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(max(seconds, 0)):
-                await self._collection.news()
+                await self._collection.wait_for_change()
         except TimeoutError:
             pass
 
-    def _opening(self) -> bytes:
+    def _initial_events(self) -> bytes:
         if self._revision:
             return b""
         entries = self._collection.scan(self._selection.namespace)
@@ -87,34 +93,34 @@ class Watch:
             lines.append(self._bookmark(_INITIAL_EVENTS_END))
         return b"".join(lines)
 
-    def _news(self) -> bytes:
-        changes = self._collection.since(self._revision)
+    def _next_chunk(self) -> bytes:
+        changes = self._collection.changes_since(self._revision)
         # Changes of other resources moved the revision too: a bookmark may say so, and reconnecting starts there.
         self._revision = changes[-1].revision if changes else max(self._revision, self._store.revision)
-        if self._plain:
-            return b"".join([self._whole_line(change) for change in changes])
-        return b"".join(line for change in changes for line in self._seen(change))
+        if self._is_unfiltered:
+            return b"".join([self._encode_change(change) for change in changes])
+        return b"".join(event for change in changes for event in self._selected_events(change))
 
-    def _whole_line(self, change: Change) -> bytes:
-        return _line(change.type, shown_body(self._kind, change.body))
+    def _encode_change(self, change: StoreChange) -> bytes:
+        return _line(change.type, versioned_body(self._kind, change.body))
 
-    def _seen(self, change: Change) -> Iterator[bytes]:
+    def _selected_events(self, change: StoreChange) -> Iterator[bytes]:
         """What the change looks like to someone who sees only the selected objects."""
         now = change.current is not None and self._selection.matches(change.current)
         before = change.previous is not None and self._selection.matches(change.previous)
         if now:
             yield self._line("MODIFIED" if before else "ADDED", change.body)
         elif before:
-            yield self._line("DELETED", self._last_seen(change))
+            yield self._line("DELETED", self._last_selected_body(change))
 
-    def _last_seen(self, change: Change) -> bytes:
+    def _last_selected_body(self, change: StoreChange) -> bytes:
         """An object that left the selection is shown as it was last seen, at the revision that made it leave."""
         if change.current is None or change.previous is None:
             return change.body
-        return Change(change.resource, change.revision, None, change.previous).body
+        return StoreChange(change.resource, change.revision, None, change.previous).body
 
     def _line(self, type: str, body: bytes) -> bytes:
-        return _line(type, self._render(shown_body(self._kind, body)))
+        return _line(type, self._render(versioned_body(self._kind, body)))
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:
         metadata: dict[str, object] = {"resourceVersion": str(self._revision)}

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fleet.hub.storage.store import Change, Store
+from fleet.hub.storage.store import HubStore, StoreChange
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import (
     BOUND,
@@ -41,13 +41,13 @@ class Guard:
     _snapshots: dict[Key, Json] = field(default_factory=dict)
     _limits: dict[Key, int] = field(default_factory=dict)
 
-    def watch(self, store: Store) -> None:
+    def watch(self, store: HubStore) -> None:
         for collection in store.collections:
             for entry in collection.scan():
-                self._take(Change(collection.resource, entry.revision, entry, None))
+                self._take(StoreChange(collection.resource, entry.revision, entry, None))
         store.listeners.append(self._take)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: StoreChange) -> None:
         document = change.entry.document()
         if document["kind"] in _BINDINGS:
             self._keep(self._bindings, document, gone=change.current is None)

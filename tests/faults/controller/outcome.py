@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from fleet.hub.hub import Hub
-from fleet.hub.storage.encoding import Entry
+from fleet.hub.storage.encoding import StoredEntry
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import (
@@ -33,7 +33,7 @@ async def outcome_of_all(all_of: Callable[[Resource], Awaitable[list[Json]]]) ->
     return {resource.plural: _told(resource, await all_of(resource)) for resource in _TOLD}
 
 
-def _stored(hub: Hub, resource: Resource) -> Iterable[Entry]:
+def _stored(hub: Hub, resource: Resource) -> Iterable[StoredEntry]:
     return hub.store.collection(f"{resource.plural}.{resource.group}").scan()
 
 

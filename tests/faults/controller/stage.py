@@ -18,7 +18,7 @@ from typing import Final
 from fleet.demo.agents import RolloutStandIn
 from fleet.hub.http.authentication import Tokens
 from fleet.hub.hub import Hub
-from fleet.hub.storage.encoding import Entry
+from fleet.hub.storage.encoding import StoredEntry
 from fleet.kube.api import Api
 from fleet.manager.manager import Controller
 from tests.e2e.world import World, configured
@@ -138,7 +138,7 @@ class Checkpoint:
     """A hub at rest, to go on from as often as needed."""
 
     revision: int
-    entries: tuple[tuple[str, Entry], ...]
+    entries: tuple[tuple[str, StoredEntry], ...]
     elapsed: float
     outcome: Outcome
 

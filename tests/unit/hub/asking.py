@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from fleet.hub.http.app import Access, Application
+from fleet.hub.http.app import Application, Listener
 from fleet.hub.http.authentication import AUTHENTICATED, Tokens, User
 from fleet.hub.hub import Hub
 
@@ -55,7 +55,7 @@ class Asker:
     def __init__(self, hub: Hub, runner: asyncio.Runner, *, trusts_local: bool = False) -> None:
         self.hub = hub
         self._runner = runner
-        self._app = Application(hub, Access(trusts_local=trusts_local, address="127.0.0.1:1"))
+        self._app = Application(hub, Listener(trusts_local=trusts_local, address="127.0.0.1:1"))
 
     def __call__(
         self,
@@ -102,8 +102,8 @@ class Asker:
         return answer
 
     def settle(self) -> None:
-        while self.hub.teardown.has_work:
-            self.hub.teardown.work()
+        while self.hub.garbage_collector.has_work:
+            self.hub.garbage_collector.process_batch()
 
     def names(self, url: str) -> list[str]:
         return [item["metadata"]["name"] for item in self("GET", url).json["items"]]

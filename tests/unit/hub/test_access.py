@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.hub.http.authentication import read_tokens
-from fleet.hub.http.server import HubSettings, check
+from fleet.hub.http.server import HubSettings, check_settings
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, Asker, a_config_map
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -110,4 +110,4 @@ def test_a_token_file_with_half_a_line_names_the_line(tmp_path: Path) -> None:
 )
 def test_what_would_be_unsafe_is_refused(settings: HubSettings) -> None:
     with pytest.raises(ConfigurationError):
-        check(settings)
+        check_settings(settings)

@@ -9,15 +9,15 @@ import pytest
 from fleet.errors import InputError
 from fleet.hub.schema.cel.rules import compile_rule, compile_rules, uses_old_self
 from fleet.hub.schema.cel.values import escape
-from fleet.hub.schema.findings import Finding
+from fleet.hub.schema.findings import SchemaFinding
 
 
 def broken(schema: dict[str, Any], value: Any, old: Any = None) -> list[str]:
-    found: list[Finding] = []
+    found: list[SchemaFinding] = []
     check = compile_rules(schema)
     assert check is not None
     check(value, old, None, found)
-    return [str(finding.as_cause()) for finding in found]
+    return [str(finding.as_field_error()) for finding in found]
 
 
 def a_rule(text: str, **more: Any) -> dict[str, Any]:

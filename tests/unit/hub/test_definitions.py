@@ -52,7 +52,7 @@ def test_a_field_to_select_by_needs_its_path(ask: Asker) -> None:
 
 def test_a_definition_that_cannot_be_served_can_be_taken_away(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Today's checks let none through; a data directory may have one from before."""
-    monkeypatch.setattr("fleet.hub.kinds.definitions._version_faults", lambda versions: ())
+    monkeypatch.setattr("fleet.hub.kinds.definitions._validate_versions", lambda versions: ())
     definition = a_definition()
     definition["spec"]["versions"][0]["selectableFields"] = [{}]
     assert ask("POST", DEFINITIONS, definition).code == 201
@@ -102,7 +102,7 @@ def test_a_table_has_the_columns_of_the_definition(things: Asker) -> None:
 
 
 def test_the_hub_comes_with_fleets_own_definitions(ask: Asker) -> None:
-    ask.hub.furnish()
+    ask.hub.bootstrap()
     placements = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
     selectors = [{"group": "", "version": "v1", "kind": "Namespace", "name": "web"}]
     placement = {
@@ -118,7 +118,7 @@ def test_the_hub_comes_with_fleets_own_definitions(ask: Asker) -> None:
 
 
 def test_furnishing_twice_changes_nothing(ask: Asker) -> None:
-    ask.hub.furnish()
+    ask.hub.bootstrap()
     revision = ask.hub.store.revision
-    ask.hub.furnish()
+    ask.hub.bootstrap()
     assert ask.hub.store.revision == revision

@@ -20,8 +20,8 @@ import pytest
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, RequestRefused
-from fleet.hub.storage.database import Database, Writer
-from fleet.hub.storage.store import Change, Store
+from fleet.hub.storage.database import DatabaseWriter, HubDatabase
+from fleet.hub.storage.store import HubStore, StoreChange
 from tests.unit.hub.asking import CONFIG_MAPS
 
 WRITERS = 8
@@ -160,16 +160,16 @@ def test_the_order_of_revisions_survives_a_deletion_and_a_restart(tmp_path: Path
             return last
 
     last = asyncio.run(write_and_remove())
-    reopened = Database(tmp_path)
+    reopened = HubDatabase(tmp_path)
     assert (reopened.revision(), list(reopened.entries())) == (last, [])
     reopened.close()
 
 
 @contextlib.contextmanager
-def a_database(folder: Path) -> Iterator[tuple[Store, Writer]]:
-    database = Database(folder)
-    store = Store(revision=database.revision())
-    writer = Writer(database, apply=store.apply, forget=store.forget_under_way)
+def a_database(folder: Path) -> Iterator[tuple[HubStore, DatabaseWriter]]:
+    database = HubDatabase(folder)
+    store = HubStore(revision=database.revision())
+    writer = DatabaseWriter(database, apply=store.apply, discard=store.discard_in_flight)
     store.journal = writer
     yield store, writer
     database.close()
@@ -183,20 +183,20 @@ def test_readers_see_a_write_when_it_is_durable_and_writers_before(tmp_path: Pat
             assert (collection.entries.get(entry.key), collection.head(entry.key)) == (None, entry)
             assert durable is not None
             await durable
-            assert (collection.entries.get(entry.key), collection.under_way) == (entry, {})
+            assert (collection.entries.get(entry.key), collection.in_flight) == (entry, {})
             writer.close()
 
     asyncio.run(scenario())
 
 
 def test_a_write_that_fails_is_refused_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full_disk(_database: Database, _changes: Sequence[Change]) -> None:
+    def full_disk(_database: HubDatabase, _changes: Sequence[StoreChange]) -> None:
         raise sql.exc.OperationalError("INSERT", {}, OSError("disk is full"))
 
     async def scenario() -> None:
         with a_database(tmp_path) as (store, writer):
             with monkeypatch.context() as patched:
-                patched.setattr(Database, "write", full_disk)
+                patched.setattr(HubDatabase, "write", full_disk)
                 entry, durable = store.put("configmaps", a_document("a"))
                 assert durable is not None
                 with pytest.raises(RequestRefused, match="disk is full") as refused:
@@ -212,7 +212,7 @@ def test_a_write_that_fails_is_refused_and_forgotten(tmp_path: Path, monkeypatch
 
 
 def test_a_data_directory_serves_one_hub_at_a_time(tmp_path: Path) -> None:
-    database = Database(tmp_path)
+    database = HubDatabase(tmp_path)
     with pytest.raises(ConfigurationError, match="another hub uses this data directory"):
-        Database(tmp_path)
+        HubDatabase(tmp_path)
     database.close()

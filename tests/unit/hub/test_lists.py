@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from fleet.hub.storage import store as storing
-from fleet.hub.storage.encoding import Entry, stored
+from fleet.hub.storage.encoding import StoredEntry, encode_entry
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, THINGS, Asker, a_config_map, a_thing
 
 
@@ -117,6 +117,6 @@ def test_lists_of_custom_kinds_repeat_the_kind_and_others_do_not(things: Asker) 
     assert things("GET", THINGS).json["items"][0]["kind"] == "Thing"
 
 
-def _namespace(ask: Asker) -> Entry:
+def _namespace(ask: Asker) -> StoredEntry:
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
-    return stored(document, ask.hub.store.revision)
+    return encode_entry(document, ask.hub.store.revision)

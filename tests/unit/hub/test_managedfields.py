@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import ApplyError
-from fleet.hub.apply.managed_fields import Applied, apply, track_update
+from fleet.hub.apply.managed_fields import ApplyResult, apply, track_update
 from fleet.hub.schema.schema import compile_schema
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
@@ -24,7 +24,7 @@ def a_config(labels: dict[str, str] | None = None, **data: str) -> Document:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def applied(live: Document | None, wanted: Document, manager: str = "me", **options: Any) -> Applied:
+def applied(live: Document | None, wanted: Document, manager: str = "me", **options: Any) -> ApplyResult:
     defaults: Document = {"manager": manager, "force": False, "schema": None, "now": EARLY}
     return apply(live, wanted, **defaults | options)
 

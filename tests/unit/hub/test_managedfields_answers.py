@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.hub.apply.managed_fields import Applied, apply, track_update
+from fleet.hub.apply.managed_fields import ApplyResult, apply, track_update
 from fleet.hub.objects.patches import merge_patch
 from fleet.hub.schema.schema import compile_schema
 
@@ -28,12 +28,12 @@ def bare(document: Document) -> Document:
     return {"metadata": metadata, "spec": document.get("spec"), "managedFields": entries}
 
 
-def performed(live: Document | None, step: dict[str, Any]) -> Applied:
+def performed(live: Document | None, step: dict[str, Any]) -> ApplyResult:
     if step["op"] == "apply":
         options = {"manager": step["manager"], "force": step["force"], "schema": SCHEMA, "now": NOW}
         return apply(live, step["body"], **options)
     new = merge_patch(live, {"spec": step["body"]["spec"]}) if live and step["op"] == "merge" else step["body"]
-    return Applied(track_update(live, deepcopy(new), manager=step["manager"], schema=SCHEMA, now=NOW))
+    return ApplyResult(track_update(live, deepcopy(new), manager=step["manager"], schema=SCHEMA, now=NOW))
 
 
 @pytest.mark.parametrize("history", RECORDED["histories"], ids=lambda history: history[0]["body"]["metadata"]["name"])

@@ -246,7 +246,7 @@ def test_workloads_are_scaled_without_touching_the_rest(ask: Asker) -> None:
     ask("POST", url, {"metadata": {"name": "d"}, "spec": {"replicas": 1, "template": template}})
     scaled = ask("PATCH", f"{url}/d/scale", {"spec": {"replicas": 3}}, media_type=MERGE).json
     assert (scaled["kind"], scaled["spec"]) == ("Scale", {"replicas": 3})
-    stored = ask("GET", f"{url}/d").json
-    assert (stored["spec"], stored["metadata"]["generation"]) == ({"replicas": 3, "template": template}, 2)
+    encode_entry = ask("GET", f"{url}/d").json
+    assert (encode_entry["spec"], encode_entry["metadata"]["generation"]) == ({"replicas": 3, "template": template}, 2)
     stale = scaled | {"metadata": {"name": "d", "resourceVersion": "1"}}
     assert ask("PUT", f"{url}/d/scale", stale).refusal[0] == 409

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.kinds.registry import Registry, priority
+from fleet.hub.kinds.registry import KindRegistry, priority
 
 a_kind = partial(Kind, "example.com", kind="Thing", plural="things", namespaced=True, storage_version="v1beta1")
 
@@ -16,16 +16,16 @@ def test_stable_versions_come_first_and_strangers_last() -> None:
 
 
 def test_objects_belong_to_the_storage_version() -> None:
-    registry = Registry([a_kind(version="v1"), a_kind(version="v1beta1")])
-    stored = registry.stored_kind("things.example.com")
-    assert stored is not None
-    assert stored.version == "v1beta1"
+    registry = KindRegistry([a_kind(version="v1"), a_kind(version="v1beta1")])
+    encode_entry = registry.stored_kind("things.example.com")
+    assert encode_entry is not None
+    assert encode_entry.version == "v1beta1"
     assert registry.versions("example.com") == ("v1", "v1beta1")
 
 
 def test_a_kind_that_goes_takes_its_group_with_it() -> None:
     kind = a_kind(version="v1")
-    registry = Registry([kind])
+    registry = KindRegistry([kind])
     before = registry.generation
     registry.replace([kind], [])
     assert not registry.serves_version("example.com", "v1")

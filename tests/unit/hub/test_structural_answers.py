@@ -36,7 +36,7 @@ def admitted(schema: Schema, spec: Any) -> dict[str, Any]:
 def test_causes_are_those_of_the_api_server(schema: Schema, case: dict[str, Any]) -> None:
     old = admitted(schema, case["old"]) if "old" in case else None
     causes = schema.validate(admitted(schema, case["spec"]), old)
-    assert sorted([cause.field, cause.kind, cause.message] for cause in causes) == case.get("causes", [])
+    assert sorted([cause.field, cause.reason, cause.message] for cause in causes) == case.get("causes", [])
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "stored" in case])

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import SchemaError
 from fleet.hub.schema.schema import compile_schema
-from fleet.hub.schema.structural import definition_problems
+from fleet.hub.schema.structural import validate_definition
 
 RECORDED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/definitions.json").read_text(encoding="utf-8")
@@ -23,13 +23,13 @@ def around(schema: Any) -> dict[str, Any]:
 
 
 def problems(schema: Any) -> list[str]:
-    return [str(cause) for cause in definition_problems(around(schema))]
+    return [str(cause) for cause in validate_definition(around(schema))]
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=IDS)
 def test_causes_are_those_of_the_api_server(case: dict[str, Any]) -> None:
-    found = definition_problems(around(case["schema"]))
-    assert sorted([cause.field, cause.kind, cause.message] for cause in found) == case["causes"]
+    found = validate_definition(around(case["schema"]))
+    assert sorted([cause.field, cause.reason, cause.message] for cause in found) == case["causes"]
 
 
 @pytest.mark.parametrize(

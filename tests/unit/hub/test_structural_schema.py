@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import SchemaError
-from fleet.hub.schema.causes import go_number, quoted
+from fleet.hub.schema.field_errors import go_number, go_quote
 from fleet.hub.schema.schema import compile_schema
 
 
@@ -101,4 +101,4 @@ def test_floats_are_written_as_in_go(number: float, want: str) -> None:
 
 
 def test_texts_are_quoted_as_in_go() -> None:
-    assert quoted('a"b\\\n\x01é\u200b') == '"a\\"b\\\\\\n\\x01é\\u200b"'
+    assert go_quote('a"b\\\n\x01é\u200b') == '"a\\"b\\\\\\n\\x01é\\u200b"'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.hub.kinds.kind import Column, Kind
+from fleet.hub.kinds.kind import Kind, PrinterColumn
 from fleet.hub.objects import tables
 
 DOCUMENT: dict[str, Any] = {
@@ -16,9 +16,9 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def cell(column: Column, *, custom: bool = True) -> Any:
+def cell(column: PrinterColumn, *, custom: bool = True) -> Any:
     kind = Kind("g", "v1", "X", "xs", namespaced=True, custom=custom, columns=(column,))
-    return tables.table(kind, [DOCUMENT], {}, include="None")["rows"][0]["cells"][1]
+    return tables.build_table(kind, [DOCUMENT], {}, include="None")["rows"][0]["cells"][1]
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def cell(column: Column, *, custom: bool = True) -> Any:
     ],
 )
 def test_a_cell_is_what_the_path_leads_to(path: str, type: str, want: Any) -> None:
-    assert cell(Column("C", path, type)) == want
+    assert cell(PrinterColumn("C", path, type)) == want
 
 
 def test_built_in_kinds_say_none() -> None:
-    assert cell(Column("C", ".spec.absent"), custom=False) == "<none>"
+    assert cell(PrinterColumn("C", ".spec.absent"), custom=False) == "<none>"
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_built_in_kinds_say_none() -> None:
     ],
 )
 def test_an_age_gets_coarser_as_it_grows(seconds: int, want: str) -> None:
-    assert tables.age("2023-11-14T22:13:20Z", now=1_700_000_000 + seconds) == want
+    assert tables.format_age("2023-11-14T22:13:20Z", now=1_700_000_000 + seconds) == want

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import RequestRefused
-from fleet.hub.storage.store import Change, Store, not_durable
+from fleet.hub.storage.store import HubStore, StoreChange, durability_error
 from tests.unit.hub.asking import CONFIG_MAPS, DEFINITIONS, NAMESPACES, THINGS, Asker, a_config_map, a_thing
 
 MERGE = "application/merge-patch+json"
@@ -133,13 +133,13 @@ def test_a_definition_takes_its_objects_with_it(things: Asker) -> None:
 class Disk:
     """A journal that keeps everything, unless it is full."""
 
-    store: Store
+    store: HubStore
     is_full: bool = False
 
-    def append(self, change: Change, on_durable: asyncio.Future[None]) -> None:
+    def append(self, change: StoreChange, on_durable: asyncio.Future[None]) -> None:
         if self.is_full:
-            self.store.forget_under_way()
-            on_durable.set_exception(not_durable(OSError("disk is full")))
+            self.store.discard_in_flight()
+            on_durable.set_exception(durability_error(OSError("disk is full")))
         else:
             self.store.apply([change])
             on_durable.set_result(None)
@@ -149,7 +149,7 @@ def tear_down(ask: Asker, runner: asyncio.Runner, *, disk: Disk | None = None) -
     """Lets the hub tear down in the background for half a minute; in the middle of it room is made on the disk."""
 
     async def scenario() -> None:
-        task = asyncio.create_task(ask.hub.teardown.run(), name="teardown")
+        task = asyncio.create_task(ask.hub.garbage_collector.run(), name="teardown")
         await asyncio.sleep(15)
         if disk is not None:
             disk.is_full = False

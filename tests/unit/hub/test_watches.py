@@ -8,7 +8,7 @@ import json
 import pytest
 
 from fleet.hub.http.options import ListOptions
-from fleet.hub.objects.selectors import Selection, labels
+from fleet.hub.objects.selectors import ObjectSelector, parse_label_selector
 from fleet.hub.storage.watches import Watch
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, Asker, a_config_map
 
@@ -23,8 +23,10 @@ def seen(ask: Asker, since: str, selector: str = "") -> list[tuple[str, str]]:
     """What a watch that began at a revision has to tell at once."""
     kind = ask.hub.registry.find("", "v1", "configmaps")
     assert kind is not None
-    watch = Watch(ask.hub.store, kind, Selection("default", labels(selector)), ListOptions(revision=since))
-    lines = watch._news().splitlines()
+    watch = Watch(
+        ask.hub.store, kind, ObjectSelector("default", parse_label_selector(selector)), ListOptions(revision=since)
+    )
+    lines = watch._next_chunk().splitlines()
     return [(event["type"], event["object"]["metadata"]["name"]) for event in map(json.loads, lines)]
 
 
@@ -85,7 +87,7 @@ def test_a_watch_from_a_forgotten_revision_is_told_to_list_again(ask: Asker, mon
 def test_a_watcher_that_falls_behind_is_told_in_the_stream(ask: Asker, runner: asyncio.Runner) -> None:
     kind = ask.hub.registry.find("", "v1", "configmaps")
     assert kind is not None
-    watch = Watch(ask.hub.store, kind, Selection(), ListOptions(revision=revision(ask), timeout=60))
+    watch = Watch(ask.hub.store, kind, ObjectSelector(), ListOptions(revision=revision(ask), timeout=60))
     ask.hub.store.collection("configmaps").floor = ask.hub.store.revision + 1
 
     async def chunks() -> list[bytes]:
@@ -99,7 +101,7 @@ def test_a_watcher_that_falls_behind_is_told_in_the_stream(ask: Asker, runner: a
 def test_a_change_wakes_the_watcher(ask: Asker, runner: asyncio.Runner) -> None:
     kind = ask.hub.registry.find("", "v1", "configmaps")
     assert kind is not None
-    watch = Watch(ask.hub.store, kind, Selection(), ListOptions(revision=revision(ask), timeout=60))
+    watch = Watch(ask.hub.store, kind, ObjectSelector(), ListOptions(revision=revision(ask), timeout=60))
 
     async def first_chunk() -> bytes:
         chunks = watch.chunks()

@@ -208,8 +208,8 @@ def _find_all(text: str, pattern: str) -> list[str]:
 
 @_method("findAll", _LIST, _STRING, _STRING, _INT)
 def _find_some(text: str, pattern: str, most: int) -> list[str]:
-    found = _find_all(text, pattern)
-    return found if most < 0 else found[:most]
+    matches = _find_all(text, pattern)
+    return matches if most < 0 else matches[:most]
 
 
 # --- lists and sets ---------------------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def _address_of(cidr: str) -> str:
 
 
 @_method("masked", _STRING, _STRING)
-def _masked(cidr: str) -> str:
+def _mask_host_bits(cidr: str) -> str:
     return str(_interface(cidr).network)
 
 

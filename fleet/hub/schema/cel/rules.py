@@ -23,13 +23,13 @@ from cel_expr_python.ext import (  # type: ignore[import-untyped]
 )
 
 from fleet.errors import InputError
-from fleet.hub.schema.causes import DUPLICATE, FORBIDDEN, INVALID, REQUIRED
 from fleet.hub.schema.cel.functions import declarations
 from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
-from fleet.hub.schema.findings import Finding, MapKey, Path, steps
+from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED
+from fleet.hub.schema.findings import MapKey, Path, SchemaFinding, steps
 
 JSONSchema = Mapping[str, Any]
-CheckRules = Callable[[Any, Any, Path, list[Finding]], None]
+CheckRules = Callable[[Any, Any, Path, list[SchemaFinding]], None]
 
 REASONS: Final = frozenset({DUPLICATE, FORBIDDEN, INVALID, REQUIRED})
 _TEXT_LITERAL: Final = re.compile(r"""[rR]?(?:\"(?:[^"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')""")
@@ -43,14 +43,14 @@ _STATUS_CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CompiledRule:
     """One compiled rule. `steps` lead from the value to the field that is blamed."""
 
     holds: cel.Expression
     text: str
     message: str
     message_expression: cel.Expression | None
-    kind: str
+    reason: str
     steps: tuple[str, ...]
     uses_old: bool
     takes_no_old: bool
@@ -67,45 +67,45 @@ def compile_rules(schema: JSONSchema) -> CheckRules | None:
 
 def _compile(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     """`typed` is the schema that knows the type of the value, which a branch of `allOf` does not repeat."""
-    own = _own_rules(schema, typed)
+    own = _compile_own(schema, typed)
     branches = [check for inner in schema.get("allOf") or () if (check := _compile(inner, typed))]
-    below = _below(schema, typed)
+    below = _compile_below(schema, typed)
     checks = [check for check in (own, *branches, below) if check is not None]
     if not checks:
         return None
 
-    def check_all(value: Any, old: Any, path: Path, found: list[Finding]) -> None:
+    def check_all(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
         if value is not None:
             for check in checks:
-                check(value, old, path, found)
+                check(value, old, path, findings)
 
     return check_all
 
 
-def _below(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
-    fields = _fields(schema, typed)
-    others, items = _inner(schema, typed, "additionalProperties"), _inner(schema, typed, "items")
+def _compile_below(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
+    fields = _compile_fields(schema, typed)
+    others, items = _compile_inner(schema, typed, "additionalProperties"), _compile_inner(schema, typed, "items")
     if not (fields or others or items):
         return None
     old_items = _correlation(typed)
 
-    def check(value: Any, old: Any, path: Path, found: list[Finding]) -> None:
+    def check(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
         if type(value) is dict:
             known = old if type(old) is dict else {}
             for name, item in value.items():
                 if name in fields:
-                    fields[name](item, known.get(name), (path, name), found)
+                    fields[name](item, known.get(name), (path, name), findings)
                 elif others is not None:
-                    others(item, known.get(name), (path, MapKey(name)), found)
+                    others(item, known.get(name), (path, MapKey(name)), findings)
         elif type(value) is list and items is not None:
             find_old = old_items(old)
             for index, item in enumerate(value):
-                items(item, find_old(item), (path, index), found)
+                items(item, find_old(item), (path, index), findings)
 
     return check
 
 
-def _fields(schema: JSONSchema, typed: JSONSchema) -> dict[str, CheckRules]:
+def _compile_fields(schema: JSONSchema, typed: JSONSchema) -> dict[str, CheckRules]:
     types = typed.get("properties") or {}
     compiled = {
         name: _compile(inner, types[name]) for name, inner in (schema.get("properties") or {}).items() if name in types
@@ -113,7 +113,7 @@ def _fields(schema: JSONSchema, typed: JSONSchema) -> dict[str, CheckRules]:
     return {name: check for name, check in compiled.items() if check is not None}
 
 
-def _inner(schema: JSONSchema, typed: JSONSchema, keyword: str) -> CheckRules | None:
+def _compile_inner(schema: JSONSchema, typed: JSONSchema, keyword: str) -> CheckRules | None:
     inner, inner_typed = schema.get(keyword), typed.get(keyword)
     if not isinstance(inner, Mapping) or not isinstance(inner_typed, Mapping):
         return None
@@ -137,7 +137,7 @@ def _correlation(schema: JSONSchema) -> Callable[[Any], Callable[[Any], Any]]:
 # --- one rule ---------------------------------------------------------------------------------------------------------
 
 
-def _own_rules(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
+def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     rules = [
         compile_rule(rule, typed)
         for rule in schema.get("x-kubernetes-validations") or ()
@@ -148,14 +148,14 @@ def _own_rules(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     blamed = typed.get("type", "")
     convert = compile_conversion(typed)
 
-    def check(value: Any, old: Any, path: Path, found: list[Finding]) -> None:
+    def check(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
         activation = _activation(value, old, convert)
         for rule in rules:
             if rule.uses_old and old is None and not rule.takes_no_old:
                 continue
-            finding = _finding(rule, activation, blamed)
+            finding = _evaluate(rule, activation, blamed)
             if finding is not None:
-                found.append(finding._replace(owner=path, at=_extended(path, steps(finding.at))))
+                findings.append(finding._replace(owner=path, at=_extend(path, steps(finding.at))))
 
     return check
 
@@ -166,25 +166,25 @@ def _activation(value: Any, old: Any, convert: Convert | None) -> cel.Activation
     return _environment().Activation(data)
 
 
-def _extended(path: Path, way: Iterable[str | int]) -> Path:
+def _extend(path: Path, way: Iterable[str | int]) -> Path:
     for step in way:
         path = (path, step)
     return path
 
 
-def _finding(rule: Rule, activation: cel.Activation, blamed: str) -> Finding | None:
+def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> SchemaFinding | None:
     result = rule.holds.eval(activation)
     if result.type() == cel.Type.ERROR:
         # That a rule cannot be evaluated is told about the value itself, and on every update again.
-        return Finding(None, None, INVALID, blamed, _failure_text(result.value(), rule), is_about_change=True)
+        return SchemaFinding(None, None, INVALID, blamed, _failure_text(result.value(), rule), is_about_change=True)
     if result.value() is True:
         return None
-    text = "" if rule.kind == DUPLICATE else _message(rule, activation)
-    at = _extended(None, rule.steps)
-    return Finding(None, at, rule.kind, blamed, text, is_about_change=rule.uses_old)
+    text = "" if rule.reason == DUPLICATE else _message(rule, activation)
+    at = _extend(None, rule.steps)
+    return SchemaFinding(None, at, rule.reason, blamed, text, is_about_change=rule.uses_old)
 
 
-def _failure_text(error: object, rule: Rule) -> str:
+def _failure_text(error: object, rule: CompiledRule) -> str:
     """What the API server says when a rule cannot be evaluated."""
     text = _STATUS_CODE.sub("", str(error))
     if "No matching overloads found" in text:
@@ -199,7 +199,7 @@ def _failure_text(error: object, rule: Rule) -> str:
     return f"{text} evaluating rule: {rule.shown}"
 
 
-def _message(rule: Rule, activation: cel.Activation) -> str:
+def _message(rule: CompiledRule, activation: cel.Activation) -> str:
     if rule.message_expression is not None:
         result = rule.message_expression.eval(activation)
         text = str(result.value()).strip() if result.type() == cel.Type.STRING else ""
@@ -208,17 +208,17 @@ def _message(rule: Rule, activation: cel.Activation) -> str:
     return rule.message or f"failed rule: {rule.text.strip()}"
 
 
-def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> Rule:
+def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
     """Raises InputError if the rule is wrong or uses what is not available here."""
     text: str = rule["rule"]
     if _TIME_LITERAL.search(text) and has_times(typed):
         raise InputError("the embedded hub cannot compare fields with times or durations", field="rule", value=text)
     takes_no_old = bool(rule.get("optionalOldSelf"))
     expression = rule.get("messageExpression") or ""
-    kind = rule.get("reason") or INVALID
-    if kind not in REASONS:
-        raise InputError(f'unsupported reason "{kind}"', field="reason", value=kind)
-    return Rule(
+    reason = rule.get("reason") or INVALID
+    if reason not in REASONS:
+        raise InputError(f'unsupported reason "{reason}"', field="reason", value=reason)
+    return CompiledRule(
         holds=_expression(text, field="rule", wanted="bool", takes_no_old=takes_no_old),
         text=text,
         message=(rule.get("message") or "").strip(),
@@ -227,8 +227,8 @@ def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> Rule:
         )
         if expression
         else None,
-        kind=kind,
-        steps=_steps(rule.get("fieldPath") or ""),
+        reason=reason,
+        steps=_parse_field_path(rule.get("fieldPath") or ""),
         uses_old=uses_old_self(text),
         takes_no_old=takes_no_old,
     )
@@ -245,15 +245,15 @@ def _expression(text: str, *, field: str, wanted: str, takes_no_old: bool) -> ce
     try:
         compiled = _environment().compile(text)
     except RuntimeError as error:
-        reason = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
-        raise InputError(f"compilation failed: {reason}", field=field, value=text) from error
+        problem = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
+        raise InputError(f"compilation failed: {problem}", field=field, value=text) from error
     if compiled.return_type() not in (cel.Type(wanted), cel.Type.DYN):
         subject = "cel expression" if field == "rule" else field
         raise InputError(f"{subject} must evaluate to a {wanted}", field=field, value=text)
     return compiled
 
 
-def _steps(field_path: str) -> tuple[str, ...]:
+def _parse_field_path(field_path: str) -> tuple[str, ...]:
     """`.spec.labels['a.b']` as steps."""
     steps = tuple(dotted or quoted.replace("\\'", "'") for dotted, quoted in _STEP.findall(field_path))
     if _STEP.sub("", field_path):

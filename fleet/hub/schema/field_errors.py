@@ -41,11 +41,11 @@ _GO_EXPONENT_BELOW: Final = -4
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldError:
     """`kind` is the `reason` of a Status cause, `message` its message; `str` is how lists of causes show it."""
 
     field: str
-    kind: str
+    reason: str
     message: str
     value: Any = None
 
@@ -54,21 +54,21 @@ class Cause:
 
     @property
     def blocks_rules(self) -> bool:
-        return self.kind in _BLOCKING
+        return self.reason in _BLOCKING
 
 
-def cause(field: str, kind: str, value: Any = "", detail: str = "") -> Cause:
-    words = _WORDS[kind] if kind in _WITHOUT_VALUE else f"{_WORDS[kind]}: {shown(value)}"
-    return Cause(field, kind, f"{words}: {detail}" if detail else words, value)
+def field_error(field: str, reason: str, value: Any = "", detail: str = "") -> FieldError:
+    words = _WORDS[reason] if reason in _WITHOUT_VALUE else f"{_WORDS[reason]}: {go_value(value)}"
+    return FieldError(field, reason, f"{words}: {detail}" if detail else words, value)
 
 
-def shown(value: Any) -> str:
+def go_value(value: Any) -> str:
     """A value as Go prints it in messages: texts quoted, numbers plain, everything else as JSON."""
     if isinstance(value, str):
-        return quoted(value)
+        return go_quote(value)
     if isinstance(value, float):
         return go_number(value)
-    return as_json(value)
+    return go_json(value)
 
 
 _ESCAPES: Final = {
@@ -76,14 +76,14 @@ _ESCAPES: Final = {
 }  # fmt: skip
 
 
-def quoted(text: str) -> str:
+def go_quote(text: str) -> str:
     """Go's `%q`."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(_escaped(character) for character in text) + '"'
+    return '"' + "".join(_escape(character) for character in text) + '"'
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     if character.isprintable():
@@ -98,13 +98,13 @@ def go_number(value: float) -> str:
     """Go's `%v` of a float64: shortest digits, and an exponent from a million on and below a ten thousandth."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    digits, _, exponent = _shortest(value).partition("e")
+    digits, _, exponent = _shortest_digits(value).partition("e")
     if not exponent or _GO_EXPONENT_BELOW <= int(exponent) < _GO_EXPONENT_FROM:
         return repr(value).removesuffix(".0")
     return f"{digits}e{int(exponent):+03d}"
 
 
-def _shortest(value: float) -> str:
+def _shortest_digits(value: float) -> str:
     for precision in range(17):
         text = format(value, f".{precision}e")
         if float(text) == value:
@@ -112,15 +112,15 @@ def _shortest(value: float) -> str:
     return repr(value)
 
 
-def as_json(value: Any) -> str:
+def go_json(value: Any) -> str:
     """JSON as Go writes it: sorted keys, no blanks, and the characters escaped that HTML would read."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    for character, escaped in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
-        text = text.replace(character, escaped)
+    for character, escape in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
+        text = text.replace(character, escape)
     return text
 
 
-RULES_NOT_CHECKED: Final = cause(
+RULES_NOT_CHECKED: Final = field_error(
     NO_FIELD,
     INVALID,
     None,
