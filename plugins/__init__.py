@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fleet.framework.runtime.registry import PluginFactory, Registry
+from fleet.framework.arguments import PluginFactory
+from fleet.framework.profiles.registry import Registry
 from plugins.basics import DesiredBatch, HubBindingBinder, PrioritySort, RankingSort
 from plugins.cluster_affinity import ClusterAffinity
 from plugins.cluster_eligibility import ClusterEligibility

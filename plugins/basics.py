@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from fleet.framework.arguments import RawArgs
 from fleet.framework.context import Attempt
-from fleet.framework.cycle.decision import Target
-from fleet.framework.cycle.operations import Operation
-from fleet.framework.cycle.ranking import best_first, ranking_keys
 from fleet.framework.handle import Handle
+from fleet.framework.operations import Operation, Target
+from fleet.framework.ranking import best_first, ranking_keys
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status

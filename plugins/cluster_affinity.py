@@ -8,15 +8,15 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fleet.framework.arithmetic import rounded_half_away
+from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import UNREADABLE_PROPERTY, Attempt
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import RawArgs, decode_into
+from fleet.framework.scores import rounded_half_away
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Code, Status
 from fleet.framework.terms import Preference, PropertyRef, Sorter, Term
+from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, to_bools
 from fleet.snapshot.frame import Frame

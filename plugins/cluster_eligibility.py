@@ -12,13 +12,13 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import RawArgs, decode_into
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
+from fleet.framework.types import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.model.keys import PICK_FIXED
 from fleet.model.timestamps import format_timestamp, parse_duration
 from fleet.snapshot.columns.bitset import as_bits, each_row, from_bools, to_rows

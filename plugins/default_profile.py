@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fleet.framework.arguments import RawArgs
 from fleet.framework.handle import Handle, OfflineHandle
-from fleet.framework.runtime.profile import CompiledProfile, Limits, PluginRef, Profile, compile_profile
-from fleet.framework.runtime.registry import RawArgs, Registry
+from fleet.framework.profiles.profile import CompiledProfile, Limits, PluginRef, Profile, compile_profile
+from fleet.framework.profiles.registry import Registry
 from plugins import in_tree_registry
 
 SCHEDULER_NAME: Final = "DefaultScheduler"

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fleet.framework.arguments import RawArgs
 from fleet.framework.context import NAMESPACE_UNCONFIRMED as UNCONFIRMED_WARNING
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot.columns.bitset import Mask, to_bools
 from fleet.snapshot.columns.builders import NAMESPACE_MISSING, NAMESPACE_UNCONFIRMED, NAMESPACES_UNREPORTED
 from fleet.snapshot.frame import Frame

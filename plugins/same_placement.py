@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from fleet.framework.arguments import RawArgs
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import Component, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
+from fleet.framework.types import Component, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot.columns.bitset import Int64Array, Rows, to_bools
 from fleet.snapshot.frame import Frame
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fleet.framework.hooks import Candidates
+from fleet.framework.types import Candidates
 from fleet.snapshot.cells import Cells
 from fleet.snapshot.columns.bitset import BoolArray, Int32Array, Int64Array, Rows
 from plugins.spread_levels import VIOLATED, Level

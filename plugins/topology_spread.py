@@ -12,9 +12,13 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import MISSING_TOPOLOGY_KEY, Attempt
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import (
+from fleet.framework.request import PlacementRequest
+from fleet.framework.state import CycleState, StateKey
+from fleet.framework.status import Code, Status
+from fleet.framework.types import (
     Candidates,
     Component,
     Delta,
@@ -25,10 +29,6 @@ from fleet.framework.hooks import (
     ReasonTable,
     Verdict,
 )
-from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import RawArgs, decode_into
-from fleet.framework.state import CycleState, StateKey
-from fleet.framework.status import Code, Status
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Mask, Rows, from_bools, to_bools, to_rows
 from fleet.snapshot.frame import Frame

@@ -8,20 +8,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fleet.framework.arguments import PluginFactory
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action
+from fleet.framework.cycle.runner import Runner
 from fleet.framework.handle import OfflineHandle
-from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.operations import Action
+from fleet.framework.profiles.adapter import adapt
+from fleet.framework.profiles.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.adapter import ScalarPlugin, adapt
-from fleet.framework.runtime.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
-from fleet.framework.runtime.registry import PluginFactory, Registry
-from fleet.framework.runtime.runner import Runner
+from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.views import Binding
 from fleet.snapshot import Frame
 from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows

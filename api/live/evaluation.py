@@ -17,9 +17,8 @@ import msgspec
 from api.http.limits import Evaluations
 from fleet.explain.replay.replay import recorded_world
 from fleet.explain.whatif.scenario import World
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.publish import Published
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.cycle.decision import Decision, Published
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import Attempt, History, Part
 from fleet.model.views import PolicySnapshotStatus
 

@@ -18,7 +18,7 @@ from api.http.schema import KeyQuery, refusal_responses
 from api.models import DecisionModel
 from api.services.attempts import decision_line
 from api.services.decision_stream import Selection, decisions
-from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.decision import Outcome
 from fleet.kube.scopes import parse_key
 
 router = APIRouter(tags=["decisions"])

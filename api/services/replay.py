@@ -30,7 +30,7 @@ from fleet.explain.replay.replay import (
 )
 from fleet.explain.whatif.diff import ClusterTally, Moved, OutcomeTally, Tally
 from fleet.explain.whatif.edits import Edit
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import Attempt, History
 from fleet.model.timestamps import parse_timestamp
 

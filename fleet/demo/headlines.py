@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from fleet.clock import Clock
 from fleet.explain import summary
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.model.keys import PICK_ALL
 from fleet.scheduler.attempt_record import AttemptRecord, Ending
 

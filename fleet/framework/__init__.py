@@ -1,4 +1,4 @@
-"""The scheduling framework: extension points, profiles, and the pure function `decide`.
+"""The scheduling framework: the modules a plugin author imports, and the engine in `profiles`, `cycle` and `runtime`.
 
-Knows columns and plugins' contracts; knows no plugin by name, and nothing of Kubernetes clients, queues or time.
+It depends on columns and on the extension points, on no plugin by name, and not on Kubernetes clients, queues or time.
 """

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
-from fleet.model.views import Binding
+from fleet.model.views import Binding, ClusterScore
 from fleet.snapshot.columns.bitset import from_rows
 from fleet.snapshot.frame import Frame
 
@@ -101,3 +103,11 @@ def _to_surplus(row: int, classes: PlacementBindings, *kept: dict[int, Binding])
     for mapping in kept:
         if row in mapping:
             classes.surplus.append(mapping.pop(row))
+
+
+def stored_rank(binding: Binding) -> tuple[bool, int, int, str]:
+    """Ascending: an unscored binding first, then low scores, then smaller names."""
+    score = binding.spec.cluster_decision.cluster_score
+    if score is None or score is msgspec.UNSET or not isinstance(score, ClusterScore):
+        return (False, 0, 0, binding.spec.target_cluster)
+    return (True, score.topology, score.affinity, binding.spec.target_cluster)

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fleet.framework.bindings import PlacementBindings
-from fleet.framework.cycle.ranking import Ranking, TieBreak
-from fleet.framework.hooks import Answer, Question
+from fleet.framework.types import Answer, Question, Ranking, TieBreak
 
 NO_ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType({})
 

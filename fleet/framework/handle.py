@@ -6,11 +6,11 @@ whoever only decides: simulation, replay and tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fleet.errors import ConfigurationError, PurityError
-from fleet.framework.waiting import EmptyWaitingRoom, WaitingPlacement
+from fleet.framework.request import PlacementRequest
 
 if TYPE_CHECKING:
     from fleet.snapshot.frame import Frame
@@ -18,6 +18,65 @@ if TYPE_CHECKING:
 NO_HUB = "there is no hub here: this framework only decides"
 NO_WATCHES = "there is nothing to watch here: this framework only decides"
 NO_FRAMES = "there is no fleet to look at here: build the framework with a snapshot lister"
+
+MAX_PERMIT_WAIT: Final = 15 * 60 * 1_000_000_000
+"""Nanoseconds. No plugin may hold reserved clusters longer, whatever it asks for."""
+
+Deadlines = Mapping[str, Mapping[str, int]]
+"""Per target the plugins that asked to wait, each with the moment its patience ends (nanoseconds since the epoch)."""
+
+
+class WaitingPlacement(Protocol):
+    """One parked placement. The first decision about it wins; later ones change nothing and say so."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def placement(self) -> PlacementRequest: ...
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of the reserved clusters, best first."""
+
+    @property
+    def pending(self) -> Deadlines: ...
+
+    def pending_plugins(self, target: str | None = None) -> list[str]:
+        """Whoever has not allowed it yet, sorted; on one target, or on any."""
+
+    def allow(self, plugin: str, target: str = "*") -> bool:
+        """False when the plugin was not waited for, or the placement is decided already."""
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """False when the placement is decided already."""
+
+
+class WaitingRoom(Protocol):
+    """All parked placements of the process."""
+
+    def for_each(self, visit: Callable[[WaitingPlacement], None]) -> None:
+        """Visits a copy, so the visitor may allow and reject."""
+
+    def get(self, uid: str) -> WaitingPlacement | None: ...
+
+    def reject(self, uid: str, plugin: str, message: str) -> bool:
+        """False when nobody waits under this UID."""
+
+
+class EmptyWaitingRoom:
+    """Where nothing is ever parked: simulation, replay, tests of decisions."""
+
+    def for_each(self, visit: Callable[[WaitingPlacement], None]) -> None:
+        del visit
+
+    def get(self, uid: str) -> WaitingPlacement | None:
+        del uid
+        return None
+
+    def reject(self, uid: str, plugin: str, message: str) -> bool:
+        del uid, plugin, message
+        return False
 
 
 class WatchHub(Protocol):

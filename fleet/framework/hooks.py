@@ -7,129 +7,27 @@ The legal codes beside Success and Error stand with each hook; any other becomes
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from fleet.framework.status import Code, Status
+from fleet.framework.status import Status
+from fleet.framework.types import Candidates, Delta, Picks, PostFilterResult, Verdict
 from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from fleet.framework.context import Attempt
-    from fleet.framework.cycle.decision import EvictionPlan, Target
+    from fleet.framework.operations import Target
     from fleet.framework.request import PlacementRequest
     from fleet.framework.scores import ScoreTable
     from fleet.framework.state import CycleState
     from fleet.framework.verdicts import Verdicts
     from fleet.snapshot.frame import Frame
 
-ReasonArray = npt.NDArray[np.uint16]
-
-
-# --- what hooks say -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a plugin rejects clusters: declared once, referred to by number."""
-
-    name: str
-    code: Code
-    form: str
-    """Message with `{fields}` filled from `explain_row`."""
-    already_selected: bool = False
-
-
-class ReasonTable:
-    """A plugin's reasons. Number 0 means pass; the first reason is 1."""
-
-    def __init__(self, *reasons: Reason) -> None:
-        self.reasons: Final = reasons
-
-    def __len__(self) -> int:
-        return len(self.reasons)
-
-    def __getitem__(self, number: int) -> Reason:
-        if not 1 <= number <= len(self.reasons):
-            raise IndexError(number)
-        return self.reasons[number - 1]
-
-
-class Verdict(NamedTuple):
-    """A Filter's answer for all rows."""
-
-    ok: Mask
-    reason: int | ReasonArray = 1
-    """One reason for every rejected row, or one per row."""
-    retained: int = 0
-    """Rows whose existing binding stays although the cluster would not qualify as a newcomer."""
-    explain: Callable[[int], Mapping[str, Any]] | None = None
-    """Details of a rejected row that only this attempt knows; beats the plugin's `explain_row`."""
-    statuses: Sequence[Status] | None = None
-    """Reasons made up during the attempt (per-cluster plugins); beats the plugin's table."""
-
-
-class Component(enum.Enum):
-    """Where a Score plugin's numbers count under lexicographic ranking, most significant first."""
-
-    TOPOLOGY = "topology"
-    AFFINITY = "affinity"
-    OBSOLETE = "obsolete"
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """A binding added to a row (+1) or taken from it (-1) for the sake of argument."""
-
-    row: int
-    placement: str
-    sign: int
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a plugin needs to know from the outside before the attempt can go on."""
-
-    key: str
-    payload: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    value: Any
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
-    nomination: tuple[str, ...] = ()
-    evictions: EvictionPlan | None = None
-
-
-# --- the hooks ------------------------------------------------------------------------------------------------------
-
 
 class Plugin(Protocol):
     def name(self) -> str: ...
-
-
-class PluginTraits:
-    """Optional declarations, with what is assumed of a plugin that says nothing."""
-
-    READS: ClassVar[tuple[str, ...]] = ("*",)
-    """Columns the plugin looks at: `labels:<key>`, `taints`, `signals`, …"""
-    ROW_LOCAL: bool = False
-    """A row's answer depends on that row only, not on other rows and not on what else was picked."""
-    APPLIES_TO_FIXED: ClassVar[bool] = False
-    """Its Filter also judges the clusters a PickFixed policy names."""
-    REASONS: ClassVar[ReasonTable] = ReasonTable()
-    SCORE_COMPONENT: ClassVar[Component] = Component.AFFINITY
 
 
 class QueueSortPlugin(Plugin, Protocol):
@@ -237,27 +135,6 @@ class StepPicker(Plugin, Protocol):
     def pick(
         self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, *, candidates: Candidates
     ) -> Picks: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    rows: Rows
-    """Rows that passed every other filter."""
-    keys: Int64Array
-    """Their rank by everything but the picker's own component; no two are equal, greater is better."""
-    desired: int
-
-
-@dataclass(frozen=True, slots=True)
-class Picks:
-    rows: list[int]
-    """In the order of picking."""
-    scores: list[int]
-    """The picker's own component at the moment of each pick."""
-    last: Int64Array
-    """Its component for every candidate, as of the last step."""
-    verdict: Verdict
-    """Its Filter's answer as of the last step."""
 
 
 class ReservePlugin(Plugin, Protocol):

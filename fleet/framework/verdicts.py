@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fleet.framework.hooks import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import ALREADY_SELECTED, NO_DETAILS, Code, Status
+from fleet.framework.types import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.snapshot.columns.bitset import BoolArray, as_bits, each_row, to_bools
 from fleet.snapshot.frame import Frame
 

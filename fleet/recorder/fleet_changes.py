@@ -18,7 +18,7 @@ import msgspec
 from fleet.snapshot.table import differ_beyond_heartbeat
 
 if TYPE_CHECKING:
-    from fleet.framework.runtime.profile import CompiledProfile
+    from fleet.framework.profiles.profile import CompiledProfile
     from fleet.model.views import MemberCluster
     from fleet.settings.tree import Eligibility
     from fleet.snapshot.columns.bitset import Int64Array

@@ -33,7 +33,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, NoRecorder, Recorder
 if TYPE_CHECKING:
     from fleet.clock import Clock
     from fleet.framework.cycle.decision import Decision
-    from fleet.framework.runtime.profile import CompiledProfile
+    from fleet.framework.profiles.profile import CompiledProfile
     from fleet.settings import Settings
     from fleet.snapshot.frame import Frame
 

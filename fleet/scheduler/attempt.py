@@ -23,8 +23,7 @@ from fleet.errors import (
     QueueClosed,
     StaleInputs,
 )
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error

@@ -16,7 +16,7 @@ import structlog
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
-from fleet.framework.cycle.operations import holds_finalizer
+from fleet.framework.operations import holds_finalizer
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Kinds
 from fleet.kube.patch import RetryPolicy

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fleet.framework.profiles.profile import CompiledProfile, Limits, Profile
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.options import Option
-from fleet.framework.runtime.profile import CompiledProfile, Limits, Profile
 from fleet.settings import Settings
 from plugins import in_tree_registry
 from plugins.default_profile import compile_default, default_profile

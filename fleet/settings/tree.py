@@ -422,7 +422,7 @@ class Settings(Section):
         return found if self.downscale == Downscale() else found | {"downscale_order": self.downscale.order}
 
     def published_limits(self) -> dict[str, int]:
-        """The fields of `fleet.framework.runtime.profile.Limits`."""
+        """The fields of `fleet.framework.profiles.profile.Limits`."""
         return self.status.model_dump()
 
     def changed(self) -> dict[str, Any]:

@@ -9,35 +9,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from fleet.model.views import MemberCluster, Taint
+from fleet.snapshot.capacity import Capacity, assumed_ledger
 from fleet.snapshot.cells import Cells, group
-from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array, Rows, from_rows, to_bools
+from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools
 from fleet.snapshot.columns.blocks import Blocks
 from fleet.snapshot.columns.builders import SIGNALS, TAINTS, Column, ColumnKey, build_column
-from fleet.snapshot.columns.capacity import Capacity, Nomination, PlacedBinding, Presence, presence
 from fleet.snapshot.columns.interned import InternedColumn, LabelColumn
 from fleet.snapshot.columns.names import NameIndex
 from fleet.snapshot.columns.numbers import NumberColumn
 from fleet.snapshot.columns.signals import SignalsColumn
-
-if TYPE_CHECKING:
-    from fleet.snapshot.table import Table
+from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding, Presence, presence
 
 _DERIVED_REMEMBERED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """Side data sampled by the shell, such as load averages: columns by name, each with NaN where unknown."""
-
-    columns: Mapping[str, FloatArray]
-    sampled_at: Int64Array
-    """Per row, nanoseconds since the epoch; 0 where never sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +136,14 @@ class Frame:
         return booked
 
     def capacity(self, resource: str) -> Capacity:
-        return Capacity(self, resource)
+        rows = ((self.row_of(nomination.cluster), nomination) for nomination in self.nominations)
+        return Capacity(
+            resource,
+            allocatable=self.usage("allocatable", resource).values,
+            available=self.usage("available", resource).values,
+            assumed=self.ledger(assumed_ledger(resource)),
+            nominations=[(row, nomination) for row, nomination in rows if row is not None],
+        )
 
     def presence(self) -> Presence:
         """Who is where, as columns."""
@@ -166,35 +162,6 @@ class Frame:
     def apart(self) -> Frame:
         """The same fleet. Columns that are asked for here are not kept, and kept up to date, by the table it is of."""
         return replace(self, _columns=self._columns.copy(), _derived=self._derived.copy())
-
-    def fork(self) -> Table:
-        """A table of its own to edit: a what-if. Nothing written there reaches this frame."""
-        from fleet.snapshot.table import Table
-
-        return Table.continuing(self)
-
-    def overlay(
-        self,
-        *,
-        put: Iterable[MemberCluster] = (),
-        remove: Iterable[str] = (),
-        place: Iterable[tuple[str, PlacedBinding]] = (),
-        displace: Iterable[tuple[str, str]] = (),
-    ) -> Frame:
-        """This frame with clusters replaced, added or removed, and bindings assumed or taken away.
-
-        `place` and `displace` are (cluster, binding) and (cluster, placement). Nothing asked gives this very frame.
-        """
-        table = self.fork()
-        for cluster in put:
-            table.put(cluster)
-        for name in remove:
-            table.remove(name)
-        for name, binding in place:
-            table.place(name, binding)
-        for name, placement in displace:
-            table.displace(name, placement)
-        return table.freeze()
 
     def exclude(self, rows: Iterable[int]) -> Frame:
         """The same fleet with rows that must not be chosen; they still count as members and domains."""

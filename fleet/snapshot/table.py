@@ -16,10 +16,10 @@ from fleet.model.views import MemberCluster, MemberClusterStatus
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, from_rows, grown, writable
 from fleet.snapshot.columns.blocks import Blocks
 from fleet.snapshot.columns.builders import Column, ColumnKey
-from fleet.snapshot.columns.capacity import Nomination, PlacedBinding
 from fleet.snapshot.columns.names import NameIndex
 from fleet.snapshot.columns.signals import signals_of
-from fleet.snapshot.frame import Feed, Frame
+from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding
 
 _GROWTH = 16
 
@@ -40,7 +40,8 @@ class Table:
         self._frozen: Frame | None = None
 
     @classmethod
-    def continuing(cls, frame: Frame) -> Table:
+    def fork(cls, frame: Frame) -> Table:
+        """A table of its own to edit: a what-if. Nothing written there reaches the frame."""
         table = cls.__new__(cls)
         table._names, table._clusters = frame.names, frame.clusters
         table._columns, table._derived = frame._columns, {}
@@ -244,6 +245,30 @@ class Table:
                 column.flags.writeable = False
             times.flags.writeable = False
             self._feeds[name] = Feed(columns=columns, sampled_at=times)
+
+
+def overlay(
+    frame: Frame,
+    *,
+    put: Iterable[MemberCluster] = (),
+    remove: Iterable[str] = (),
+    place: Iterable[tuple[str, PlacedBinding]] = (),
+    displace: Iterable[tuple[str, str]] = (),
+) -> Frame:
+    """The frame with clusters replaced, added or removed, and bindings assumed or taken away.
+
+    `place` and `displace` are (cluster, binding) and (cluster, placement). Without changes it is the very same frame.
+    """
+    table = Table.fork(frame)
+    for cluster in put:
+        table.put(cluster)
+    for name in remove:
+        table.remove(name)
+    for name, binding in place:
+        table.place(name, binding)
+    for name, placement in displace:
+        table.displace(name, placement)
+    return table.freeze()
 
 
 def _grown_feed(feed: Feed, size: int) -> Feed:

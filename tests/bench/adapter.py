@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fleet.framework.cycle.cycle import decide
-from fleet.framework.hooks import Reason, ReasonTable
-from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
-from fleet.framework.runtime.profile import CompiledProfile, PluginRef
+from fleet.framework.profiles.profile import CompiledProfile, PluginRef
+from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.status import Code, Status
+from fleet.framework.types import Reason, ReasonTable
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.bench.figures import Figure, Kind

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.keys import BOUND
 from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot import Frame, Table

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.snapshot import Frame, Table
 from plugins.default_profile import compile_default
 from tests.bench.fleets import RECORDED_SIZES, cluster_document, clusters_with_hosts, fleet_document, frame_of

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest, compile_request
-from fleet.framework.runtime.profile import CompiledProfile
 from fleet.model.views import PolicySnapshot
 from fleet.snapshot import Frame
 from tests.bench.fleets import CORE_COST, HOST, NODE_COUNT, NOW

@@ -22,7 +22,7 @@ from api.auth.access import HubAccess
 from api.http.server import Listening, served
 from api.live.embedded import live_of
 from fleet.clock import SystemClock
-from fleet.framework.arithmetic import min_max
+from fleet.framework.scores import min_max
 from fleet.history import History
 from fleet.recorder.recorder import Recorders, kept_history, recorder_of
 from fleet.settings import Address, load_settings

@@ -18,7 +18,7 @@ import pytest
 from fleet.errors import FleetError
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.kube.api import Request
 from fleet.model.binding_names import binding_name
 from fleet.model.keys import (

@@ -18,6 +18,7 @@ from fleet.explain.whatif.edits import AddTaint
 from fleet.explain.whatif.scenario import World
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
+from fleet.snapshot.table import overlay
 from plugins.default_profile import compile_default, default_profile
 from tests.unit.explain.worlds import random_world
 
@@ -116,7 +117,7 @@ def test_W_08_every_answer_has_one_shape(seeds: range) -> None:
         world = random_world(seed)
         for names in (world.question.frame.names.ordered[:1], []):
             gone = [name for name in world.question.frame.names.ordered if name not in names]
-            smaller = replace(world.question, frame=world.question.frame.overlay(remove=gone))
+            smaller = replace(world.question, frame=overlay(world.question.frame, remove=gone))
             answers.append(answer(smaller, decide(smaller)))
 
     shapes = {tuple(msgspec.to_builtins(one.attempt)) for one in answers}

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import compile_request
-from fleet.framework.runtime.profile import CompiledProfile
 from fleet.history import History, Recorded
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, PolicySnapshot, PolicySnapshotStatus, Taint

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
+from fleet.framework.arguments import RawArgs
 from fleet.framework.context import Attempt
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.handle import OfflineHandle
-from fleet.framework.hooks import Component
+from fleet.framework.profiles.profile import CompiledProfile
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
-from fleet.framework.runtime.profile import CompiledProfile
-from fleet.framework.runtime.registry import RawArgs, Registry
+from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.types import Component
 from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED
 from fleet.model.tolerations import first_untolerated
 from plugins import in_tree_registry

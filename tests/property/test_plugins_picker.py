@@ -15,8 +15,8 @@ import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision, Round
-from fleet.framework.hooks import Component
 from fleet.framework.status import Status
+from fleet.framework.types import Component
 from fleet.model.keys import PICK_N
 from plugins import spread_picker
 from tests.oracle.documents import COUNT_ANNOTATION, Json

@@ -17,8 +17,8 @@ import pytest
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.runtime.profile import CompiledProfile
-from fleet.framework.runtime.runner import Runner
+from fleet.framework.cycle.runner import Runner
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.state import CycleState
 from fleet.framework.status import message_of
 from fleet.framework.verdicts import Verdicts

@@ -10,18 +10,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from fleet.framework.arguments import PluginFactory
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.hooks import Delta
-from fleet.framework.runtime.registry import PluginFactory
-from fleet.framework.runtime.runner import Runner
+from fleet.framework.cycle.runner import Runner
 from fleet.framework.state import CycleState
 from fleet.framework.testing.conformance import World, check
 from fleet.framework.testing.specimens import Specimen
+from fleet.framework.types import Delta
 from fleet.framework.verdicts import Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.model.views import MemberCluster
+from fleet.snapshot.table import Table
 from plugins import IN_TREE
 from plugins.default_profile import compile_default, default_profile
 from tests.oracle.documents import Json
@@ -68,7 +69,7 @@ def shuffled(scenario: Json, seed: int) -> Json:
 def with_holes(inp: DecisionInput, seed: int) -> DecisionInput:
     """The same fleet in a table where clusters came and went: other rows, and free ones between them."""
     dice = random.Random(seed)
-    table = inp.frame.fork()
+    table = Table.fork(inp.frame)
     stays = [inp.frame.cluster(row) for row in inp.frame.names.order.tolist()]
     for number in range(dice.randrange(20)):
         table.put(MemberCluster(metadata=msgspec.structs.replace(stays[0].metadata, name=f"passing-{number}")))

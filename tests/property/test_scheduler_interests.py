@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 import pytest
 
+from fleet.framework.arguments import RawArgs
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt
-from fleet.framework.runtime.registry import RawArgs
 from fleet.framework.state import CycleState
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import MemberCluster, PolicySnapshot

@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from fleet.model.quantity import parse_quantity
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Frame, Table
-from fleet.snapshot.columns.capacity import PlacedBinding
 from fleet.snapshot.columns.numbers import OPERATORS
+from fleet.snapshot.sidedata import PlacedBinding
+from fleet.snapshot.table import overlay
 from tests.builders import NOW, ClusterBuilder, a_cluster, names_in
 
 KEYS = ("region", "zone")
@@ -199,7 +200,7 @@ class History(RuleBasedStateMachine):
     @rule(edited=a_member(), gone=st.sampled_from(NAMES))
     def what_if(self, edited: ClusterBuilder, gone: str) -> None:
         """F3-134: whatever is asked of an overlay, the fleet knows nothing of it."""
-        over = self.table.freeze().overlay(put=[edited.cluster], remove=[gone])
+        over = overlay(self.table.freeze(), put=[edited.cluster], remove=[gone])
         members = {**self.known, edited.cluster.metadata.name: edited.cluster}
         members.pop(gone, None)
         assert asked(over, "labels") == asked(Table(members.values()).freeze(), "labels")

@@ -21,15 +21,13 @@ from typing import Any
 import msgspec
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action, Operation
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.cycle.publish import Published
-from fleet.framework.cycle.status_messages import invalid_reason
-from fleet.framework.hooks import Component
+from fleet.framework.cycle.decision import Decision, Outcome, Published
+from fleet.framework.cycle.publish import invalid_reason
+from fleet.framework.operations import Action, Operation
+from fleet.framework.profiles.profile import CompiledProfile, Limits
 from fleet.framework.request import compile_request
-from fleet.framework.runtime.profile import CompiledProfile, Limits
 from fleet.framework.status import message_of, published_text
+from fleet.framework.types import Component
 from fleet.model.keys import PARENT_PLACEMENT, PICK_FIXED
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot

@@ -11,7 +11,7 @@ from fleet.errors import InputError, TimestampError
 from fleet.explain import Explainer
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.timestamps import parse_timestamp
 from fleet.snapshot.table import Table
 

@@ -13,7 +13,8 @@ import msgspec
 from fleet.cli.input.simulation import Decided, Simulation
 from fleet.explain import ClusterExplanation, Counts, FullDomain, Group, counts, full_domains, groups, summary
 from fleet.explain.facts.margins import Scores
-from fleet.framework.cycle.decision import Decision, Target
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.operations import Target
 from fleet.framework.status import message_of
 from fleet.model.timestamps import format_timestamp
 from fleet.settings import Settings

@@ -16,7 +16,7 @@ from fleet.explain.facts.margins import Margin
 from fleet.explain.facts.phrases import bucket
 from fleet.explain.facts.rejections import NOT_LISTED
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.framework.status import message_of
 from fleet.model.keys import PICK_FIXED
 from fleet.model.timestamps import format_timestamp

@@ -38,7 +38,7 @@ from fleet.framework.context import (
 from fleet.framework.context import Warning as Odd
 from fleet.framework.cycle.cycle import Cycle, DecisionInput
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.runner import NULL_PROBE
+from fleet.framework.cycle.runner import NULL_PROBE
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, message_of
 from fleet.model.timestamps import format_timestamp

@@ -17,7 +17,7 @@ from fleet.explain.facts.rejections import Refusal, first_refusal
 from fleet.explain.facts.verdict_matrix import Matrix
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Operation
+from fleet.framework.operations import Operation
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, ClusterScore
 from fleet.snapshot.columns.bitset import each_row, from_rows

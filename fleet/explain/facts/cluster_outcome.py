@@ -9,8 +9,8 @@ import enum
 
 import msgspec
 
-from fleet.framework.cycle.decision import Decision, Target
-from fleet.framework.cycle.operations import Action
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.operations import Action, Target
 from fleet.snapshot.columns.bitset import from_rows
 
 

@@ -9,7 +9,7 @@ import msgspec
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Round
 from fleet.framework.cycle.inspection import rank_all
-from fleet.framework.hooks import Component
+from fleet.framework.types import Component
 from fleet.snapshot.row_order import Places
 
 Decider = Literal["topology", "affinity", "obsolete", "total", "name"]

@@ -7,8 +7,7 @@ from typing import Final
 import msgspec
 
 from fleet.explain.facts.cluster_outcome import Standings
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.snapshot.columns.bitset import each_row
 
 TARGETS_SHOWN: Final = 20

@@ -12,9 +12,8 @@ from typing import Final
 
 from fleet.explain.facts.rejections import Refusal, by_reason, refusal
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.cycle.decision import Decision
+from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.cycle.inspection import judge_all
-from fleet.framework.cycle.outcome import Outcome
 from fleet.framework.status import Status
 from fleet.framework.verdicts import Rejection, Verdicts
 from fleet.model.keys import PICK_FIXED

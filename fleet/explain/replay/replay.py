@@ -18,7 +18,7 @@ from fleet.explain.whatif.diff import Moved, Tally, moved, tally, unnamed_move, 
 from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import World
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.decoding import decode
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
 

@@ -17,7 +17,8 @@ from fleet.explain.facts.placement_outcome import TARGETS_SHOWN, in_use, level_n
 from fleet.explain.facts.redaction import Hidden, Veil
 from fleet.explain.facts.rejection_groups import NAMES_SHOWN
 from fleet.explain.facts.rejections import first_refusal, gathered
-from fleet.framework.cycle.decision import Decision, Target
+from fleet.framework.cycle.decision import Decision
+from fleet.framework.operations import Target
 from fleet.framework.request import Constraint, PlacementRequest
 from fleet.framework.terms import Preference
 from fleet.model.views import Toleration

@@ -17,8 +17,8 @@ from fleet.explain.whatif.edits import Edit, Evict, scope_of
 from fleet.explain.whatif.policy_edits import edited
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest, compile_request
-from fleet.framework.runtime.profile import CompiledProfile
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
 from fleet.snapshot.frame import Frame
@@ -107,7 +107,7 @@ class _Fleet:
 
     def edit(self, edit: Edit, place: str) -> None:
         if self._table is None:
-            self._table = self._before.fork()
+            self._table = Table.fork(self._before)
         edit_fleet(self._table, edit, now=self._now, place=place, veil=self._veil)
 
     def frame(self) -> Frame:

@@ -23,27 +23,28 @@ from fleet.framework.context import (
     Attempt,
     Unanswered,
 )
-from fleet.framework.cycle.decision import Decision, Round, Target
+from fleet.framework.cycle.decision import Decision, Outcome, Round
 from fleet.framework.cycle.downscale import surplus_clusters
 from fleet.framework.cycle.matching import Matched, give_up_obsolete, match
-from fleet.framework.cycle.operations import (
+from fleet.framework.cycle.publish import publish
+from fleet.framework.cycle.rounds import run_rounds
+from fleet.framework.cycle.runner import NULL_PROBE, Narrowing, Probe, Runner
+from fleet.framework.operations import (
     Action,
     Group,
     Operation,
     Scores,
+    Target,
     drop_finalizer,
     holds_finalizer,
     unschedule,
 )
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.cycle.rounds import run_rounds
-from fleet.framework.hooks import Answer
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.profile import CompiledProfile
-from fleet.framework.runtime.runner import NULL_PROBE, Narrowing, Probe, Runner
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.types import Answer
 from fleet.model.keys import PICK_FIXED, PICK_N, PREVIOUS_BINDING_STATE
 from fleet.model.views import Binding, PolicySnapshotStatus
 from fleet.snapshot.columns.bitset import to_rows
@@ -178,7 +179,9 @@ class Cycle:
         return self._schedule(desired)
 
     def _shrink(self, surplus: int) -> Decision:
-        rows = surplus_clusters(self.bindings, surplus, frame=self.frame, request=self.request, profile=self.profile)
+        rows = surplus_clusters(
+            self.bindings, surplus, frame=self.frame, request=self.request, order=self.profile.downscale_order
+        )
         removed = [self.bindings.scheduled.get(row) or self.bindings.bound[row] for row in rows]
         removed += [second for row in rows for second in self.bindings.surplus_bound.get(row, ())]
         return self._decision(
@@ -262,6 +265,7 @@ class Cycle:
             tie_break=self.profile.tie_break,
             limits=self.profile.limits,
             operations=tuple(operations),
+            build_status=publish,
             skipped={hook: tuple(names) for hook, names in self.runner.skipped.items()},
             notes=self.ctx.notes,
             warnings=tuple(self.ctx.warnings.values()),

@@ -5,8 +5,9 @@ Texts, published status and digest are made when first asked for, from the same 
 
 from __future__ import annotations
 
+import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,43 +16,29 @@ import msgspec
 
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import Warning
-from fleet.framework.cycle.operations import Action, Operation, Scores
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.cycle.publish import Published, publish
-from fleet.framework.cycle.ranking import TieBreak
-from fleet.framework.hooks import Question
+from fleet.framework.operations import Operation, Scores, Target
+from fleet.framework.profiles.profile import Limits
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.profile import Limits
 from fleet.framework.scores import ScoreTable
 from fleet.framework.status import Code, Status
+from fleet.framework.types import EvictionPlan, Question, TieBreak
 from fleet.framework.verdicts import Verdicts
-from fleet.model.views import PolicySnapshotStatus
+from fleet.model.keys import SCHEDULED_CONDITION
+from fleet.model.views import ClusterDecision, Condition, PolicySnapshotStatus
 from fleet.snapshot.columns.bitset import Rows
 from fleet.snapshot.frame import Frame
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
-    """A cluster chosen in this attempt."""
-
-    cluster: str
-    row: int
-    operation: Operation | None
-    """What it takes to use the cluster; None where a binding is in place already."""
-    scores: Scores | None
-    obsolete: int = 0
-    step: int = 0
-    """In which round the cluster was picked, from 1; 0 where nothing is ranked."""
-
-    @property
-    def action(self) -> Action | None:
-        return None if self.operation is None else self.operation.action
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionPlan:
-    """Bindings that would have to go, by cluster."""
-
-    victims: tuple[tuple[str, str], ...] = ()
+class Outcome(enum.Enum):
+    SELECTED = "Selected"
+    """As many clusters as wanted."""
+    PARTIAL = "Partial"
+    UNSCHEDULABLE = "Unschedulable"
+    UNCHANGED = "Unchanged"
+    """As many as wanted were there already; nobody was asked."""
+    SHRINK = "Shrink"
+    NEEDS_ANSWER = "NeedsAnswer"
+    ERROR = "Error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +50,29 @@ class Round:
     order: Rows
     """Ranked rows, best first; at least as many as are picked and published."""
     picked: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    observed_generation: int
+    condition: Condition
+    """Without a transition time: whoever writes it knows the time."""
+    decisions: tuple[ClusterDecision, ...]
+
+    def differs_from(self, stored: PolicySnapshotStatus) -> bool:
+        """Whether writing this would change anything a reader could care about."""
+        before = next((one for one in stored.conditions if one.type == SCHEDULED_CONDITION), None)
+        return (
+            stored.observed_crp_generation != self.observed_generation
+            or before is None
+            or (before.status, before.reason, before.message) != self._says
+            or before.observed_generation < self.condition.observed_generation
+            or _by_cluster(stored.target_clusters) != _by_cluster(self.decisions)
+        )
+
+    @property
+    def _says(self) -> tuple[str, str, str]:
+        return (self.condition.status, self.condition.reason, self.condition.message)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +109,8 @@ class Decision:
     question: Question | None = None
     error: Status | None = None
     next_cursor: int = 0
+    build_status: Callable[[Decision], Published | None]
+    """Renders what is published. Called once, when it is first read."""
 
     @property
     def round(self) -> Round | None:
@@ -120,7 +132,7 @@ class Decision:
     @cached_property
     def published(self) -> Published | None:
         """The policy snapshot's next status; None when this attempt has nothing to publish."""
-        return publish(self)
+        return self.build_status(self)
 
     @cached_property
     def digest(self) -> str:
@@ -146,3 +158,13 @@ class Decision:
 
 def _pair(scores: Scores | None) -> tuple[int, int] | None:
     return None if scores is None else (scores.affinity, scores.topology)
+
+
+def _by_cluster(decisions: tuple[ClusterDecision, ...]) -> dict[str, ClusterDecision]:
+    return {one.cluster_name: _with_plain_score(one) for one in decisions}
+
+
+def _with_plain_score(decision: ClusterDecision) -> ClusterDecision:
+    """An absent score and a null one read the same; a zero score differs from both."""
+    absent = decision.cluster_score is None or decision.cluster_score is msgspec.UNSET
+    return msgspec.structs.replace(decision, cluster_score=None) if absent else decision

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from fleet.framework.bindings import PlacementBindings
+from fleet.framework.bindings import PlacementBindings, stored_rank
 from fleet.framework.request import PlacementRequest
-from fleet.model.views import Binding, ClusterScore
+from fleet.framework.types import DownscaleOrder
 from fleet.snapshot.frame import Frame
 
 if TYPE_CHECKING:
-    from fleet.framework.runtime.profile import CompiledProfile
-
-_Key = tuple[bool, int, int, str]
+    pass
 
 
 def surplus_clusters(
@@ -23,10 +19,10 @@ def surplus_clusters(
     *,
     frame: Frame,
     request: PlacementRequest,
-    profile: CompiledProfile,
+    order: DownscaleOrder,
 ) -> list[int]:
     """Rows to give up: those only scheduled before those bound, low stored scores first, then smaller names."""
-    spread = profile.downscale_order == "SpreadAware" and bool(request.constraints)
+    spread = order == "SpreadAware" and bool(request.constraints)
     domains = _domains(frame, request.constraints[0].key, bindings) if spread else {}
     left = {row: (False, *stored_rank(one)) for row, one in bindings.scheduled.items()}
     left |= {row: (True, *stored_rank(one)) for row, one in bindings.bound.items()}
@@ -48,11 +44,3 @@ def _crowd(row: int, domains: dict[int, str | None]) -> int:
     """How many of the placement's clusters share the row's domain; 0 without one."""
     domain = domains.get(row)
     return 0 if domain is None else sum(1 for other in domains.values() if other == domain)
-
-
-def stored_rank(binding: Binding) -> _Key:
-    """Ascending: an unscored binding first, then low scores, then smaller names."""
-    score = binding.spec.cluster_decision.cluster_score
-    if score is None or score is msgspec.UNSET or not isinstance(score, ClusterScore):
-        return (False, 0, 0, binding.spec.target_cluster)
-    return (True, score.topology, score.affinity, binding.spec.target_cluster)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fleet.framework.cycle.cycle import Cycle, DecisionInput
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.runner import NULL_PROBE
+from fleet.framework.cycle.runner import NULL_PROBE
 from fleet.framework.state import CycleState
 from fleet.framework.verdicts import Rejection
 from fleet.snapshot.columns.bitset import from_rows

@@ -8,8 +8,7 @@ from typing import Final
 
 from fleet.errors import StaleInputs
 from fleet.framework.bindings import PlacementBindings
-from fleet.framework.cycle.decision import Target
-from fleet.framework.cycle.operations import Action, Group, Operation, unschedule
+from fleet.framework.operations import Action, Group, Operation, Target, unschedule
 from fleet.framework.request import PlacementRequest
 from fleet.model.binding_names import binding_name
 from fleet.model.keys import PARENT_PLACEMENT

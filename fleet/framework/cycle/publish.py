@@ -7,56 +7,25 @@ order inside each part is fixed, so an unchanged situation publishes an unchange
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Final
 
-import msgspec
 import numpy as np
 
-from fleet.framework.cycle.downscale import stored_rank
-from fleet.framework.cycle.operations import Action
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.cycle.status_messages import (
-    FULFILLED,
-    STOPPED,
-    UNFULFILLED,
-    invalid_reason,
-    missing_reason,
-    not_picked_reason,
-    selected_reason,
-)
-from fleet.framework.hooks import Component
+from fleet.framework.bindings import stored_rank
+from fleet.framework.cycle.decision import Decision, Outcome, Published, Round
+from fleet.framework.operations import Action, selected_reason
 from fleet.framework.status import message_of, published_text
+from fleet.framework.types import Component
 from fleet.model.keys import PICK_FIXED, POLICY_FULFILLED, POLICY_UNFULFILLED, SCHEDULED_CONDITION
-from fleet.model.views import Binding, ClusterDecision, ClusterScore, Condition, PolicySnapshotStatus
+from fleet.model.views import Binding, ClusterDecision, ClusterScore, Condition
 from fleet.snapshot.columns.bitset import Rows, from_rows, to_rows
 
-if TYPE_CHECKING:
-    from fleet.framework.cycle.decision import Decision, Round
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    observed_generation: int
-    condition: Condition
-    """Without a transition time: whoever writes it knows the time."""
-    decisions: tuple[ClusterDecision, ...]
-
-    def differs_from(self, stored: PolicySnapshotStatus) -> bool:
-        """Whether writing this would change anything a reader could care about."""
-        before = next((one for one in stored.conditions if one.type == SCHEDULED_CONDITION), None)
-        return (
-            stored.observed_crp_generation != self.observed_generation
-            or before is None
-            or (before.status, before.reason, before.message) != self._says
-            or before.observed_generation < self.condition.observed_generation
-            or _by_cluster(stored.target_clusters) != _by_cluster(self.decisions)
-        )
-
-    @property
-    def _says(self) -> tuple[str, str, str]:
-        return (self.condition.status, self.condition.reason, self.condition.message)
+FULFILLED: Final = "found all cluster needed as specified by the scheduling policy, found {} cluster(s)"
+UNFULFILLED: Final = (
+    "could not find all clusters needed as specified by the scheduling policy, found {} cluster(s) instead"
+)
+STOPPED: Final = "scheduling stopped: {}"
 
 
 def publish(decision: Decision) -> Published | None:
@@ -178,11 +147,19 @@ def _once(decisions: Iterator[ClusterDecision]) -> Iterator[ClusterDecision]:
             yield one
 
 
-def _by_cluster(decisions: tuple[ClusterDecision, ...]) -> dict[str, ClusterDecision]:
-    return {one.cluster_name: _with_plain_score(one) for one in decisions}
+# --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _with_plain_score(decision: ClusterDecision) -> ClusterDecision:
-    """An absent score and a null one read the same; a zero score differs from both."""
-    absent = decision.cluster_score is None or decision.cluster_score is msgspec.UNSET
-    return msgspec.structs.replace(decision, cluster_score=None) if absent else decision
+def not_picked_reason(cluster: str, *, affinity: int, topology: int) -> str:
+    return (
+        f'Cluster "{cluster}" does not score high enough '
+        f"(affinity score: {affinity}, topology spread score: {topology})"
+    )
+
+
+def invalid_reason(cluster: str, cause: str) -> str:
+    return f'Cluster "{cluster}" is not eligible for resource placement yet: {cause}'
+
+
+def missing_reason(cluster: str) -> str:
+    return f'Specified cluster "{cluster}" is not found'

@@ -8,12 +8,12 @@ from itertools import repeat
 
 import numpy as np
 
-from fleet.framework.cycle.decision import Round, Target
-from fleet.framework.cycle.operations import Scores
-from fleet.framework.cycle.ranking import best_first, ranking_keys
-from fleet.framework.hooks import Candidates, Component, Picks
-from fleet.framework.runtime.runner import Runner
+from fleet.framework.cycle.decision import Round
+from fleet.framework.cycle.runner import Runner
+from fleet.framework.operations import Scores, Target
+from fleet.framework.ranking import best_first, ranking_keys
 from fleet.framework.scores import ScoreColumn, ScoreTable
+from fleet.framework.types import Candidates, Component, Picks
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.frame import Frame

@@ -16,14 +16,14 @@ from typing import Any, Final, NamedTuple
 
 from fleet.errors import PluginError
 from fleet.framework.context import Attempt
-from fleet.framework.cycle.decision import Target
+from fleet.framework.cycle.runner import NULL_PROBE, Probe
+from fleet.framework.handle import MAX_PERMIT_WAIT, Deadlines
+from fleet.framework.operations import Target
+from fleet.framework.profiles.profile import CompiledProfile, Hooked
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.profile import CompiledProfile, Hooked
 from fleet.framework.runtime.purity_guard import Phase, during
-from fleet.framework.runtime.runner import NULL_PROBE, Probe
 from fleet.framework.state import CycleState
 from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, code_of, is_success, message_of
-from fleet.framework.waiting import MAX_PERMIT_WAIT, Deadlines
 from fleet.snapshot.frame import Frame
 
 _ALWAYS: Final = frozenset({Code.SUCCESS, Code.ERROR})

@@ -15,18 +15,17 @@ from fleet.errors import ConfigurationError, PurityError, SnapshotUseError
 from fleet.framework.context import Attempt
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.handle import NO_FRAMES, NO_HUB, NO_WATCHES, WatchHub
+from fleet.framework.cycle.runner import NULL_PROBE, Probe
+from fleet.framework.handle import NO_FRAMES, NO_HUB, NO_WATCHES, WaitingPlacement, WatchHub
+from fleet.framework.profiles.profile import CompiledProfile, Hooked, Profile, compile_profile
+from fleet.framework.profiles.queue_sort import QueueSort, queue_sort_of, require_one_queue_sort
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.effects import Effects
 from fleet.framework.runtime.options import Option, Options
-from fleet.framework.runtime.profile import CompiledProfile, Hooked, Profile, compile_profile
 from fleet.framework.runtime.purity_guard import Phase, current_moment, during
-from fleet.framework.runtime.queue_sort import QueueSort, queue_sort_of, require_one_queue_sort
-from fleet.framework.runtime.registry import Registry
 from fleet.framework.runtime.reserve_permit import Admission, admit
-from fleet.framework.runtime.runner import NULL_PROBE, Probe
 from fleet.framework.state import CycleState, should_record_metrics
-from fleet.framework.waiting import WaitingPlacement
 from fleet.model.views import Binding
 from fleet.snapshot.frame import Frame
 

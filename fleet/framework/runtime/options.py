@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fleet.errors import ConfigurationError
-from fleet.framework.handle import WatchHub
-from fleet.framework.runtime.runner import NULL_PROBE, Probe
+from fleet.framework.cycle.runner import NULL_PROBE, Probe
+from fleet.framework.handle import MAX_PERMIT_WAIT, EmptyWaitingRoom, WaitingRoom, WatchHub
 from fleet.framework.state import CycleState, Lock
-from fleet.framework.waiting import MAX_PERMIT_WAIT, EmptyWaitingRoom, WaitingRoom
 from fleet.snapshot.frame import Frame
 
 _SECOND: Final = 1_000_000_000

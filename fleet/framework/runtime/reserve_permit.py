@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.cycle.decision import Decision, Target
+from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.inspection import excluding
+from fleet.framework.handle import Deadlines
+from fleet.framework.operations import Target
 from fleet.framework.runtime.effects import Effects, Failure
-from fleet.framework.waiting import Deadlines
 
 Decide = Callable[[DecisionInput], Decision]
 

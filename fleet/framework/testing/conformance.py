@@ -18,19 +18,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fleet.errors import PluginError
+from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.context import NO_ANSWERS
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.cycle.decision import Target
 from fleet.framework.handle import Handle, OfflineHandle
-from fleet.framework.hooks import Answer, PluginTraits
+from fleet.framework.operations import Target
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import PluginFactory, RawArgs
 from fleet.framework.state import CycleState
 from fleet.framework.testing.observation import Bench, Seen, observe, tampered
 from fleet.framework.testing.specimens import Dice, Specimen, specimens
+from fleet.framework.types import Answer, PluginTraits
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Frame, Table
-from fleet.snapshot.columns.capacity import PlacedBinding
+from fleet.snapshot.sidedata import PlacedBinding
 
 READ_ONLY: Final = "F3-124"
 SHAPE: Final = "F3-125"

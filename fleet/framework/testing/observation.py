@@ -13,19 +13,19 @@ from typing import Any, Final
 import numpy as np
 
 from fleet.errors import PluginError
+from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.bindings import classify
 from fleet.framework.context import Attempt, Unanswered
-from fleet.framework.cycle.ranking import Ranking
+from fleet.framework.cycle.runner import Narrowing, Runner
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import Answer, PluginTraits
-from fleet.framework.runtime.adapter import adapt
-from fleet.framework.runtime.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
-from fleet.framework.runtime.registry import PluginFactory, RawArgs, Registry
-from fleet.framework.runtime.runner import Narrowing, Runner
+from fleet.framework.profiles.adapter import adapt
+from fleet.framework.profiles.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import message_of
 from fleet.framework.testing.specimens import Specimen
+from fleet.framework.types import Answer, PluginTraits, Ranking
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import Int64Array, Rows, to_rows
 from fleet.snapshot.frame import Frame

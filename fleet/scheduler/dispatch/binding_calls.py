@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from fleet.errors import AlreadyExists, Conflict, NotFound, StaleInputs
-from fleet.framework.cycle.operations import Action, Operation, drop_finalizer, holds_finalizer, unschedule
+from fleet.framework.operations import Action, Operation, drop_finalizer, holds_finalizer, unschedule
 from fleet.framework.request import PlacementRequest
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from fleet.errors import ApiError, Conflict, StaleInputs
-from fleet.framework.cycle.operations import Action, Group, Operation, drop_finalizer
+from fleet.framework.operations import Action, Group, Operation, drop_finalizer
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Kinds
 from fleet.kube.patch import RetryPolicy

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.clock import Clock
 from fleet.errors import Conflict, StaleInputs
-from fleet.framework.cycle.publish import Published
+from fleet.framework.cycle.decision import Published
 from fleet.informers.cache import Kinds
 from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Observed, PolicySnapshot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleet.framework.cycle.operations import Operation
-from fleet.framework.cycle.publish import Published
+from fleet.framework.cycle.decision import Published
+from fleet.framework.operations import Operation
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import Kinds
 from fleet.kube.patch import RetryPolicy

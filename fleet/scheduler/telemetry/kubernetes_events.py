@@ -9,7 +9,7 @@ from fleet.explain import summary
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.informers.cache import Kinds
 from fleet.kube.events import NORMAL, WARNING, ObjectReference
 from fleet.kube.resource import key_of

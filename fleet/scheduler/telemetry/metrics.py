@@ -21,7 +21,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from fleet.clock import Clock, SystemClock
 from fleet.framework.context import UNREADABLE_PROPERTY
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status, code_of
 from fleet.scheduler.attempt_record import AttemptRecord, Ending
 from fleet.scheduler.dispatch.api_calls import Fate

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fleet.framework.cycle.status_messages import FULFILLED, not_picked_reason, selected_reason
+from fleet.framework.cycle.publish import FULFILLED, not_picked_reason
+from fleet.framework.operations import selected_reason
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, POLICY_FULFILLED, SCHEDULER_BINDING_CLEANUP
 from tests.bench.fleets import cluster_document, name_of
 from tests.bench.policies import plain_policy, policy_snapshot, spread_policy

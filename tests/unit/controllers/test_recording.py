@@ -15,8 +15,8 @@ import pytest
 from fleet.errors import Conflict
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.hooks import Component
 from fleet.framework.scores import ScoreColumn as Scored
+from fleet.framework.types import Component
 from fleet.history import Attempt, History, Source
 from fleet.model.timestamps import SECOND
 from fleet.model.views import MemberCluster, Observed, PolicySnapshot

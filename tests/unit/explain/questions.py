@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fleet.explain import ClusterExplanation, Explainer
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from plugins.default_profile import compile_default
 from tests.builders import NOW, BindingBuilder, ClusterBuilder, PolicyBuilder, a_frame
 

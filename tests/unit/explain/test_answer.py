@@ -16,12 +16,12 @@ from fleet.explain.facts.margins import Margin
 from fleet.explain.fixes.fixes import fixes
 from fleet.explain.whatif.scenario import World
 from fleet.framework.context import Attempt
-from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.profiles.profile import PluginRef
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
-from fleet.framework.runtime.profile import PluginRef
+from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.views import ClusterSelectorTerm, LabelSelector, SelectorRequirement
 from fleet.snapshot.frame import Frame
 from plugins import in_tree_registry

@@ -8,7 +8,7 @@ from fleet.explain.facts.cluster_explanation import BindingFate
 from fleet.explain.facts.margins import Margin, Scores
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.inspection import explain_all
-from fleet.framework.runtime.profile import Limits
+from fleet.framework.profiles.profile import Limits
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import BindingBuilder, a_binding, a_cluster, a_policy, clusters, label, sorted_by
 from tests.unit.explain.questions import Asked, ask

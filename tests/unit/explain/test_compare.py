@@ -15,7 +15,7 @@ from fleet.explain.whatif.edits import (
     Tolerate,
 )
 from fleet.explain.whatif.scenario import World
-from fleet.framework.runtime.profile import Limits
+from fleet.framework.profiles.profile import Limits
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask

@@ -13,11 +13,11 @@ from fleet.explain.fixes.fixes import Fixes, fixes, fixes_for_cluster
 from fleet.explain.whatif.edits import parse_edits
 from fleet.explain.whatif.scenario import World
 from fleet.framework.context import Attempt
-from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.profile import CompiledProfile, PluginRef
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
+from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot.frame import Frame
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile

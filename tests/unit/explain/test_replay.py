@@ -22,7 +22,7 @@ from fleet.explain.replay.replay import (
 from fleet.explain.whatif.edits import RemoveCluster, SetCount, Tolerate
 from fleet.explain.whatif.scenario import World
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.profile import Limits
+from fleet.framework.profiles.profile import Limits
 from fleet.history.entries import Attempt, Columns, Judgement, Target
 from fleet.model.views import PolicySnapshotStatus
 from plugins.default_profile import compile_default, default_profile

@@ -16,8 +16,8 @@ from fleet.explain.whatif.diff import ClusterTally, OutcomeTally
 from fleet.explain.whatif.edits import AddCluster, AddTaint, RemoveCluster, SetCount, SetReady
 from fleet.explain.whatif.impact import impact, unnamed_impact
 from fleet.framework.context import Attempt
-from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
-from fleet.framework.runtime.profile import CompiledProfile, PluginRef
+from fleet.framework.profiles.profile import CompiledProfile, PluginRef
+from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from plugins import in_tree_registry

@@ -11,7 +11,7 @@ from fleet.explain.facts.placement_outcome import Effect, effect_of, in_use, lev
 from fleet.explain.fixes.fixes import Fix
 from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import World
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.views import PolicySnapshot
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder
 from tests.strategies import random_scenario

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import Attempt
-from fleet.framework.cycle.decision import Target
-from fleet.framework.cycle.operations import Action, Group, Operation
 from fleet.framework.handle import OfflineHandle
+from fleet.framework.operations import Action, Group, Operation, Target
+from fleet.framework.profiles.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.runtime.effects import Effects
-from fleet.framework.runtime.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
-from fleet.framework.runtime.registry import PluginFactory, RawArgs, Registry
 from fleet.framework.state import CycleState, StateData
 from fleet.framework.status import Code, Status
 from fleet.model.views import Binding

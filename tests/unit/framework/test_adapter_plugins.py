@@ -9,12 +9,12 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.framework.context import Attempt
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.hooks import Answer, Component, Question
-from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin, adapt
+from fleet.framework.cycle.decision import Decision, Outcome
+from fleet.framework.profiles.adapter import adapt
+from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.scores import ClusterScore
 from fleet.framework.status import Code, Status
+from fleet.framework.types import Answer, Component, Question
 from fleet.snapshot import Frame
 from tests.builders import NOW, a_cluster, a_frame, a_policy, a_table, clusters
 from tests.doubles import Answering, Rejecting, RejectingOneByOne, Scoring, chosen, decided, inputs, profile_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fleet.framework.profiles.profile import METHODS, PluginRef
 from fleet.framework.runtime.framework import Framework, PluginEntry
-from fleet.framework.runtime.profile import METHODS, PluginRef
 from tests.doubles import Rejecting, RejectingOneByOne, Scoring
 from tests.unit.framework.plugin_fakes import Scripted, a_profile, a_registry
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
+from fleet.framework.handle import MAX_PERMIT_WAIT
 from fleet.framework.runtime.framework import Framework, build_frameworks
 from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.runtime.options import (
@@ -24,7 +25,7 @@ from fleet.framework.runtime.options import (
     with_watch_hub,
 )
 from fleet.framework.state import StateKey
-from fleet.framework.waiting import MAX_PERMIT_WAIT
+from fleet.snapshot.table import overlay
 from tests.builders import NOW, a_cluster, a_policy, a_table, clusters
 from tests.doubles import Rejecting, Scoring, chosen
 from tests.unit.framework.plugin_fakes import NO_BINDINGS, Counter, Scripted, a_profile, a_registry
@@ -146,7 +147,7 @@ def test_F3_044_a_handler_added_in_a_factory_sees_the_initial_list() -> None:
 def test_F3_045_a_what_if_frame_is_decided_on_without_touching_the_live_cache() -> None:
     live = a_table(*clusters("a", "b"))
     before = live.freeze()
-    what_if = before.overlay(put=[a_cluster("c").build()], remove=["a"])
+    what_if = overlay(before, put=[a_cluster("c").build()], remove=["a"])
     simulation = build(with_snapshot_lister(live.freeze), with_snapshot_lister(lambda: what_if))
     decision = simulation.decide(simulation.inputs(a_policy().request(), NO_BINDINGS, now=NOW))
     assert chosen(decision) == ["b", "c"]

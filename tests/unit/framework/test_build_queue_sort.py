@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
+from fleet.framework.arguments import RawArgs
+from fleet.framework.profiles.profile import Profile
+from fleet.framework.profiles.queue_sort import QueueSort
 from fleet.framework.runtime.framework import Framework, build_frameworks
-from fleet.framework.runtime.profile import Profile
-from fleet.framework.runtime.queue_sort import QueueSort
-from fleet.framework.runtime.registry import RawArgs
 from plugins.basics import PrioritySort
 from tests.unit.framework.plugin_fakes import a_profile, a_registry
 

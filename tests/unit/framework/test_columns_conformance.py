@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.framework.hooks import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
-from fleet.framework.runtime.adapter import ScalarPlugin
-from fleet.framework.runtime.registry import PluginFactory, RawArgs
+from fleet.framework.arguments import PluginFactory, RawArgs
+from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status
 from fleet.framework.testing.conformance import ConformanceError, World, check
+from fleet.framework.types import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
 from fleet.snapshot import Table
 from fleet.snapshot.columns.bitset import from_bools, to_bools
 from plugins import IN_TREE

@@ -10,11 +10,11 @@ import pytest
 
 from fleet.framework.context import Attempt
 from fleet.framework.cycle.cycle import decide
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.hooks import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
+from fleet.framework.cycle.decision import Outcome
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.types import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
 from fleet.model.timestamps import MINUTE
 from fleet.snapshot import Frame
 from fleet.snapshot.columns.bitset import from_bools

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleet.framework.cycle.cycle import decide
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from plugins.default_profile import compile_default, default_profile
 from tests.control_plane.cache import filled_once

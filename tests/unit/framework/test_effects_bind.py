@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fleet.framework.cycle.operations import Operation
 from fleet.framework.handle import OfflineHandle
+from fleet.framework.operations import Operation
 from fleet.framework.runtime.effects import Complaint
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.options import with_hub_client, with_snapshot_lister

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.decision import Outcome
+from fleet.framework.profiles.adapter import UnreserveOnly
 from fleet.framework.runtime.effects import Complaint, Effects
 from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.legacy import UnreserveOnly
 from fleet.framework.runtime.options import with_snapshot_lister
 from fleet.framework.runtime.reserve_permit import Admission
 from fleet.framework.state import CycleState, StateKey

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError, PurityError, SnapshotUseError
-from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.decision import Outcome
 from fleet.framework.handle import Handle, OfflineHandle
-from fleet.framework.hooks import Verdict
 from fleet.framework.runtime.framework import Framework, build_frameworks
 from fleet.framework.runtime.options import (
     Option,
@@ -23,6 +22,7 @@ from fleet.framework.runtime.options import (
     with_watch_hub,
 )
 from fleet.framework.status import message_of
+from fleet.framework.types import Verdict
 from fleet.snapshot import Frame, Table
 from tests.builders import NOW, a_cluster, a_frame, a_policy, a_table, clusters
 from tests.doubles import chosen

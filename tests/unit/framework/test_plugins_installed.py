@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.framework.runtime.discovery import GROUP, register_installed
-from fleet.framework.runtime.profile import CompiledProfile, PluginRef
-from fleet.framework.runtime.registry import RawArgs, Registry
+from fleet.framework.arguments import RawArgs
+from fleet.framework.profiles.discovery import GROUP, register_installed
+from fleet.framework.profiles.profile import CompiledProfile, PluginRef
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.testing.conformance import World, check
 from fleet.model.timestamps import SECOND
 from plugins import in_tree_registry

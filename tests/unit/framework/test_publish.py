@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.cycle.publish import Published
+from fleet.framework.cycle.decision import Published
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
 from fleet.snapshot import Table

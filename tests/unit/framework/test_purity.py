@@ -63,7 +63,7 @@ CALLS = {"open", "print", "input", "exec", "eval", "compile", "__import__", "bre
 # The shell of the framework: it may lock, wait and look around, and the core must not know it.
 SHELL = (
     "fleet.framework.runtime.locks",
-    "fleet.framework.runtime.discovery",
+    "fleet.framework.profiles.discovery",
     "fleet.framework.runtime.framework",
     "fleet.framework.runtime.purity_guard",
 )
@@ -131,9 +131,7 @@ CORE = sorted(closure(*ENTRANCES))
 def test_the_closure_holds_the_whole_core_and_every_in_tree_plugin() -> None:
     plugins = {f"plugins.{one.stem}" for one in (ROOT / "plugins").glob("*.py") if one.stem != "__init__"}
 
-    assert {"fleet.framework.runtime.runner", "fleet.snapshot.table", "fleet.model.quantity", "fleet.errors"} <= set(
-        CORE
-    )
+    assert {"fleet.framework.cycle.runner", "fleet.snapshot.table", "fleet.model.quantity", "fleet.errors"} <= set(CORE)
     assert plugins <= set(CORE)
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.framework.runtime.registry import RawArgs, decode_into
+from fleet.framework.arguments import RawArgs, decode_into
 from plugins.cluster_eligibility import ClusterEligibilityArgs
 
 YAML = "application/yaml"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
+from fleet.framework.arguments import RawArgs
+from fleet.framework.handle import EmptyWaitingRoom
 from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.registry import RawArgs
-from fleet.framework.waiting import EmptyWaitingRoom
 from tests.unit.framework.plugin_fakes import Scripted, a_profile, a_registry, giving
 
 

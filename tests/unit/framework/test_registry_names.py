@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError, DuplicatePlugin, UnknownPlugin
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.registry import Registry
 from tests.unit.framework.plugin_fakes import Scripted, a_profile, a_registry, giving
 
 ONE, TWO, THREE = (giving(Scripted(name)) for name in ("One", "Two", "Three"))

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.cycle.ranking import TieBreak
-from fleet.framework.hooks import Component, PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.cycle.decision import Decision, Outcome
+from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status
+from fleet.framework.types import Component, PluginTraits, Reason, ReasonTable, TieBreak, Verdict
 from fleet.snapshot import Frame
 from fleet.snapshot.columns.bitset import from_rows
+from fleet.snapshot.table import overlay
 from plugins.default_profile import compile_default
 from tests.builders import a_binding, a_cluster, a_frame, a_policy, clusters, label
 from tests.doubles import Answering, Rejecting, Scoring, carried_out, chosen, decided, limited_to, profile_of
@@ -313,7 +312,7 @@ def test_L_07_one_framework_serves_all_three_types(frame: Frame) -> None:
 
 
 def test_L_07_named_clusters_are_valid_invalid_or_missing(frame: Frame) -> None:
-    frame = frame.overlay(put=[a_cluster("b").never_heard().build()])
+    frame = overlay(frame, put=[a_cluster("b").never_heard().build()])
 
     decision = decided(frame, a_policy().pick_fixed("b", "nowhere", "a", "else"), profile=DEFAULT)
 
@@ -350,7 +349,7 @@ def test_L_08_losing_one_cluster_replaces_only_that_one() -> None:
     policy = a_policy().pick_n(3)
     bindings = carried_out((), decided(frame, policy, profile=DEFAULT))
 
-    decision = decided(frame.overlay(remove=["c"]), policy, *bindings, profile=DEFAULT)
+    decision = decided(overlay(frame, remove=["c"]), policy, *bindings, profile=DEFAULT)
 
     assert operations(decision) == [(Action.UNSCHEDULE, "c"), (Action.CREATE, "a")]
 

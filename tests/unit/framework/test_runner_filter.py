@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 
 from fleet.framework.context import Attempt
+from fleet.framework.cycle.decision import Outcome
 from fleet.framework.cycle.inspection import explain_all, judge_all
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.cycle.runner import Narrowing
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.adapter import ScalarPlugin
-from fleet.framework.runtime.runner import Narrowing
+from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
+from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.verdicts import ALIVE, Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot import Frame
 from fleet.snapshot.columns.bitset import from_bools
-from fleet.snapshot.columns.capacity import PlacedBinding
+from fleet.snapshot.sidedata import PlacedBinding
+from fleet.snapshot.table import overlay
 from plugins import IN_TREE
 from plugins.default_profile import compile_default
 from tests.builders import a_binding, a_cluster, a_frame, a_policy, clusters, names_in
@@ -132,8 +133,8 @@ class OnePerCluster(PluginTraits):
 
 
 def test_F3_056_an_overlay_without_the_victim_passes_where_the_base_fails(frame: Frame) -> None:
-    base = frame.overlay(place=[("a", PlacedBinding("victim")), ("b", PlacedBinding("other"))])
-    without = base.overlay(displace=[("a", "victim")])
+    base = overlay(frame, place=[("a", PlacedBinding("victim")), ("b", PlacedBinding("other"))])
+    without = overlay(base, displace=[("a", "victim")])
     runner = a_runner(profile_of(OnePerCluster()), base)
 
     passed = [names_in(one, runner.run_filter(one, Narrowing()).alive) for one in (base, without, base)]
@@ -142,7 +143,7 @@ def test_F3_056_an_overlay_without_the_victim_passes_where_the_base_fails(frame:
 
 
 def test_F3_056_a_peer_assumed_on_an_overlay_counts(frame: Frame) -> None:
-    assumed = frame.overlay(place=[("c", PlacedBinding("peer"))])
+    assumed = overlay(frame, place=[("c", PlacedBinding("peer"))])
 
     assert chosen(decided(assumed, profile=profile_of(OnePerCluster()))) == ["a", "b", "d"]
 

@@ -11,11 +11,11 @@ import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.hooks import PluginTraits
+from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.adapter import ScalarPlugin
-from fleet.framework.runtime.profile import CompiledProfile, PluginRef
+from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status
+from fleet.framework.types import PluginTraits
 from fleet.model.views import Binding, MemberCluster
 from fleet.snapshot import Table
 from plugins import in_tree_registry

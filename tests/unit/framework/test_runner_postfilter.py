@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleet.framework.cycle.decision import EvictionPlan
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.hooks import PostFilterResult
+from fleet.framework.cycle.decision import Outcome
 from fleet.framework.status import Code, Status
+from fleet.framework.types import EvictionPlan, PostFilterResult
 from fleet.snapshot import Frame
 from tests.builders import a_binding, a_frame, a_policy, clusters
 from tests.doubles import Answering, Rejecting, chosen, decided, limited_to, profile_of

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from fleet.errors import PluginError
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.hooks import Delta
-from fleet.framework.runtime.adapter import ScalarPlugin
-from fleet.framework.runtime.runner import Narrowing
+from fleet.framework.cycle.decision import Decision, Outcome
+from fleet.framework.cycle.runner import Narrowing
+from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status, message_of
+from fleet.framework.types import Delta
 from fleet.snapshot import Frame
 from tests.builders import a_frame, a_policy, clusters, names_in
 from tests.doubles import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.runtime.profile import CompiledProfile
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.verdicts import ALIVE
 from fleet.snapshot import Frame, Table
 from tests.builders import a_cluster, a_policy

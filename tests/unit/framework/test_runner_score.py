@@ -11,12 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.framework.arithmetic import clamp, default_normalize, min_max, round_half_away, rounded_half_away
-from fleet.framework.cycle.outcome import Outcome
-from fleet.framework.hooks import Component
-from fleet.framework.runtime.runner import Narrowing
-from fleet.framework.scores import ClusterScore, ScoreTable
+from fleet.framework.cycle.decision import Outcome
+from fleet.framework.cycle.runner import Narrowing
+from fleet.framework.scores import (
+    ClusterScore,
+    ScoreTable,
+    clamp,
+    default_normalize,
+    min_max,
+    round_half_away,
+    rounded_half_away,
+)
 from fleet.framework.status import Code, Status
+from fleet.framework.types import Component
 from fleet.snapshot import Frame
 from tests.builders import a_frame, a_policy, clusters
 from tests.doubles import (

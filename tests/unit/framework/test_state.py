@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import StateExpired, StateNotFound
-from fleet.framework.hooks import Delta
+from fleet.framework.cycle.runner import NULL_PROBE, Narrowing, Runner
 from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.runtime.options import Options
-from fleet.framework.runtime.runner import NULL_PROBE, Narrowing, Runner
 from fleet.framework.state import (
     CycleState,
     FrozenState,
@@ -24,6 +23,7 @@ from fleet.framework.state import (
     clone_state,
     should_record_metrics,
 )
+from fleet.framework.types import Delta
 from fleet.snapshot import Frame
 from plugins.default_profile import compile_default
 from tests.builders import a_cluster, a_frame, a_policy, names_in
@@ -270,7 +270,7 @@ def test_F3_033_no_two_in_tree_keys_are_equal() -> None:
 
 
 def test_F3_033_in_tree_keys_name_hook_and_plugin() -> None:
-    from fleet.framework.runtime.profile import METHODS
+    from fleet.framework.profiles.profile import METHODS
     from plugins import IN_TREE
 
     keys = {key for module in PLUGINS.glob("*.py") for key in state_keys_of(module.read_text(encoding="utf-8"))}

@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 from fleet.errors import ConfigurationError, PluginError, StaleInputs, StateNotFound
-from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.handle import OfflineHandle
-from fleet.framework.hooks import PluginTraits, PostFilterResult, Reason, ReasonTable, Verdict
-from fleet.framework.runtime.adapter import ScalarPlugin
-from fleet.framework.runtime.profile import PluginRef, compile_profile
+from fleet.framework.profiles.profile import PluginRef, compile_profile
+from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import (
     MAX_CLUSTER_SCORE,
     MAX_TOTAL_SCORE,
@@ -33,6 +31,7 @@ from fleet.framework.status import (
     is_unschedulable,
     message_of,
 )
+from fleet.framework.types import PluginTraits, PostFilterResult, Reason, ReasonTable, Verdict
 from fleet.snapshot import Frame
 from tests.builders import a_frame, a_policy, clusters
 from tests.doubles import Rejecting, Scoring, chosen, decided

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fleet.framework.cycle.operations import Action, Group, Operation, Scores
+from fleet.framework.operations import Action, Group, Operation, Scores
 from fleet.framework.request import PlacementRequest
 from fleet.kube.api import Request
 from fleet.model.binding_names import binding_name

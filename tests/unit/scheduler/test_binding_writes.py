@@ -15,7 +15,7 @@ from fleet.errors import (
     TooManyRequests,
     Unavailable,
 )
-from fleet.framework.cycle.operations import Action, drop_finalizer, unschedule
+from fleet.framework.operations import Action, drop_finalizer, unschedule
 from fleet.kube.api import Request
 from fleet.model.binding_names import binding_name
 from fleet.model.keys import (

@@ -10,7 +10,7 @@ from fleet.errors import (
     Conflict,
     StaleInputs,
 )
-from fleet.framework.cycle.operations import Action, drop_finalizer, unschedule
+from fleet.framework.operations import Action, drop_finalizer, unschedule
 from fleet.model.keys import (
     BOUND,
     PREVIOUS_BINDING_STATE,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from fleet.errors import InternalError, StaleInputs
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.kube.api import Method, Request
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_BINDING_CLEANUP, SCHEDULER_CLEANUP, WORK_CLEANUP
 from fleet.model.views import Binding, Observed

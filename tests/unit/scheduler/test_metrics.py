@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric, Sample
 
 from fleet.framework.context import UNREADABLE_PROPERTY, Warning
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status
 from fleet.scheduler.attempt_record import AttemptRecord, Ending
 from fleet.scheduler.dispatch.api_calls import CallType, Fate

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fleet.errors import Conflict, InternalError, StaleInputs
-from fleet.framework.cycle.publish import Published
+from fleet.framework.cycle.decision import Published
 from fleet.kube.api import Request
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.model.views import ClusterDecision, ClusterScore, Condition, Observed, PolicySnapshot

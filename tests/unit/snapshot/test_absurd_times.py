@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
-from fleet.framework.cycle.outcome import Outcome
+from fleet.framework.cycle.decision import Outcome
 from fleet.framework.request import PlacementRequest
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import MemberCluster

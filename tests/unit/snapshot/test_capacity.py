@@ -7,7 +7,9 @@ import pytest
 
 from fleet.model.views import MemberCluster
 from fleet.snapshot import Frame, Table
-from fleet.snapshot.columns.capacity import Nomination, PlacedBinding, assumed_ledger
+from fleet.snapshot.capacity import assumed_ledger
+from fleet.snapshot.sidedata import Nomination, PlacedBinding
+from fleet.snapshot.table import overlay
 
 
 def a_member(name: str, *, allocatable: dict[str, str], available: dict[str, str] | None = None) -> MemberCluster:
@@ -101,7 +103,7 @@ def test_an_overlay_assumes_and_displaces_without_touching_its_base() -> None:
     table.place("c1", PlacedBinding("web"))
     base = table.freeze()
 
-    changed = base.overlay(place=[("c1", PlacedBinding("db"))], displace=[("c1", "web")])
+    changed = overlay(base, place=[("c1", PlacedBinding("db"))], displace=[("c1", "web")])
 
     assert changed.presence().placements == ("db",)
     assert base.presence().placements == ("web",)
@@ -111,7 +113,7 @@ def test_an_overlay_assumes_and_displaces_without_touching_its_base() -> None:
 def test_displacing_what_is_not_there_changes_nothing() -> None:
     base = Table([a_member("c1", allocatable={})]).freeze()
 
-    assert base.overlay(displace=[("c1", "web")]) is base
+    assert overlay(base, displace=[("c1", "web")]) is base
 
 
 def test_a_cluster_that_leaves_takes_its_bindings_along() -> None:

@@ -281,7 +281,7 @@ def test_F3_124_writing_into_any_column_raises(column: str) -> None:
 
 @pytest.mark.parametrize("column", list(every_array(a_frame_with_everything())))
 def test_F3_124_so_it_is_after_the_fleet_changed(column: str) -> None:
-    table = a_frame_with_everything().fork()
+    table = Table.fork(a_frame_with_everything())
     table.put(a_cluster("c").labelled(region="us").measured({"p": "2"}).tainted("x").build())
     table.book("quota", "c", 1)
 

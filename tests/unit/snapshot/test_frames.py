@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.snapshot import Frame
-from fleet.snapshot.columns.capacity import Nomination, PlacedBinding
+from fleet.snapshot.sidedata import Nomination, PlacedBinding
+from fleet.snapshot.table import Table, overlay
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame, a_table, clusters, names_in
 
 
@@ -25,15 +26,15 @@ def regions(frame: Frame) -> dict[str, str | None]:
 
 
 def test_F3_134_an_empty_overlay_is_its_base(base: Frame) -> None:
-    assert base.overlay() is base
-    assert base.fork().freeze() is base
+    assert overlay(base) is base
+    assert Table.fork(base).freeze() is base
 
 
 def test_F3_134_an_overlay_sees_its_writes_and_the_base_does_not(base: Frame) -> None:
     content = base.content_hash()
     regions(base)
 
-    over = base.overlay(put=[a_cluster("a").labelled(region="mars").build(), a_cluster("d").build()], remove=["b"])
+    over = overlay(base, put=[a_cluster("a").labelled(region="mars").build(), a_cluster("d").build()], remove=["b"])
 
     assert regions(over) == {"a": "mars", "c": "eu", "d": None}
     assert regions(base) == {"a": "eu", "b": "us", "c": "eu"}
@@ -41,7 +42,7 @@ def test_F3_134_an_overlay_sees_its_writes_and_the_base_does_not(base: Frame) ->
 
 
 def test_F3_134_columns_first_asked_for_on_an_overlay_are_not_those_of_the_base(base: Frame) -> None:
-    over = base.overlay(put=[a_cluster("a").labelled(region="mars").build()])
+    over = overlay(base, put=[a_cluster("a").labelled(region="mars").build()])
 
     assert names_in(over, over.labels("region").eq("mars")) == {"a"}
     assert names_in(base, base.labels("region").eq("mars")) == set()
@@ -50,7 +51,7 @@ def test_F3_134_columns_first_asked_for_on_an_overlay_are_not_those_of_the_base(
 
 def test_F3_134_two_overlays_of_one_base_do_not_see_each_other(base: Frame) -> None:
     regions(base)
-    one, other = base.fork(), base.fork()
+    one, other = Table.fork(base), Table.fork(base)
 
     one.put(a_cluster("a").labelled(region="mars").build())
     other.put(a_cluster("a").labelled(region="venus").build())
@@ -61,9 +62,9 @@ def test_F3_134_two_overlays_of_one_base_do_not_see_each_other(base: Frame) -> N
 
 
 def test_F3_134_an_overlay_may_be_laid_over_an_overlay(base: Frame) -> None:
-    first = base.overlay(remove=["a"])
+    first = overlay(base, remove=["a"])
 
-    second = first.overlay(put=[a_cluster("d").labelled(region="mars").build()])
+    second = overlay(first, put=[a_cluster("d").labelled(region="mars").build()])
 
     assert regions(second) == {"b": "us", "c": "eu", "d": "mars"}
     assert second.row_of("d") == 0
@@ -76,7 +77,7 @@ def test_F3_134_bookings_on_an_overlay_stay_there() -> None:
     table.feed("load", {"cpu": {"a": 0.5}}, sampled_at={"a": NOW})
     base = table.freeze()
 
-    fork = base.fork()
+    fork = Table.fork(base)
     fork.book("quota", "a", 1)
     fork.feed("load", {"cpu": {"a": 0.9}}, sampled_at={"a": NOW})
 
@@ -85,7 +86,7 @@ def test_F3_134_bookings_on_an_overlay_stay_there() -> None:
 
 
 def test_an_overlay_is_of_a_later_generation(base: Frame) -> None:
-    assert base.overlay(remove=["a"]).generation > base.generation
+    assert overlay(base, remove=["a"]).generation > base.generation
 
 
 # --- exclusions -------------------------------------------------------------------------------------------------------
@@ -104,14 +105,14 @@ def test_exclusions_add_up(base: Frame) -> None:
 
 
 def test_an_overlay_keeps_the_exclusions_of_its_base(base: Frame) -> None:
-    over = base.exclude([1]).overlay(put=[a_cluster("d").build()])
+    over = overlay(base.exclude([1]), put=[a_cluster("d").build()])
 
     assert over.excluded == 0b010
 
 
 def test_a_newcomer_does_not_inherit_an_exclusion(base: Frame) -> None:
-    over = base.exclude([1]).overlay(remove=["b"])
-    over = over.overlay(put=[a_cluster("d").build()])
+    over = overlay(base.exclude([1]), remove=["b"])
+    over = overlay(over, put=[a_cluster("d").build()])
 
     assert over.row_of("d") == 1
     assert over.excluded == 0
@@ -140,7 +141,7 @@ def test_with_a_key_its_domains_take_turns_and_names_decide_inside_each() -> Non
 
 
 def test_free_rows_are_in_no_order() -> None:
-    frame = a_frame(*clusters("a", "b", "c")).overlay(remove=["b"])
+    frame = overlay(a_frame(*clusters("a", "b", "c")), remove=["b"])
 
     assert scan(frame) == scan(frame, "region") == ["a", "c"]
     assert frame.names.rank.tolist() == [0, -1, 1]

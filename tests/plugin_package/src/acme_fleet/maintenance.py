@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.adapter import ClusterView, ScalarPlugin
-from fleet.framework.runtime.registry import RawArgs, decode_into
+from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 

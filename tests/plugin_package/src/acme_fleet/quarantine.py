@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import Attempt
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.registry import RawArgs, decode_into
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
+from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot import Frame
 
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from fleet.errors import ConfigurationError, PluginError
 from fleet.framework.context import Unanswered
-from fleet.framework.hooks import Delta, PluginTraits, Verdict
+from fleet.framework.operations import Target
+from fleet.framework.scalar import ClusterView
 from fleet.framework.scores import ClusterScore
 from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, is_success
-from fleet.model.quantity import quantity_to_float
-from fleet.model.views import MemberCluster
+from fleet.framework.types import Delta, Verdict
+from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, from_rows, to_rows
 
 if TYPE_CHECKING:
@@ -37,44 +38,6 @@ _SCALAR_FORMS: Final = {
     "add_one": "add",
     "remove_one": "remove",
 }
-
-
-class ClusterView:
-    """One row, read-only."""
-
-    __slots__ = ("_frame", "cluster", "row")
-
-    def __init__(self, frame: Frame, row: int) -> None:
-        self._frame, self.row = frame, row
-        self.cluster: MemberCluster = frame.cluster(row)
-
-    @property
-    def name(self) -> str:
-        return self.cluster.metadata.name
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        return self.cluster.metadata.labels or {}
-
-    @property
-    def properties(self) -> Mapping[str, float]:
-        """Properties that are quantities, as numbers."""
-        found = {name: quantity_to_float(one.value) for name, one in (self.cluster.status.properties or {}).items()}
-        return {name: number for name, number in found.items() if number == number}
-
-    def feed(self, name: str, column: str) -> float:
-        return float(self._frame.feeds[name].columns[column][self.row])
-
-    def ledger(self, name: str) -> int:
-        return int(self._frame.ledger(name)[self.row])
-
-
-class ScalarPlugin(PluginTraits):
-    """Base of per-cluster plugins. Implement any of `filter_one`, `score_one`, `normalize_list`,
-    `pre_filter_names`, `add_one` and `remove_one`."""
-
-    def name(self) -> str:
-        return type(self).__name__
 
 
 def adapt(plugin: Any) -> Any:
@@ -244,3 +207,69 @@ def _by_name(frame: Frame, rows: int) -> list[int]:
     chosen = to_rows(rows & frame.valid, frame.size)
     found: list[int] = chosen[np.argsort(frame.names.rank[chosen])].tolist()
     return found
+
+
+# --- earlier forms of hooks -------------------------------------------------------------------------------------------
+
+
+class UnreserveOnly:
+    """A plugin that books nothing itself but cleans up after an attempt that failed."""
+
+    def __init__(self, plugin: Any) -> None:
+        self._plugin = plugin
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self.__dict__["_plugin"], attribute)
+
+    def reserve(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target) -> Status | None:
+        del ctx, state, placement, target
+        return None
+
+
+class LegacyPostFilterAdapter:
+    """A plugin whose `post_filter` is told of feasible clusters before scoring, as older frameworks did.
+
+    The plugin is called as `post_filter(ctx, state, placement, clusters, statuses)` with the clusters that passed and,
+    by name, why others did not. Today's PostFilter is another hook; it is hidden from the framework here.
+    """
+
+    def __init__(self, plugin: Any) -> None:
+        self._plugin = plugin
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute == "post_filter":
+            raise AttributeError(attribute)
+        return getattr(self.__dict__["_plugin"], attribute)
+
+    def pre_score(
+        self,
+        ctx: Attempt,
+        state: CycleState,
+        req: PlacementRequest,
+        frame: Frame,
+        feasible: Rows,
+        verdicts: Verdicts,
+    ) -> Status | None:
+        clusters = [ClusterView(frame, row) for row in feasible.tolist()]
+        status: Status | None = self._plugin.post_filter(ctx, state, req, clusters, RejectedClusters(verdicts))
+        return status
+
+
+class RejectedClusters(Mapping[str, Status]):
+    """Why clusters were rejected, by name. A status is made when it is read."""
+
+    def __init__(self, verdicts: Verdicts) -> None:
+        self._verdicts = verdicts
+
+    def __getitem__(self, cluster: str) -> Status:
+        row = self._verdicts.frame.row_of(cluster)
+        status = None if row is None else self._verdicts.status(row)
+        if status is None:
+            raise KeyError(cluster)
+        return status
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._verdicts.names(self._verdicts.rejected))
+
+    def __len__(self) -> int:
+        return self._verdicts.rejected.bit_count()

@@ -13,9 +13,8 @@ import numpy as np
 
 from fleet.errors import PluginError
 from fleet.framework.context import REFUSAL_WITHOUT_REASON, Attempt, Unanswered
-from fleet.framework.hooks import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
+from fleet.framework.profiles.profile import CompiledProfile, Hooked
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.profile import CompiledProfile, Hooked
 from fleet.framework.scores import ScoreColumn, ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import (
@@ -28,6 +27,7 @@ from fleet.framework.status import (
     is_success,
     message_of,
 )
+from fleet.framework.types import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
 from fleet.framework.verdicts import SET_ASIDE, TAKEN, Rejection, Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, as_bits, from_rows, to_rows

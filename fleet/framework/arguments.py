@@ -1,4 +1,4 @@
-"""Plugins by name, how they are made, and the arguments they are made with."""
+"""Plugin factories, and the arguments that plugins are built with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from fleet.errors import ConfigurationError, DuplicatePlugin, UnknownPlugin
+from fleet.errors import ConfigurationError
 from fleet.framework.handle import Handle
 
 T = TypeVar("T")
@@ -37,39 +37,6 @@ class RawArgs:
 
 
 PluginFactory = Callable[[RawArgs | None, Handle], Any]
-
-
-class Registry(dict[str, PluginFactory]):
-    """Sealed by the first framework built from it, so that what runs is what was registered."""
-
-    sealed = False
-
-    def register(self, name: str, factory: PluginFactory) -> None:
-        self._must_be_open()
-        if name in self:
-            raise DuplicatePlugin(name)
-        self[name] = factory
-
-    def unregister(self, name: str) -> None:
-        self._must_be_open()
-        if name not in self:
-            raise UnknownPlugin(name)
-        del self[name]
-
-    def merge(self, other: Mapping[str, PluginFactory]) -> None:
-        """All of the other's plugins, or, when one name is taken, none."""
-        self._must_be_open()
-        for name in other:
-            if name in self:
-                raise DuplicatePlugin(name)
-        self.update(other)
-
-    def seal(self) -> None:
-        self.sealed = True
-
-    def _must_be_open(self) -> None:
-        if self.sealed:
-            raise ConfigurationError("the registry is sealed: register plugins before a framework is built from it")
 
 
 def decode_into(raw: RawArgs | None, kind: type[T]) -> T:

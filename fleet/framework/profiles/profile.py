@@ -10,17 +10,17 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from fleet.errors import ConfigurationError, UnknownPlugin
-from fleet.framework.cycle.ranking import Ranking, TieBreak
+from fleet.framework.arguments import RawArgs
 from fleet.framework.handle import Handle
-from fleet.framework.hooks import Component, PluginTraits
-from fleet.framework.runtime.adapter import adapt, is_scalar
-from fleet.framework.runtime.registry import RawArgs, Registry
+from fleet.framework.profiles.adapter import adapt, is_scalar
+from fleet.framework.profiles.registry import Registry
 from fleet.framework.status import MAX_CLUSTER_SCORE, MAX_TOTAL_SCORE, REJECTIONS
+from fleet.framework.types import Component, DownscaleOrder, PluginTraits, Ranking, TieBreak
 from fleet.framework.verdicts import FRAMEWORK, Judge, judge_of
 
 # Hook name in configuration → method that implements it.
@@ -44,8 +44,6 @@ METHODS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _EXACTLY_ONE: Final = ("queueSort", "batch", "sort")
-
-DownscaleOrder = Literal["StoredScore", "SpreadAware"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.framework.cycle.status_messages import selected_reason
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import (
     BOUND,
@@ -133,6 +132,23 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return () if self.binding is None else self.binding.metadata.finalizers
 
 
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """A cluster chosen in this attempt."""
+
+    cluster: str
+    row: int
+    operation: Operation | None
+    """What it takes to use the cluster; None where a binding is in place already."""
+    scores: Scores | None
+    obsolete: int = 0
+    step: int = 0
+    """In which round the cluster was picked, from 1; 0 where nothing is ranked."""
+
+    @property
+    def action(self) -> Action | None:
+        return None if self.operation is None else self.operation.action
+
+
 def unschedule(binding: Binding, group: Group = Group.REMOVE) -> Operation:
     return Operation(
         action=Action.UNSCHEDULE,
@@ -155,3 +171,9 @@ def drop_finalizer(binding: Binding) -> Operation:
 
 def holds_finalizer(binding: Binding) -> bool:
     return SCHEDULER_BINDING_CLEANUP in binding.metadata.finalizers
+
+
+def selected_reason(cluster: str, scores: tuple[int, int] | None) -> str:
+    """`scores` are affinity and topology, in this order."""
+    scored = "" if scores is None else " (affinity score: {}, topology spread score: {})".format(*scores)
+    return f'Successfully scheduled resources for placement in "{cluster}"{scored}: picked by scheduling policy'

@@ -12,7 +12,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from fleet.errors import ConfigurationError
-from fleet.framework.runtime.registry import PluginFactory, Registry
+from fleet.framework.arguments import PluginFactory
+from fleet.framework.profiles.registry import Registry
 
 GROUP: Final = "fleet.plugins"
 

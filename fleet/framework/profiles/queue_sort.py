@@ -7,7 +7,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from fleet.errors import ConfigurationError
-from fleet.framework.runtime.profile import Hooked, Profile
+from fleet.framework.profiles.profile import Hooked, Profile
 
 LessFunc = Callable[[Any, Any], bool]
 """Whether the first of two queued placements goes before the second."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fleet.framework.hooks import Component
 from fleet.framework.scores import ScoreTable
+from fleet.framework.types import Component, TieBreak
 from fleet.snapshot.columns.bitset import Int64Array, Rows
 from fleet.snapshot.frame import Frame
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from fleet.framework.context import Attempt
-
-TieBreak = Literal["nameDescending", "nameAscending", "hashed"]
-Ranking = Literal["lexicographic", "weighted"]
 
 _KEY_LIMIT: Final = 1 << 62
 _FEW: Final = 64

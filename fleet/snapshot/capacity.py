@@ -1,0 +1,70 @@
+"""Room on clusters, in whole units: what a cluster can give, what is taken, promised and left.
+
+Members report usage as quantities; here they are int64 columns, in thousandths for cpu, in bytes for memory and in
+plain numbers for everything else. What is left also subtracts what Reserve has booked and the members do not show
+yet, and the room that waiting placements of at least the same priority were told they would get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, Int64Array
+from fleet.snapshot.sidedata import Nomination
+
+if TYPE_CHECKING:
+    pass
+
+MILLI: Final = frozenset({"cpu"})
+"""Resources that are counted in thousandths."""
+_LARGEST: Final = 2.0**62
+
+
+def assumed_ledger(resource: str) -> str:
+    """The ledger in which Reserve books a resource."""
+    return f"assumed/{resource}"
+
+
+class Capacity:
+    """One resource over all rows. `known` marks rows that report it; elsewhere all numbers are 0."""
+
+    __slots__ = ("_promised", "alloc", "assumed", "known", "used")
+
+    def __init__(
+        self,
+        resource: str,
+        *,
+        allocatable: FloatArray,
+        available: FloatArray,
+        assumed: Int64Array,
+        nominations: Iterable[tuple[int, Nomination]],
+    ) -> None:
+        """Nominations come with the row of their cluster."""
+        scale = 1000 if resource in MILLI else 1
+        self._promised = [(row, one.priority, one.requests.get(resource, 0)) for row, one in nominations]
+        self.known: BoolArray = allocatable == allocatable
+        self.alloc: Int64Array = _whole(allocatable * scale)
+        taken = self.alloc - _whole(available * scale)
+        self.used: Int64Array = np.where(available == available, np.maximum(taken, 0), 0)
+        self.assumed: Int64Array = assumed
+        for column in (self.known, self.alloc, self.used):
+            column.flags.writeable = False
+
+    def free(self, *, priority: int) -> Int64Array:
+        """What a placement of this priority may count on."""
+        left: Int64Array = self.alloc - self.used - self.assumed
+        for row, nominated, amount in self._promised:
+            if nominated >= priority:
+                left[row] -= amount
+        return left
+
+
+def _whole(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Int64Array:
+    """Whole units, rounded down; absent values are 0 and absurd ones are cut."""
+    known = np.where(values == values, values, 0.0)
+    # A hair above the product, so that 1.1 cores are 1100 thousandths although 1.1 is no double.
+    whole: Int64Array = np.floor(np.clip(known, -_LARGEST, _LARGEST) * (1 + 2**-50)).astype(np.int64)
+    return whole

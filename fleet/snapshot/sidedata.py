@@ -1,0 +1,71 @@
+"""Facts about clusters beside the clusters themselves: placed bindings, nominations, feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array
+
+
+class PlacedBinding(NamedTuple):
+    """Some placement's presence on a cluster."""
+
+    placement: str
+    priority: int = 0
+    started: int = 0
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """Room on a cluster that a placement waits for, typically while evicted work drains."""
+
+    cluster: str
+    placement: str
+    priority: int
+    requests: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Who is where, row after row: the bindings of row *i* are at `pointers[i]` up to `pointers[i + 1]`."""
+
+    pointers: Int64Array
+    placements: tuple[str, ...]
+    priorities: Int64Array
+    started: Int64Array
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Side data sampled by the shell, such as load averages: columns by name, each with NaN where unknown."""
+
+    columns: Mapping[str, FloatArray]
+    sampled_at: Int64Array
+    """Per row, nanoseconds since the epoch; 0 where never sampled."""
+
+
+def presence(placed: Iterable[tuple[PlacedBinding, ...]]) -> Presence:
+    rows = list(placed)
+    pointers = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=pointers[1:])
+    flat = [binding for row in rows for binding in row]
+    columns = (
+        pointers,
+        np.array([one.priority for one in flat], dtype=np.int64),
+        np.array([one.started for one in flat], dtype=np.int64),
+    )
+    for column in columns:
+        column.flags.writeable = False
+    return Presence(
+        pointers=columns[0],
+        placements=tuple(one.placement for one in flat),
+        priorities=columns[1],
+        started=columns[2],
+        states=tuple(one.state for one in flat),
+    )
