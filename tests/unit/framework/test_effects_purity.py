@@ -13,13 +13,12 @@ MODULES = (
     "handle",
     "runtime/effects",
     "runtime/framework",
-    "runtime/legacy",
+    "profiles/adapter",
     "runtime/options",
     "runtime/purity_guard",
-    "runtime/queue_sort",
-    "runtime/registry",
+    "profiles/queue_sort",
+    "arguments",
     "runtime/reserve_permit",
-    "waiting",
 )
 OF_THE_SHELL = {"asyncio", "concurrent", "datetime", "logging", "random", "socket", "subprocess", "threading", "time"}
 
