@@ -4,11 +4,12 @@ PYTHONS := python3.13 python3.12 python3.11 python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON := $(BIN)/python
-PIP := $(PYTHON) -m pip --disable-pip-version-check
-LOCKED := $(VENV)/.locked
+# The locks list every dependency, so there is nothing to resolve; Python compiles what it imports, which is a fraction.
+PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --no-deps --no-compile
 INSTALLED := $(VENV)/.installed
+DEV := $(VENV)/.dev
 TESTS := tests
-# Which hubs the tests of the hub are held to: the embedded one, a real API server, or both.
+# The hubs that the conformance suite is run against: the embedded one, a real API server, or both.
 TARGET := both
 # Workers of the test run: one per core, but no more than a laptop stands.
 PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
@@ -21,49 +22,53 @@ IGNORE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-long assets conformance lint fmt types bench docs gen vectors lock clean
+.PHONY: help up test test-servers test-long assets conformance lint fmt types bench docs gen vectors lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-up: $(INSTALLED) ## Run a whole fleet on this machine: hub, controller, simulated member clusters
+up: $(INSTALLED) ## Run a whole fleet on this machine: hub, controllers, simulated member clusters
 	$(BIN)/fleet up
 
-# The whole suite needs the programs: they are built before the first test starts, which takes a quarter of an hour, once.
-test test-long: WITH := helm kube-controller-manager kube-scheduler kwok
-test: $(INSTALLED) $(if $(filter tests,$(TESTS)),assets) ## Run the tests (TESTS=path for some of them)
-	TARGET=$(TARGET) $(PYTEST) $(TESTS)
+test: $(DEV) ## Run the tests that need nothing but Python (TESTS=path for some of them)
+	$(PYTEST) $(TESTS)
 
-test-long: $(INSTALLED) $(if $(filter tests,$(TESTS)),assets) ## Run the tests, the long ones included
-	FLEET_LONG=1 TARGET=$(TARGET) $(PYTEST) $(TESTS)
+# Builds the servers before the first test starts: about ten minutes on two cores, once for all clones.
+test-servers: WITH := helm kube-controller-manager kube-scheduler kwok
+test-servers: $(DEV) assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
+	$(PYTEST) -m servers $(TESTS)
 
-assets: $(INSTALLED) ## Build etcd, kube-apiserver and kubectl for tests, once, and print their folder (WITH="helm")
+test-long: WITH := helm kube-controller-manager kube-scheduler kwok
+test-long: $(DEV) assets ## Run all tests, with many more seeds and examples, and those that take minutes
+	FLEET_LONG=1 $(PYTEST) -m "" $(TESTS)
+
+assets: $(DEV) ## Build etcd, kube-apiserver and kubectl for tests, once, and print their folder (WITH="helm")
 	@$(PYTHON) -m tests.control_plane.assets $(if $(WITH),--with $(WITH))
 
-conformance: $(INSTALLED) assets ## Hold the embedded hub to the real API server (TARGET=embedded|real|both)
-	TARGET=$(TARGET) $(PYTEST) tests/control_plane tests/conformance
+conformance: $(DEV) assets ## Hold the embedded hub to the real API server (TARGET=embedded|real|both)
+	TARGET=$(TARGET) $(PYTEST) -m "" tests/control_plane tests/conformance
 
-lint: $(INSTALLED) ## Check lint, format, types, layers and links
+lint: $(DEV) ## Check lint, format, types, layers and links
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(PYTHON) docs/links.py
 
-fmt: $(INSTALLED) ## Format the code and mend what lint can mend
+fmt: $(DEV) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-types: $(INSTALLED) ## Check the types only
+types: $(DEV) ## Check the types only
 	$(BIN)/mypy
 
-bench: $(INSTALLED) assets ## Measure the decision core, the client, the embedded hub and the scheduler
+bench: $(DEV) assets ## Measure the decision core, the client, the embedded hub and the scheduler
 	$(PYTHON) -m tests.bench
 
-docs: $(INSTALLED) ## Check that every link of the documentation leads somewhere
+docs: $(DEV) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py
 
-gen: $(INSTALLED) ## Generate what is committed but not written by hand: CRDs, schemas, pages of settings and values
+gen: $(DEV) ## Generate what is committed but not written by hand: CRDs, schemas, pages of settings and values
 	$(PYTHON) -m fleet.model.crd.generator charts/fleet/files/crds
 	$(PYTHON) -m fleet.cli.output.report
 	$(PYTHON) -m fleet.settings.reference docs/settings.md
@@ -71,7 +76,7 @@ gen: $(INSTALLED) ## Generate what is committed but not written by hand: CRDs, s
 	$(PYTHON) -m charts.readme charts/fleet
 	$(PYTHON) -m api.openapi api/openapi.json
 
-vectors: $(INSTALLED) ## Compare decisions with recorded ones (DIR=folder IGNORE=tags)
+vectors: $(DEV) ## Compare decisions with recorded ones (DIR=folder IGNORE=tags)
 	$(PYTHON) -m tests.vectors.runner "$(DIR)" --ignore "$(IGNORE)"
 
 # --- installing -------------------------------------------------------------------------------------------------------
@@ -85,12 +90,13 @@ $(PYTHON):
 	done; \
 	echo "Fleet needs Python 3.11 or newer with its venv module; none of these is one: $(PYTHONS)" >&2; exit 1
 
-$(LOCKED): requirements/dev.txt | $(PYTHON)
-	$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
+$(INSTALLED): pyproject.toml requirements/runtime.txt requirements/build.txt | $(PYTHON)
+	$(PIP) --require-hashes --requirement requirements/runtime.txt --requirement requirements/build.txt
+	$(PIP) --no-build-isolation --editable .
 	@touch $@
 
-$(INSTALLED): pyproject.toml $(LOCKED)
-	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+$(DEV): requirements/dev.txt $(INSTALLED)
+	$(PIP) --require-hashes --requirement requirements/dev.txt
 	@touch $@
 
 # --- locking ----------------------------------------------------------------------------------------------------------
@@ -100,7 +106,7 @@ $(INSTALLED): pyproject.toml $(LOCKED)
 COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links
 
-lock: $(INSTALLED) ## Renew the locks in requirements/ (UPGRADE=1 for newer versions)
+lock: $(DEV) ## Renew the locks in requirements/ (UPGRADE=1 for newer versions)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --output-file requirements/runtime.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --group dev --constraints requirements/runtime.txt \
 	  --output-file requirements/dev.txt

@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from tests.control_plane import tier
+
 LONG = os.environ.get("FLEET_LONG", "") not in ("", "0")
 IN_CI = bool(os.environ.get("CI"))
 
@@ -26,14 +28,17 @@ settings.register_profile(
 settings.load_profile("fleet")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` is applied
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What hangs is noticed later in a long run, which draws ten times as many examples."""
+    """Marks what needs servers. What hangs is noticed later in a long run, which draws ten times as many examples."""
+    tier.mark(items)
     for item in items if LONG else ():
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    tier.enter(item)
     if item.get_closest_marker("long") and not LONG:
         pytest.skip("long: runs with FLEET_LONG=1 (make test-long)")
 

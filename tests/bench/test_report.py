@@ -260,6 +260,7 @@ QUICK_TO_SET_UP = ("hooks", "adapter", "fleet-growth", "picks-growth", "naive", 
 @pytest.mark.parametrize(
     "name", [name if name in QUICK_TO_SET_UP else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 )
+@pytest.mark.servers  # half a minute of measuring
 def test_a_group_yields_figures_of_its_own_without_repetition(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "QUICK", ONCE)
     monkeypatch.setattr(measuring, "QUICK_SLOW", ONCE)

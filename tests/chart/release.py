@@ -91,7 +91,7 @@ class Release:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [
-                self.access.programs / "helm",
+                self.access.program("helm"),
                 *arguments,
                 f"--namespace={self.namespace}",
                 f"--kubeconfig={self.access.kubeconfig}",

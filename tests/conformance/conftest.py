@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from tests.conformance.crds import install_crds
-from tests.conformance.embedded import EmbeddedHub
+from tests.conformance.embedded import EmbeddedHub, new_hub
 from tests.conformance.hub import Hub
 from tests.conformance.targets import REAL, targets
 from tests.control_plane.access import Access
@@ -22,7 +22,6 @@ from tests.control_plane.fixtures import (
     pytest_collection_finish,
     pytest_runtest_makereport,
 )
-from tests.control_plane.instance import ControlPlane
 
 __all__ = [
     "control_plane",
@@ -40,16 +39,14 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def embedded_access(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+def embedded_access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     """The embedded hub that the tests of one worker share."""
-    with EmbeddedHub(tmp_path_factory.mktemp("embedded") / "hub", programs=programs) as hub:
+    with EmbeddedHub(tmp_path_factory.mktemp("embedded") / "hub") as hub:
         yield hub.access
 
 
 @pytest.fixture(scope="session")
-def installed(
-    request: pytest.FixtureRequest, target: str, programs: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Hub:
+def installed(request: pytest.FixtureRequest, target: str, tmp_path_factory: pytest.TempPathFactory) -> Hub:
     """The hub of this target, with Fleet's kinds."""
     access: Access = request.getfixturevalue("control_plane" if target == REAL else "embedded_access")
     install_crds(access)
@@ -86,8 +83,7 @@ class Restartable(Protocol):
 
 
 @pytest.fixture
-def restartable(target: str, programs: Path, tmp_path: Path) -> Iterator[Restartable]:
+def restartable(target: str, tmp_path: Path) -> Iterator[Restartable]:
     """A hub of this target for one test alone."""
-    kind = ControlPlane if target == REAL else EmbeddedHub
-    with kind(tmp_path / "hub", programs=programs) as hub:
+    with new_hub(target, tmp_path / "hub") as hub:
         yield hub

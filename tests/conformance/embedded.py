@@ -10,10 +10,12 @@ from typing import Final, Self
 
 import trustme
 
+from tests.conformance.targets import REAL
 from tests.control_plane.access import ADMIN, Access, kubeconfig
+from tests.control_plane.assets import assets
 from tests.control_plane.credentials import new_tokens, write_token_file
 from tests.control_plane.failures import NeverReady
-from tests.control_plane.instance import LOOPBACK, free_port
+from tests.control_plane.instance import LOOPBACK, ControlPlane, free_port
 from tests.control_plane.process import ServerProcess
 
 SECONDS_TO_START: Final = 90.0  # about two on an idle laptop
@@ -23,7 +25,7 @@ SECONDS_BETWEEN_LOOKS: Final = 0.02
 class EmbeddedHub:
     """An embedded hub in a folder, with its data there, so that a restart keeps it."""
 
-    def __init__(self, folder: Path, *, programs: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._ready = folder / "ready.json"
         port = free_port()
@@ -31,7 +33,6 @@ class EmbeddedHub:
             url=f"https://{LOOPBACK}:{port}",
             ca_file=folder / "ca.crt",
             kubeconfig=folder / "kubeconfig",
-            programs=programs,
             tokens=new_tokens(),
             log=folder / "hub.log",
         )
@@ -100,3 +101,8 @@ class EmbeddedHub:
             f"--tls-cert={self._folder / 'hub.crt'}",
             f"--tls-key={self._folder / 'hub.key'}",
         ]
+
+
+def new_hub(target: str, folder: Path) -> EmbeddedHub | ControlPlane:
+    """A hub of this target in a folder, not started yet."""
+    return ControlPlane(folder, programs=assets()) if target == REAL else EmbeddedHub(folder)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from tests.control_plane.tier import built_programs
+
 ADMIN: Final = "admin"
 
 
@@ -20,8 +22,8 @@ class Access:
     ca_file: Path
     kubeconfig: Path
     """For kubectl, as the administrator."""
-    programs: Path
-    """The folder with kubectl."""
+    programs: Path | None = None
+    """The folder with kubectl; looked up when it is first needed, because most tests on the embedded hub do without."""
     tokens: Mapping[str, str] = field(default_factory=dict)
     """Bearer tokens by the name of the user."""
     log: Path | None = None
@@ -29,7 +31,10 @@ class Access:
 
     @property
     def kubectl(self) -> Path:
-        return self.programs / "kubectl"
+        return self.program("kubectl")
+
+    def program(self, name: str) -> Path:
+        return (self.programs or built_programs()) / name
 
     def ssl_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self.ca_file)

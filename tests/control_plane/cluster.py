@@ -104,7 +104,7 @@ class Cluster(Startable):
 
     def _controller_manager(self) -> list[str | Path]:
         return [
-            self.access.programs / "kube-controller-manager",
+            self.access.program("kube-controller-manager"),
             *self._alone(),
             f"--controllers={','.join(_CONTROLLERS)}",
             f"--root-ca-file={self.access.ca_file}",
@@ -112,7 +112,7 @@ class Cluster(Startable):
         ]
 
     def _scheduler(self) -> list[str | Path]:
-        return [self.access.programs / "kube-scheduler", *self._alone()]
+        return [self.access.program("kube-scheduler"), *self._alone()]
 
     def _alone(self) -> list[str]:
         """Nobody competes with it, and nobody asks it anything."""
@@ -125,7 +125,7 @@ class Cluster(Startable):
 
     def _kwok(self) -> list[str | Path]:
         return [
-            self.access.programs / "kwok",
+            self.access.program("kwok"),
             f"--kubeconfig={self.access.kubeconfig}",
             f"--config={_STAGES}",
             "--manage-all-nodes",

@@ -35,8 +35,9 @@ _BUILT_FOR: Final = {"programs": (), "cluster_programs": PROGRAMS}
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds the programs if a test will ask for them: that takes longer than a test may."""
-    asked_for = {name for item in session.items for name in _fixtures(item)} & _BUILT_FOR.keys()
-    if session.config.option.collectonly or not asked_for:
+    needed = [item for item in session.items if item.get_closest_marker("servers")]
+    asked_for = {name for item in needed for name in _fixtures(item)} & _BUILT_FOR.keys()
+    if session.config.option.collectonly or not needed:
         return
     try:
         with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():

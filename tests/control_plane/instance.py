@@ -118,7 +118,7 @@ class ControlPlane(Startable):
 
     def _etcd_command(self) -> list[str | Path]:
         return [
-            self.access.programs / "etcd",
+            self.access.program("etcd"),
             f"--data-dir={self._data / 'etcd'}",
             f"--listen-client-urls={self._etcd_url}",
             f"--advertise-client-urls={self._etcd_url}",
@@ -129,7 +129,7 @@ class ControlPlane(Startable):
 
     def _api_server_command(self) -> list[str | Path]:
         return [
-            self.access.programs / "kube-apiserver",
+            self.access.program("kube-apiserver"),
             f"--etcd-servers={self._etcd_url}",
             f"--bind-address={LOOPBACK}",
             f"--secure-port={self._port}",

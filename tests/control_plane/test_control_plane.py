@@ -25,9 +25,9 @@ def test_users_may_do_what_their_roles_allow(control_plane: Access, user: str, s
     assert HttpClient(access, user=user).get("/api/v1/namespaces/default/configmaps").status == status
 
 
-def test_whoever_asks_second_gets_the_same(control_plane: Access) -> None:
+def test_a_second_caller_shares_the_control_plane(control_plane: Access, programs: Path) -> None:
     folder = control_plane.kubeconfig.parent
-    with shared_control_plane(folder, programs=control_plane.programs) as second:
+    with shared_control_plane(folder, programs=programs) as second:
         assert second == control_plane
 
 

@@ -31,9 +31,9 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def access(target: str, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+def access(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     """A hub for the tests of this worker: member clusters have no namespace, so workers cannot share one."""
-    with fresh_access(target, tmp_path_factory.mktemp(f"e2e-{target}") / "hub", programs=programs) as access:
+    with fresh_access(target, tmp_path_factory.mktemp(f"e2e-{target}") / "hub") as access:
         yield access
 
 

@@ -22,10 +22,8 @@ from fleet.kube.objects import MERGE_PATCH
 from fleet.model.catalogue import CATALOGUE
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 from tests.conformance.crds import install_crds
-from tests.conformance.embedded import EmbeddedHub
-from tests.conformance.targets import REAL
+from tests.conformance.embedded import new_hub
 from tests.control_plane.access import Access
-from tests.control_plane.instance import ControlPlane
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 
 LEASE_NAMESPACE: Final = "fleet-system"
@@ -83,10 +81,9 @@ async def _erase(api: Api, path: str, item: dict[str, Any]) -> None:
 
 
 @contextmanager
-def fresh_access(target: str, folder: Path, *, programs: Path) -> Iterator[Access]:
+def fresh_access(target: str, folder: Path) -> Iterator[Access]:
     """A hub of this target in a folder, with Fleet's kinds."""
-    kind = ControlPlane if target == REAL else EmbeddedHub
-    with kind(folder, programs=programs) as running:
+    with new_hub(target, folder) as running:
         install_crds(running.access)
         yield running.access
 

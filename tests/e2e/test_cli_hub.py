@@ -124,6 +124,7 @@ def test_what_the_hub_refuses_is_told_for_each_document_and_the_others_are_appli
     assert second == 'error: FILE:6 (document 2): ConfigMap nowhere/cart: namespaces "nowhere" not found'
 
 
+@pytest.mark.servers  # kubectl
 def test_fields_of_somebody_else_are_taken_over_only_by_force(hand: Hand, hub: Hub) -> None:
     hub.kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", stdin=PLACEMENT)
     changed = PLACEMENT.replace("Clusters: 2", "Clusters: 3")

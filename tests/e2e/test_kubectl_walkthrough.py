@@ -7,6 +7,8 @@ import json
 import time
 from typing import Final
 
+import pytest
+
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import SECOND, parse_timestamp
 from tests.e2e.placing import Hub, Json, Places, places, soon, soon_equal
@@ -65,6 +67,7 @@ class Terminal:
 
 
 @story
+@pytest.mark.servers  # kubectl
 async def test_every_step_has_its_effect(hub: Hub) -> None:
     async with places(hub, f"eligibility.heartbeatTimeout={TIMEOUT}s", rolled_out=True) as fleet:
         terminal = Terminal(hub)

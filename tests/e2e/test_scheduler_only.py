@@ -20,11 +20,9 @@ from fleet.kube.scopes import find_scope
 from fleet.manager.manager import SCHEDULER
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULER_CLEANUP
 from tests.conformance.crds import FOLDER, PATH, is_established
-from tests.conformance.embedded import EmbeddedHub
-from tests.conformance.targets import REAL
+from tests.conformance.embedded import new_hub
 from tests.control_plane.access import Access, kubeconfig
 from tests.control_plane.http_client import HttpClient
-from tests.control_plane.instance import ControlPlane
 from tests.control_plane.waiting import soon as until
 from tests.e2e.hub import LEASE_NAMESPACE
 from tests.e2e.placing import Hub, Json, Places, soon, soon_equal
@@ -105,10 +103,9 @@ class Denied:
 
 
 @pytest.fixture
-def bare(target: str, programs: Path, tmp_path: Path) -> Iterator[Hub]:
+def bare(target: str, tmp_path: Path) -> Iterator[Hub]:
     """A hub of its own, with the cluster-scoped kinds that a scheduler works with, and a user for it."""
-    kind = ControlPlane if target == REAL else EmbeddedHub
-    with kind(tmp_path / "hub", programs=programs) as running:
+    with new_hub(target, tmp_path / "hub") as running:
         client = HttpClient(running.access)
         for name in (LEASE_NAMESPACE, NS):
             client.post("/api/v1/namespaces", {"metadata": {"name": name}})  # it may be there

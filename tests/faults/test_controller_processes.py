@@ -30,7 +30,7 @@ from tests.faults.controller.scenario import STEPS, prepare
 from tests.faults.controller.stage import checkpoints
 from tests.faults.virtual import no_jitter
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.servers]  # processes that are killed for a minute
 
 LEASE: Final = Settings().leader_election.key
 SHORT_LEASE: Final = (
@@ -50,8 +50,8 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def access(target: str, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
-    with fresh_access(target, tmp_path_factory.mktemp(f"faults-{target}") / "hub", programs=programs) as access:
+def access(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+    with fresh_access(target, tmp_path_factory.mktemp(f"faults-{target}") / "hub") as access:
         yield access
 
 

@@ -159,9 +159,9 @@ async def test_what_is_done_in_time_is_done_and_the_lease_is_given_back() -> Non
 
 
 @pytest.fixture(scope="module")
-def hub(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("shutdown") / "hub"
-    with fresh_access("embedded", folder, programs=programs) as access:
+    with fresh_access("embedded", folder) as access:
         yield Hub("embedded", access)
 
 

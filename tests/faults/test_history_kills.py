@@ -16,6 +16,8 @@ from fleet.history.database import Database
 from tests.control_plane.waiting import soon
 from tests.databases import database, postgres, url
 
+pytestmark = pytest.mark.servers  # processes that are killed again and again
+
 __all__ = ["database", "postgres", "url"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -35,6 +35,8 @@ from tests.faults.test_history_unavailable import locked, until_unavailable
 from tests.unit.history.sources import TestClock, an_attempt
 from tests.vectors.engine import profile_for
 
+pytestmark = pytest.mark.servers  # as many records as a busy hub makes in hours
+
 FILE: Final = "history.sqlite"
 MILLION: Final = 1_000_000
 KIB: Final = 1024

@@ -15,6 +15,8 @@ from tests.bench.controller.placing import is_read, is_write
 from tests.bench.controller.runs import FORMS, Measured, Plan, Size, measure
 from tests.bench.measuring import Run
 
+pytestmark = pytest.mark.servers  # processes of the benchmarks
+
 BINDINGS = "POST clusterresourcebindings"
 FINALIZER = "PUT clusterresourceplacements"
 STATUS = "PUT clusterschedulingpolicysnapshots/status"

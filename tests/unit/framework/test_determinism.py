@@ -85,6 +85,7 @@ def test_F3_121_processes_with_different_hash_seeds_decide_alike() -> None:
     assert elsewhere(hash_seed="4242")[1] == here
 
 
+@pytest.mark.servers  # installs another numpy
 def test_F3_121_so_does_the_lowest_numpy_the_project_supports(lowest_numpy: Path) -> None:
     version, found = elsewhere(hash_seed="0", path=lowest_numpy)
 

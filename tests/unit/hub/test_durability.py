@@ -136,6 +136,7 @@ def want_everything_known_of(storms: list[Storm], port: int) -> None:
         assert revision >= storm.seen, "revisions never go back"
 
 
+@pytest.mark.servers  # a process that is killed again and again
 def test_nothing_acknowledged_is_lost_when_the_hub_is_killed_again_and_again(tmp_path: Path) -> None:
     storms: list[Storm] = []
     for crash in range(CRASHES):

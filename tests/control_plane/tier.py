@@ -1,0 +1,46 @@
+"""The two tiers of tests: what a bare machine with Python runs, and what needs real servers.
+
+A test needs servers if it says so (`@pytest.mark.servers`), if it is in a folder that compares with them, if one of its
+fixtures starts one, or if it is the variant for the real API server or for PostgreSQL. Tests that keep processes busy
+for long are marked, too. `make test` leaves these out; `make test-servers` runs nothing else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.control_plane.assets import assets
+
+_FOLDERS: Final = {"chart", "conformance", "control_plane", "image"}
+_FIXTURES: Final = {"programs", "cluster_programs", "postgres", "image"}
+_VARIANTS: Final = {("target", "real"), ("database", "postgresql")}
+_current: list[pytest.Item] = []
+
+
+def mark(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and _starts_servers(item):
+            item.add_marker(pytest.mark.servers)
+
+
+def _starts_servers(item: pytest.Function) -> bool:
+    if item.path.parent.name in _FOLDERS:
+        return True
+    parameters = item.callspec.params.items() if hasattr(item, "callspec") else ()
+    return not _FIXTURES.isdisjoint(item.fixturenames) or not _VARIANTS.isdisjoint(
+        (name, value) for name, value in parameters if isinstance(value, str)
+    )
+
+
+def enter(item: pytest.Item) -> None:
+    _current[:] = [item]
+
+
+def built_programs() -> Path:
+    """For a test on the embedded hub that uses kubectl."""
+    if _current and not _current[0].get_closest_marker("servers"):
+        pytest.fail(f"{_current[0].nodeid} uses a program that `make test` does not build: mark it `servers`")
+    return assets()
