@@ -6,22 +6,22 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from fleet.hub.http.authentication import Tokens
-from fleet.hub.http.authorization import Authorizer
-from fleet.hub.http.openapi import OpenAPI
-from fleet.hub.http.options import WriteOptions
-from fleet.hub.http.reviews import Reviews
+from fleet.hub.access.authentication import Tokens
+from fleet.hub.access.authorization import Authorizer
+from fleet.hub.access.reviews import Reviews
+from fleet.hub.discovery.openapi import OpenAPI
 from fleet.hub.kinds.builtin import DEFINITIONS, KINDS, NAMESPACES, REVIEWS
-from fleet.hub.kinds.definitions import Definitions
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.kinds.registry import KindRegistry
-from fleet.hub.objects.conversion import stored_resource
+from fleet.hub.objects.definitions import Definitions
 from fleet.hub.objects.garbage_collector import GarbageCollector
 from fleet.hub.objects.metadata import Clock
 from fleet.hub.objects.objects import ObjectLifecycle
 from fleet.hub.objects.patching import Patcher
-from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.conversion import stored_resource
+from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import HubStore
+from fleet.hub.wire.options import WriteOptions
 from fleet.model.catalogue import CATALOGUE
 from fleet.model.crd.generator import custom_resource_definition
 

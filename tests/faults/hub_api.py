@@ -13,10 +13,10 @@ from urllib.parse import unquote, urlencode
 import msgspec
 
 from fleet.errors import NotFound
+from fleet.hub.access.authentication import Tokens
 from fleet.hub.http.app import Application, Listener
-from fleet.hub.http.authentication import Tokens
 from fleet.hub.hub import Hub
-from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.entries import StoredEntry
 from fleet.kube.api import Method, Request
 from fleet.kube.client.failures import parse_error
 

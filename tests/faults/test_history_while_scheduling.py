@@ -18,7 +18,7 @@ from api.auth.access import HubAccess
 from api.live.embedded import live_of
 from fleet.clock import SystemClock
 from fleet.history import History, migrate
-from fleet.hub.http.authentication import ADMINISTRATORS, AUTHENTICATED, User
+from fleet.hub.access.authentication import ADMINISTRATORS, AUTHENTICATED, User
 from fleet.manager.manager import Controller
 from fleet.recorder.metrics import RecorderMetrics
 from fleet.recorder.recorder import HistoryRecorder

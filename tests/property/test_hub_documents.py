@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import PatchError, SchemaError
-from fleet.hub.objects.patches import json_patch, merge_patch, strategic_merge_patch
+from fleet.hub.apply.patches import json_patch, merge_patch, strategic_merge_patch
 from fleet.hub.schema.schema import compile_schema
 
 Document = dict[str, Any]

@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.hub.http.authentication import Tokens
-from fleet.hub.http.options import DeletionOptions, ListOptions, WriteOptions
+from fleet.hub.access.authentication import Tokens
 from fleet.hub.hub import Hub
 from fleet.hub.kinds.builtin import NAMESPACES
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.objects.selectors import ObjectSelector, parse_label_selector
-from fleet.hub.storage.lists import list_page
-from fleet.hub.storage.watches import Watch
+from fleet.hub.listwatch.lists import list_page
+from fleet.hub.listwatch.selectors import ObjectSelector, parse_label_selector
+from fleet.hub.listwatch.watches import Watch
+from fleet.hub.wire.options import DeletionOptions, ListOptions, WriteOptions
 
 SELF = WriteOptions(manager="tests")
 NAMES = ("a", "b", "c", "d")

@@ -16,7 +16,7 @@ from api.live.embedded import live_of
 from fleet.cli.client.last_up import Announced, announced
 from fleet.clock import Clock
 from fleet.history import History
-from fleet.hub.http.authentication import read_tokens
+from fleet.hub.access.authentication import read_tokens
 from fleet.hub.http.server import Endpoint
 from fleet.kube.api import Api
 from fleet.manager.manager import Controller

@@ -14,17 +14,6 @@ from typing import Any, Final
 
 from fleet.errors import ApplyError
 from fleet.hub.apply.empty_objects import empty_object
-from fleet.hub.apply.entries import (
-    APPLY,
-    UPDATE,
-    ManagedFields,
-    ManagedFieldsEntry,
-    Manager,
-    decode_managers,
-    encode_managers,
-    is_reset,
-    merge_oldest,
-)
 from fleet.hub.apply.field_sets import (
     FieldSet,
     Steps,
@@ -35,6 +24,17 @@ from fleet.hub.apply.field_sets import (
     paths,
     union,
     without_top_level,
+)
+from fleet.hub.apply.managers import (
+    APPLY,
+    UPDATE,
+    ManagedFields,
+    ManagedFieldsEntry,
+    Manager,
+    decode_managers,
+    encode_managers,
+    is_reset,
+    merge_oldest,
 )
 from fleet.hub.apply.shapes import Shape, shape_of_kind, shape_of_schema
 from fleet.hub.apply.values import (

@@ -11,8 +11,15 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from fleet.errors import RequestRefused
-from fleet.hub.http.authentication import ANONYMOUS, AUTHENTICATED, LOCAL, User, parse_bearer_token, unauthorized_error
-from fleet.hub.http.endpoints import RequestHandler
+from fleet.hub.access.authentication import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    LOCAL,
+    User,
+    parse_bearer_token,
+    unauthorized_error,
+)
+from fleet.hub.http.handler import RequestHandler
 from fleet.hub.http.requests import HubRequest
 from fleet.hub.http.responses import Response, Stream, error_response
 from fleet.hub.hub import Hub

@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import replace
 from typing import Final
 
-from fleet.hub import statuses
-from fleet.hub.http import discovery
-from fleet.hub.http.openapi import EMPTY_OPENAPI_V2, OpenAPI
+from fleet.hub.discovery import api_groups
+from fleet.hub.discovery.openapi import EMPTY_OPENAPI_V2, OpenAPI
 from fleet.hub.http.requests import HubRequest
 from fleet.hub.http.responses import TEXT, Response, json_response, negotiate, page_not_found
 from fleet.hub.kinds.registry import KindRegistry
-from fleet.hub.storage.encoding import encode
+from fleet.hub.wire import statuses
+from fleet.hub.wire.bodies import encode
 
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _LISTS: Final = ("APIGroupDiscoveryList",)
@@ -33,9 +33,9 @@ class NonResourcePaths:
         parts = path.strip("/").split("/")
         match parts:
             case [""]:
-                return json_response(discovery.root_paths(self._registry))
+                return json_response(api_groups.root_paths(self._registry))
             case ["version"]:
-                return json_response(discovery.VERSION)
+                return json_response(api_groups.VERSION)
             case ["openapi", "v3", *rest]:
                 return _with_etag(self._openapi(rest), request.headers.get(b"if-none-match", ""))
             case ["openapi", "v2"] if "protobuf" in request.accept:
@@ -50,7 +50,7 @@ class NonResourcePaths:
             case ["api" | "apis"]:
                 representation = negotiate(accept)
                 if representation.form in _LISTS and representation.version in ("v2", "v2beta1"):
-                    groups = discovery.aggregated_discovery(
+                    groups = api_groups.aggregated_discovery(
                         registry, core=parts[0] == "api", api=representation.version
                     )
                     media = (
@@ -58,15 +58,15 @@ class NonResourcePaths:
                     )
                     return Response(encode(groups), media_type=media.encode())
                 if parts[0] == "apis":
-                    return json_response(discovery.group_list(registry))
-                return json_response(discovery.core_versions(self._address))
+                    return json_response(api_groups.group_list(registry))
+                return json_response(api_groups.core_versions(self._address))
             case ["api", version] if registry.serves_version("", version):
-                return json_response(discovery.resource_list(registry, "", version))
+                return json_response(api_groups.resource_list(registry, "", version))
             case ["apis", group]:
-                document = discovery.group(registry, group)
+                document = api_groups.group(registry, group)
                 return page_not_found() if document is None else json_response(document)
             case ["apis", group, version] if registry.serves_version(group, version):
-                return json_response(discovery.resource_list(registry, group, version))
+                return json_response(api_groups.resource_list(registry, group, version))
         return page_not_found()
 
     def _openapi(self, rest: list[str]) -> Response:

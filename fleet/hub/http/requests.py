@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-import yaml
+from typing import Final
 
 from fleet.errors import InputError, RequestRefused
-from fleet.hub.http import protobuf
-from fleet.hub.http.authentication import User
-from fleet.hub.http.options import Query
+from fleet.hub.access.authentication import User
 from fleet.hub.kinds.kind import Document
-from fleet.hub.statuses import bad_request
-from fleet.hub.storage.encoding import (
-    check_depth,
-    decode_bytes,
+from fleet.hub.wire import protobuf
+from fleet.hub.wire.bodies import (
     decode_object,
-    encode,
     find_duplicate_fields,
+    parse_yaml,
     unrecognized_body,
 )
+from fleet.hub.wire.options import Query
 
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
@@ -75,33 +70,8 @@ def _decode_yaml(body: bytes, expected: str) -> Document:
     return parsed
 
 
-def parse_yaml(body: bytes) -> Any:
-    """What the YAML would be as JSON; YAML has values that JSON has not, and those are made texts or refused."""
-    try:
-        parsed = decode_bytes(encode(yaml.load(body, Loader=_JsonYaml)))
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError, UnicodeError) as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
-    check_depth([parsed])
-    return parsed
-
-
 def _decode_protobuf(body: bytes, expected: str) -> Document:
     try:
         return protobuf.decode(body)
     except InputError as error:
         raise unrecognized_body(expected, str(error), b"") from error
-
-
-class _JsonYaml(yaml.SafeLoader):
-    """YAML that knows only what JSON knows: no dates, no aliases that could grow without bound."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not accepted")
-        return super().compose_node(parent, index)
-
-
-_JsonYaml.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}

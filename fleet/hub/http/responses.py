@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.errors import RequestRefused
-from fleet.hub import statuses
-from fleet.hub.storage.encoding import encode
+from fleet.hub.wire import statuses
+from fleet.hub.wire.bodies import encode
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"

@@ -8,7 +8,7 @@ from typing import Final
 from fleet.hub.kinds.builtin import NAMESPACES
 from fleet.hub.kinds.kind import SUBRESOURCE_VERBS, Kind
 from fleet.hub.kinds.registry import KindRegistry
-from fleet.hub.statuses import method_not_allowed, no_such_resource, not_found
+from fleet.hub.wire.statuses import method_not_allowed, no_such_resource, not_found
 
 _OF_OBJECTS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _OF_COLLECTIONS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}

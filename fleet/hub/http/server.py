@@ -17,10 +17,10 @@ import uvicorn
 import yaml
 
 from fleet.errors import ConfigurationError
+from fleet.hub.access.authentication import Tokens, User, generate_administrator, read_tokens, write_tokens
 from fleet.hub.http.app import Application, Listener
-from fleet.hub.http.authentication import Tokens, User, generate_administrator, read_tokens, write_tokens
 from fleet.hub.hub import Hub
-from fleet.hub.storage.encoding import encode
+from fleet.hub.wire.bodies import encode
 
 _NAME: Final = "fleet-hub"
 _TOKENS: Final = "tokens.csv"

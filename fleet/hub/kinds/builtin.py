@@ -294,6 +294,8 @@ REVIEWS: Final[tuple[Kind, ...]] = (
     _REVIEW("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
 )
 
+SCALE: Final = Kind("autoscaling", "v1", "Scale", "scales", namespaced=True)
+
 # Every kind that a definition describes with these two lives without a version: one form for both event APIs.
 _EVENT_FIELDS: Final = {
     "regarding": "involvedObject",

@@ -12,7 +12,7 @@ from fleet.hub.kinds import builtin
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects.metadata import NAMESPACE_FINALIZER
 from fleet.hub.schema.field_errors import FieldError
-from fleet.hub.statuses import bad_request, forbidden_field, invalid_value, required_value
+from fleet.hub.wire.statuses import bad_request, forbidden_field, invalid_value, required_value
 
 _LARGEST_DATA: Final = 1024 * 1024  # bytes of values of one ConfigMap or Secret
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+\Z")

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleet.errors import RequestRefused
-from fleet.hub.http.options import DeletionOptions, WriteOptions
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.metadata import DEFINITION_CLEANUP, FOREGROUND, NAMESPACE_FINALIZER, ORPHAN
 from fleet.hub.objects.objects import AcceptedWrite, ObjectLifecycle
-from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import HubStore, Key, StoreChange
+from fleet.hub.wire.options import DeletionOptions, WriteOptions
 
 _LOG: Final = logging.getLogger(__name__)
 _WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")

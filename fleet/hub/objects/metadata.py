@@ -12,7 +12,7 @@ from typing import Any, Final
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.schema.field_errors import FieldError
-from fleet.hub.statuses import bad_request, forbidden_field, invalid_value, required_value
+from fleet.hub.wire.statuses import bad_request, forbidden_field, invalid_value, required_value
 
 Clock = Callable[[], float]
 

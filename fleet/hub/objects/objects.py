@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from fleet.errors import RequestRefused
-from fleet.hub import statuses
 from fleet.hub.apply import managed_fields as managedfields
-from fleet.hub.http.options import DeletionOptions, WriteOptions
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
-from fleet.hub.kinds.field_types import check_field_types
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects import admission, metadata
-from fleet.hub.objects.conversion import stored_resource, to_stored_document, versioned_body, versioned_document
+from fleet.hub.objects.field_types import check_field_types
 from fleet.hub.objects.update_rules import (
     check_custom_type,
     check_patched_identity,
@@ -33,8 +30,12 @@ from fleet.hub.objects.update_rules import (
     validate_schema,
 )
 from fleet.hub.schema.field_errors import FieldError
-from fleet.hub.storage.encoding import StoredEntry, encode
+from fleet.hub.storage.conversion import stored_resource, to_stored_document, versioned_body, versioned_document
+from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import HubStore, Key
+from fleet.hub.wire import statuses
+from fleet.hub.wire.bodies import encode
+from fleet.hub.wire.options import DeletionOptions, WriteOptions
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _NAME_ATTEMPTS: Final = 8

@@ -8,19 +8,21 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import ApplyError, PatchError, RequestRefused
-from fleet.hub import statuses
 from fleet.hub.apply import managed_fields as managedfields
-from fleet.hub.http.options import WriteOptions
-from fleet.hub.http.requests import parse_yaml
-from fleet.hub.kinds.field_types import check_field_types
+from fleet.hub.apply import patches
+from fleet.hub.kinds.builtin import SCALE
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.objects import admission, metadata, patches
-from fleet.hub.objects.conversion import versioned_document
+from fleet.hub.objects import admission, metadata
+from fleet.hub.objects.field_types import check_field_types
 from fleet.hub.objects.objects import AcceptedWrite, ObjectLifecycle
-from fleet.hub.objects.scale import SCALE, apply_scale, build_scale
+from fleet.hub.objects.scale import apply_scale, build_scale
 from fleet.hub.objects.update_rules import untracked_fields
-from fleet.hub.storage.encoding import StoredEntry, check_depth, decode_bytes
+from fleet.hub.storage.conversion import versioned_document
+from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import Key
+from fleet.hub.wire import statuses
+from fleet.hub.wire.bodies import check_depth, decode_bytes, parse_yaml
+from fleet.hub.wire.options import WriteOptions
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"

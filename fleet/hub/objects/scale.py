@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.statuses import bad_request, invalid, invalid_value
-from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.kinds.builtin import SCALE
+from fleet.hub.kinds.kind import Document
+from fleet.hub.storage.entries import StoredEntry
+from fleet.hub.wire.statuses import bad_request, invalid, invalid_value
 
-SCALE: Final = Kind("autoscaling", "v1", "Scale", "scales", namespaced=True)
 _SHARED_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 

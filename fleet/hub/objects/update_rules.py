@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fleet.errors import RequestRefused
-from fleet.hub import statuses
-from fleet.hub.http.options import DeletionOptions
 from fleet.hub.kinds.builtin import DEFINITIONS, NAMESPACES
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects import metadata
 from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError
-from fleet.hub.storage.encoding import StoredEntry, encode, unrecognized_body
+from fleet.hub.storage.entries import StoredEntry
+from fleet.hub.wire import statuses
+from fleet.hub.wire.bodies import encode, unrecognized_body
+from fleet.hub.wire.options import DeletionOptions
 
 _STATUS: Final = frozenset({"status"})
 _NOTHING: Final[frozenset[str]] = frozenset()

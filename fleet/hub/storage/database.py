@@ -18,7 +18,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects.sqlite import insert
 
 from fleet.errors import ConfigurationError
-from fleet.hub.storage.encoding import StoredEntry, restore_entry
+from fleet.hub.storage.entries import StoredEntry, restore_entry
 from fleet.hub.storage.store import StoreChange, durability_error
 
 _FILE: Final = "hub.sqlite"

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.kind import Document
-from fleet.hub.storage.encoding import StoredEntry, at_revision, encode_entry
+from fleet.hub.storage.entries import StoredEntry, at_revision, encode_entry
 
 Key = tuple[str, str]
 

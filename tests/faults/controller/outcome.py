@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from fleet.hub.hub import Hub
-from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.entries import StoredEntry
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.keys import (

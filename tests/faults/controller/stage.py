@@ -16,9 +16,9 @@ from random import Random
 from typing import Final
 
 from fleet.demo.agents import RolloutStandIn
-from fleet.hub.http.authentication import Tokens
+from fleet.hub.access.authentication import Tokens
 from fleet.hub.hub import Hub
-from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.entries import StoredEntry
 from fleet.kube.api import Api
 from fleet.manager.manager import Controller
 from tests.e2e.world import World, configured

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from fleet.hub.access.authentication import AUTHENTICATED, Tokens, User
 from fleet.hub.http.app import Application, Listener
-from fleet.hub.http.authentication import AUTHENTICATED, Tokens, User
 from fleet.hub.hub import Hub
 
 Message = MutableMapping[str, Any]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleet.hub.http.options import WriteOptions
 from fleet.hub.hub import FIRST_NAMESPACES, Hub
 from fleet.hub.kinds.builtin import NAMESPACES
+from fleet.hub.wire.options import WriteOptions
 from tests.unit.hub.asking import DEFINITIONS, NOON, TOKENS, Asker, a_definition
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.hub.http.authentication import read_tokens
+from fleet.hub.access.authentication import read_tokens
 from fleet.hub.http.server import HubSettings, check_settings
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, Asker, a_config_map
 

@@ -52,7 +52,7 @@ def test_a_field_to_select_by_needs_its_path(ask: Asker) -> None:
 
 def test_a_definition_that_cannot_be_served_can_be_taken_away(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Today's checks let none through; a data directory may have one from before."""
-    monkeypatch.setattr("fleet.hub.kinds.definitions._validate_versions", lambda versions: ())
+    monkeypatch.setattr("fleet.hub.objects.definitions._validate_versions", lambda versions: ())
     definition = a_definition()
     definition["spec"]["versions"][0]["selectableFields"] = [{}]
     assert ask("POST", DEFINITIONS, definition).code == 201

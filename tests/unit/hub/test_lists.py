@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from fleet.hub.storage import store as storing
-from fleet.hub.storage.encoding import StoredEntry, encode_entry
+from fleet.hub.storage.entries import StoredEntry, encode_entry
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, THINGS, Asker, a_config_map, a_thing
 
 

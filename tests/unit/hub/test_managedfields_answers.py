@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.hub.apply.managed_fields import ApplyResult, apply, track_update
-from fleet.hub.objects.patches import merge_patch
+from fleet.hub.apply.patches import merge_patch
 from fleet.hub.schema.schema import compile_schema
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/managedfields.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import PatchError, PatchTestFailed
-from fleet.hub.objects.patches import json_patch, merge_patch
+from fleet.hub.apply.patches import json_patch, merge_patch
 
 DOCUMENT: dict[str, Any] = {"data": {"a": "1", "b": "2"}, "list": ["x", "y"], "deep": {"er": {"n": 1}}}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import PatchError
-from fleet.hub.objects.patches import strategic_merge_patch
+from fleet.hub.apply.patches import strategic_merge_patch
 
 
 def a_pod(**spec: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import EncodingError, UnsupportedKind
-from fleet.hub.http.protobuf import MAGIC, decode
+from fleet.hub.wire.protobuf import MAGIC, decode
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data/protobuf.json").read_text(encoding="utf-8"))[
     "cases"

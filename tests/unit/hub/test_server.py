@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from fleet.hub.http.authentication import read_tokens
+from fleet.hub.access.authentication import read_tokens
 from tests.unit.hub.test_durability import a_running_hub
 
 

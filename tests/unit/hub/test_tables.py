@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.hub.kinds.kind import Kind, PrinterColumn
-from fleet.hub.objects import tables
+from fleet.hub.listwatch import tables
 
 DOCUMENT: dict[str, Any] = {
     "metadata": {"name": "x", "creationTimestamp": "2023-11-14T22:13:20Z"},

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from fleet.hub.http.options import ListOptions
-from fleet.hub.objects.selectors import ObjectSelector, parse_label_selector
-from fleet.hub.storage.watches import Watch
+from fleet.hub.listwatch.selectors import ObjectSelector, parse_label_selector
+from fleet.hub.listwatch.watches import Watch
+from fleet.hub.wire.options import ListOptions
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, Asker, a_config_map
 
 WATCH = f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1"

@@ -12,13 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import RequestRefused
-from fleet.hub.http.options import ListOptions
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.objects.conversion import stored_resource
-from fleet.hub.objects.selectors import ObjectSelector
-from fleet.hub.statuses import bad_request, resource_expired
-from fleet.hub.storage.encoding import StoredEntry, decode_bytes, encode
+from fleet.hub.listwatch.selectors import ObjectSelector
+from fleet.hub.storage.conversion import stored_resource
+from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import Collection, HubStore, Key
+from fleet.hub.wire.bodies import decode_bytes, encode
+from fleet.hub.wire.options import ListOptions
+from fleet.hub.wire.statuses import bad_request, resource_expired
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."

@@ -6,7 +6,7 @@ from typing import Final
 
 from fleet.hub.kinds.builtin import event_from_core, event_to_core
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.storage.encoding import decode_bytes, encode
+from fleet.hub.wire.bodies import decode_bytes, encode
 
 _NEWER_EVENTS: Final = "events.k8s.io"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.statuses import bad_request
+from fleet.hub.wire.statuses import bad_request
 
 # A shape is a type, a list of one shape, a map of names to shapes, or a map with the one name "*".
 Shape = Any

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fleet.errors import EncodingError, UnsupportedKind
-from fleet.hub.http.protobuf_messages import MESSAGES, ROOTS
+from fleet.hub.wire.protobuf_messages import MESSAGES, ROOTS
 
 MAGIC: Final = b"k8s\x00"
 

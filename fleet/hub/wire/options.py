@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.hub.schema.field_errors import FieldError
-from fleet.hub.statuses import (
+from fleet.hub.wire.statuses import (
     bad_request,
     forbidden_field,
     invalid_options,

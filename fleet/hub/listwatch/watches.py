@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from random import Random
 from typing import Final
 
-from fleet.hub.http.options import ListOptions
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.objects.conversion import stored_resource, versioned_body
-from fleet.hub.objects.selectors import ObjectSelector
-from fleet.hub.statuses import resource_expired, status_document
-from fleet.hub.storage.encoding import encode
-from fleet.hub.storage.lists import check_revision
+from fleet.hub.listwatch.lists import check_revision
+from fleet.hub.listwatch.selectors import ObjectSelector
+from fleet.hub.storage.conversion import stored_resource, versioned_body
 from fleet.hub.storage.store import HubStore, StoreChange
+from fleet.hub.wire.bodies import encode
+from fleet.hub.wire.options import ListOptions
+from fleet.hub.wire.statuses import resource_expired, status_document
 
 Render = Callable[[bytes], bytes]
 

@@ -193,7 +193,7 @@ def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (dict, list)):
-        from fleet.hub.storage.encoding import encode
+        from fleet.hub.wire.bodies import encode
 
         return encode(value).decode()
     return str(value)

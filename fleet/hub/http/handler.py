@@ -6,19 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from fleet.errors import RequestRefused
-from fleet.hub import statuses
+from fleet.hub.access.authorization import Attributes
 from fleet.hub.http import routes
-from fleet.hub.http.authorization import Attributes
 from fleet.hub.http.nonresource_paths import NonResourcePaths
-from fleet.hub.http.options import (
-    ListOptions,
-    WriteOptions,
-    delete_options,
-    first_value,
-    list_options,
-    parse_flag,
-    write_options,
-)
 from fleet.hub.http.requests import HubRequest
 from fleet.hub.http.responses import (
     Representation,
@@ -31,19 +21,29 @@ from fleet.hub.http.responses import (
 )
 from fleet.hub.http.routes import ResourcePath
 from fleet.hub.hub import Hub
-from fleet.hub.kinds.builtin import REVIEWS, event_from_core
+from fleet.hub.kinds.builtin import REVIEWS, SCALE, event_from_core
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.objects import selectors, tables
-from fleet.hub.objects.conversion import is_stored_form, versioned_body, versioned_document
+from fleet.hub.listwatch import lists, selectors, tables
+from fleet.hub.listwatch.selectors import ObjectSelector
+from fleet.hub.listwatch.watches import Render, Watch
 from fleet.hub.objects.objects import AcceptedWrite
 from fleet.hub.objects.patching import APPLY_PATCH
-from fleet.hub.objects.scale import SCALE, build_scale
-from fleet.hub.objects.selectors import ObjectSelector
+from fleet.hub.objects.scale import build_scale
 from fleet.hub.objects.update_rules import strict_decoding_error
-from fleet.hub.storage import lists
-from fleet.hub.storage.encoding import StoredEntry, decode_bytes, encode, encode_list
+from fleet.hub.storage.conversion import is_stored_form, versioned_body, versioned_document
+from fleet.hub.storage.entries import StoredEntry, encode_list
 from fleet.hub.storage.store import Key
-from fleet.hub.storage.watches import Render, Watch
+from fleet.hub.wire import statuses
+from fleet.hub.wire.bodies import decode_bytes, encode
+from fleet.hub.wire.options import (
+    ListOptions,
+    WriteOptions,
+    delete_options,
+    first_value,
+    list_options,
+    parse_flag,
+    write_options,
+)
 
 _REVIEWED: Final = frozenset(kind.kind for kind in REVIEWS)
 

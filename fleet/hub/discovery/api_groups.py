@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from fleet.hub.kinds.builtin import SCALE
 from fleet.hub.kinds.kind import SUBRESOURCE_VERBS, Document, Kind
 from fleet.hub.kinds.registry import KindRegistry
-from fleet.hub.objects.scale import SCALE
 
 VERSION: Final[Document] = {
     "major": "1",

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from fleet.hub import statuses
-from fleet.hub.http.authentication import Tokens, User
-from fleet.hub.http.authorization import Attributes, Authorizer
+from fleet.hub.access.authentication import Tokens, User
+from fleet.hub.access.authorization import Attributes, Authorizer
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.objects.metadata import Clock, timestamp
 from fleet.hub.schema.field_errors import FieldError
+from fleet.hub.wire import statuses
 
 _AUDIENCE: Final = "https://kubernetes.default.svc"
 

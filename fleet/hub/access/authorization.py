@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fleet.hub.http.authentication import AUTHENTICATED, User
+from fleet.hub.access.authentication import AUTHENTICATED, User
 from fleet.hub.storage.store import HubStore
 
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -15,9 +15,9 @@ from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.metadata import Clock, timestamp
 from fleet.hub.schema import schema as structural
 from fleet.hub.schema.field_errors import FieldError
-from fleet.hub.statuses import invalid_value, not_supported, required_value
-from fleet.hub.storage.encoding import decode_bytes, encode
 from fleet.hub.storage.store import StoreChange
+from fleet.hub.wire.bodies import decode_bytes, encode
+from fleet.hub.wire.statuses import invalid_value, not_supported, required_value
 
 _LOG: Final = logging.getLogger(__name__)
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from fleet.errors import PatchError, PatchTestFailed
-from fleet.hub.objects.strategic_merge import strategic_merge_patch
+from fleet.hub.apply.strategic_merge import strategic_merge_patch
 
 __all__ = ["MOST_OPERATIONS", "json_patch", "merge_patch", "strategic_merge_patch"]
 

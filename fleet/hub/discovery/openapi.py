@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fleet.hub.kinds.field_types import json_schema
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.kinds.registry import KindRegistry
-from fleet.hub.storage.encoding import encode
+from fleet.hub.objects.field_types import json_schema
+from fleet.hub.wire.bodies import encode
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TEXT: Final[Document] = {"type": "string"}

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from fleet.hub.kinds.kind import Kind
 from fleet.hub.objects.metadata import key_problems
-from fleet.hub.statuses import bad_request, format_value
-from fleet.hub.storage.encoding import StoredEntry
+from fleet.hub.storage.entries import StoredEntry
+from fleet.hub.wire.statuses import bad_request, format_value
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 

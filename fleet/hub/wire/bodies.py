@@ -1,22 +1,17 @@
-"""Objects as encoded bytes: how they are kept, and how they are cut and joined without decoding them.
-
-A stored body begins with apiVersion and kind, then metadata, and metadata begins with resourceVersion. That order is
-what makes the cuts below exact: the first `"resourceVersion":"…"` of a body is the object's own.
-"""
+"""Bodies of requests and responses: JSON and YAML as the API server reads them, with its error messages."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+import yaml
 
-from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.statuses import bad_request
+from fleet.hub.kinds.kind import Document
+from fleet.hub.wire.statuses import bad_request
 
-MEDIA_TYPE: Final = b"application/json"
 _NO_KIND: Final = "couldn't get version/kind; json parse error"
 _TYPE_STRUCTURE: Final = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
@@ -25,60 +20,6 @@ _DEEPEST: Final = 300  # levels of nesting; deeper documents are refused before 
 
 encode = msgspec.json.Encoder().encode
 decode_bytes = msgspec.json.Decoder().decode
-
-
-class StoredEntry:
-    """One version of one object. Never changed after it is made."""
-
-    __slots__ = ("body", "labels", "name", "namespace", "owners", "revision", "terminating", "uid")
-
-    def __init__(self, document: Document, body: bytes, revision: int) -> None:
-        metadata = document["metadata"]
-        self.body = body
-        self.revision = revision
-        self.namespace: str = metadata.get("namespace", "")
-        self.name: str = metadata["name"]
-        self.uid: str = metadata.get("uid", "")
-        self.labels: dict[str, str] | None = metadata.get("labels")
-        self.owners = tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ())
-        self.terminating = "deletionTimestamp" in metadata
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return (self.namespace, self.name)
-
-    def document(self) -> Document:
-        """A fresh copy, free to change."""
-        decoded: Document = decode_bytes(self.body)
-        return decoded
-
-
-def encode_entry(document: Document, revision: int) -> StoredEntry:
-    """Encodes an object as it is kept."""
-    metadata = document["metadata"]
-    ordered = {"resourceVersion": str(revision), **{key: metadata[key] for key in metadata if key != "resourceVersion"}}
-    body = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": ordered}
-    body.update({key: value for key, value in document.items() if key not in body})
-    return StoredEntry(body, encode(body), revision)
-
-
-def restore_entry(body: bytes, revision: int) -> StoredEntry:
-    return StoredEntry(decode_bytes(body), body, revision)
-
-
-def at_revision(entry: StoredEntry, revision: int) -> bytes:
-    """The body as the event of a deletion shows it: the last state at the deletion's revision."""
-    old, new = b'"resourceVersion":"%d"' % entry.revision, b'"resourceVersion":"%d"' % revision
-    return entry.body.replace(old, new, 1)
-
-
-def encode_list(kind: Kind, bodies: Iterable[bytes], metadata: Mapping[str, Any]) -> bytes:
-    """A list. The items of built-in kinds do not repeat their kind, those of custom ones do."""
-    if not kind.custom:
-        cut = len(kind.head)
-        bodies = (b"{" + body[cut:] for body in bodies)
-    head = encode({"kind": kind.list_name, "apiVersion": kind.api_version, "metadata": metadata})
-    return b'%b,"items":[%b]}' % (head[:-1], b",".join(bodies))
 
 
 def decode_object(body: bytes, *, expected: str) -> Document:
@@ -158,3 +99,31 @@ def _reason(body: bytes, error: Exception) -> str:
 
 def _go_name(value: object) -> str:
     return {bool: "bool", str: "string"}.get(type(value), "number")
+
+
+# --- YAML ---
+
+
+def parse_yaml(body: bytes) -> Any:
+    """What the YAML would be as JSON; YAML has values that JSON has not, and those are made texts or refused."""
+    try:
+        parsed = decode_bytes(encode(yaml.load(body, Loader=_JsonYaml)))
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, UnicodeError) as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+    check_depth([parsed])
+    return parsed
+
+
+class _JsonYaml(yaml.SafeLoader):
+    """YAML that knows only what JSON knows: no dates, no aliases that could grow without bound."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not accepted")
+        return super().compose_node(parent, index)
+
+
+_JsonYaml.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
