@@ -18,7 +18,7 @@ from api.live.live import Live
 from api.routers import bindings, clusters, configuration, decisions, groups, health, history, placements, simulate, why
 from fleet import __version__
 from fleet.history import History
-from fleet.scheduler.profiles import compiled_profile
+from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Effective
 
 _ROUTERS: Final = (why, groups, simulate, history, decisions, placements, clusters, bindings, configuration, health)
@@ -41,7 +41,7 @@ def create_app(
         access=access,
         effective=effective,
         evaluations=Evaluations(live.clock, gives_way_to=live.is_scheduling if shares_loop else None),
-        recollections=Recollections(compiled_profile(effective.settings)),
+        recollections=Recollections(build_compiled_profile(effective.settings)),
         streams=Budget(STREAMS, "streams", live.clock, stay=pace.longest),
         pace=pace,
     )

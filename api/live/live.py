@@ -27,8 +27,8 @@ from fleet.kube.informer.informer import InformerConfig, WriteGate
 from fleet.kube.resource import key_of
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt import Requests
-from fleet.scheduler.profiles import framework_of
-from fleet.scheduler.queue.item import QueueCounts, QueueItem
+from fleet.scheduler.profiles import build_framework
+from fleet.scheduler.queue.item import Counts, Item
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
@@ -79,7 +79,7 @@ class Live:
         access = InformerConfig(reads=api, writes=WriteGate(api, clock=clock), clock=clock, jitter=jitter)
         caches = Caches(access, namespaced_placements=settings.resource_placements.enabled)
         table = FleetTable(caches.clusters)
-        framework = framework_of(settings, with_snapshot_lister(table.frame))
+        framework = build_framework(settings, with_snapshot_lister(table.frame))
         return cls(caches, framework, table.frame, clock=clock, registry=new_registry())
 
     def frame(self) -> Frame:
@@ -95,7 +95,7 @@ class Live:
         return counts is not None and counts.active + counts.in_flight > 0
 
     def unsynced(self) -> list[str]:
-        return self.caches.unsynced()
+        return self.caches.list_unsynced()
 
     # --- placements ---------------------------------------------------------------------------------------------------
 

@@ -10,14 +10,14 @@ from api.models import QueueModel, Waker
 from fleet.explain.answer.parts import State
 from fleet.history import Attempt
 from fleet.model.timestamps import format_timestamp
-from fleet.scheduler.attempt_record import Ending
-from fleet.scheduler.queue.item import ItemState, QueueItem
+from fleet.scheduler.attempt_record import AttemptResult
+from fleet.scheduler.queue.item import Item, Place
 from fleet.scheduler.queue.timing import SECOND, Doubling, flush_moment, nanoseconds, window_end, window_of
 from fleet.settings.tree import Queue as QueueSettings
 
 UNSEEN: Final = "This process does not schedule and cannot see the queue: ask the API of the controller for more."
-_FAILED: Final = frozenset({Ending.TRANSIENT.value, Ending.INTERNAL.value})
-_BACKS_OFF: Final = frozenset({ItemState.BACKOFF, ItemState.ERROR_BACKOFF})
+_FAILED: Final = frozenset({AttemptResult.TRANSIENT.value, AttemptResult.INTERNAL.value})
+_BACKS_OFF: Final = frozenset({Place.BACKOFF, Place.ERROR_BACKOFF})
 
 
 def queue_model(live: Live, subject: Subject, settings: QueueSettings, *, hides: Hides) -> QueueModel:
@@ -121,7 +121,7 @@ def present_state(queue: QueueModel | None, attempt: Attempt | None, *, was_deci
             return "Queued"
     if attempt is not None and attempt.ending in _FAILED:
         return "BindFailed" if any(one.error for one in attempt.writes) else "SchedulerError"
-    if attempt is not None and attempt.ending == Ending.BAD_INPUT.value:
+    if attempt is not None and attempt.ending == AttemptResult.BAD_INPUT.value:
         return None
     if queue is not None and queue.space in ("backoff", "error"):
         return "BackingOff"

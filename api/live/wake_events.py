@@ -13,7 +13,7 @@ from api.models import Waker
 from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, RESOURCE_PROPERTY_PREFIX
 from fleet.model.views import ClusterAffinity, LabelSelector, PlacementPolicy, PolicySnapshot
-from fleet.scheduler.events.interest_index import interest_of, is_short
+from fleet.scheduler.events.interest_index import interest_of, lacks_clusters
 
 Hides = Callable[[str], bool]
 
@@ -28,7 +28,7 @@ def wakes_on(snapshot: PolicySnapshot | None, key: str, *, hides: Hides = lambda
 
 
 def _waits(snapshot: PolicySnapshot) -> bool:
-    return is_short(snapshot) or interest_of(snapshot.spec.policy, snapshot.metadata.namespace).never_satisfied
+    return lacks_clusters(snapshot) or interest_of(snapshot.spec.policy, snapshot.metadata.namespace).never_satisfied
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from fleet.history import Attempt, History
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_N
 from fleet.model.timestamps import format_timestamp
-from fleet.scheduler.attempt_record import Ending
+from fleet.scheduler.attempt_record import AttemptResult
 
 FixMode = Literal["none", "fast", "deep"]
 
@@ -32,7 +32,7 @@ _PAST: Final = 5
 _PATIENCE: Final = 0.5
 _MOST_DIGITS: Final = 18
 """Of an attempt's number: what databases can hold."""
-_ENDS: Final = frozenset({Ending.CLEANED_UP.value, Ending.GONE.value})
+_ENDS: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from fleet.explain import summary
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
 from fleet.model.keys import PICK_ALL
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
 KEPT: Final = 200
 _NAMED: Final = 6
@@ -45,7 +45,7 @@ class Headlines:
     def record(self, attempt: AttemptRecord) -> None:
         moves, standing = _moves(attempt.decision), _standing(attempt)
         before = self._standing.get(attempt.key, "")
-        if attempt.ending is Ending.GONE:
+        if attempt.result is AttemptResult.GONE:
             self._standing.pop(attempt.key, None)
         elif standing:
             self._standing[attempt.key] = standing
@@ -73,16 +73,16 @@ def _moves(decision: Decision | None) -> list[str]:
 
 def _standing(attempt: AttemptRecord) -> str:
     """Where the placement stands after the attempt; empty where that is for somebody else to say."""
-    if attempt.ending is Ending.CLEANED_UP:
+    if attempt.result is AttemptResult.CLEANED_UP:
         return "is being deleted, and its bindings with it"
-    if attempt.ending.is_failure:
+    if attempt.result.is_failure:
         return f"cannot be scheduled: {attempt.failure}"
     return "" if attempt.decision is None else _count(attempt.decision)
 
 
 def _obstacles(attempt: AttemptRecord) -> str:
     """Why clusters are missing. That alone is no news: in a large fleet it changes all the time."""
-    if attempt.decision is None or attempt.decision.fulfilled or attempt.ending.is_failure:
+    if attempt.decision is None or attempt.decision.fulfilled or attempt.result.is_failure:
         return ""
     others = summary(attempt.decision).partition(": ")[2]  # before that it counts again
     return f": {others}" if others else ""

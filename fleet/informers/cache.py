@@ -1,8 +1,8 @@
-"""Everything the scheduler reads: the member clusters, and of each flavour the placements, snapshots and bindings.
+"""Caches of what the controllers read: member clusters, and the placements, snapshots and bindings of each flavour.
 
-The caches are watched from the beginning, so that a standby is warm, and read completely anew when this process begins
-to lead (`refresh`): what a former leader wrote a moment ago is then certain to be seen. After that our own writes are
-visible at once, because they go through the same objects.
+The informers run from the beginning, so that a standby is warm, and list everything anew when this process begins to
+lead (`refresh`), so that the last writes of the former leader are seen. After that our own writes are visible at once,
+because they go through the same objects.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BY_OWNER: Final = "owner"
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
-    """The watched kinds of one flavour."""
+class PlacementKinds:
+    """The informers of one flavour."""
 
     flavour: PlacementScope
     placements: Informer[Observed[Placement]]
@@ -39,36 +39,36 @@ class Kinds:
 
 
 class Caches:
-    def __init__(self, access: InformerConfig, *, namespaced_placements: bool = True) -> None:
-        """Without `namespaced_placements`, the kinds of ResourcePlacements are left alone: a hub may not know them."""
-        self.clusters_watched = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
+    def __init__(self, access: Access, *, namespaced_placements: bool = True) -> None:
+        """Without `namespaced_placements`, ResourcePlacements are not watched: a hub may not have their kinds."""
+        self.cluster_informer = Watched(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
         flavours = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(flavour, access) for flavour in flavours)
         self._by_kind = {kinds.flavour.placement.kind: kinds for kinds in self.kinds}
 
     @property
     def clusters(self) -> Store[MemberCluster]:
-        return self.clusters_watched.store
+        return self.cluster_informer.store
 
-    def of(self, key: str) -> Kinds:
+    def kinds_of(self, key: str) -> PlacementKinds:
         """Raises KeyError for a flavour that is switched off."""
         return self._by_kind[find_scope(key).placement.kind]
 
     def placement(self, key: str) -> Observed[Placement] | None:
-        return self.of(key).placements.store.get(key)
+        return self.kinds_of(key).placements.store.get(key)
 
     def policy_snapshots(self, key: str) -> list[Observed[PolicySnapshot]]:
-        return self.of(key).policy_snapshots.store.by_index(_BY_OWNER, key)
+        return self.kinds_of(key).policy_snapshots.store.by_index(_BY_OWNER, key)
 
     def latest_snapshots(self, key: str) -> list[Observed[PolicySnapshot]]:
-        """One, unless the placement controller is just replacing it (none) or something is wrong (several)."""
-        return [one for one in self.policy_snapshots(key) if is_latest(one)]
+        """One, except while the placement controller replaces it (none) or after an error (several)."""
+        return [snapshot for snapshot in self.policy_snapshots(key) if is_latest(snapshot)]
 
     def bindings(self, key: str) -> list[Observed[Binding]]:
         """By name."""
-        return sorted(self.of(key).bindings.store.by_index(_BY_OWNER, key), key=_name_of)
+        return sorted(self.kinds_of(key).bindings.store.by_index(_BY_OWNER, key), key=_name_of)
 
-    # --- upkeep -------------------------------------------------------------------------------------------------------
+    # --- informers ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -76,7 +76,7 @@ class Caches:
             for watched in self._all():
                 group.create_task(watched.reflector.run(), name=f"watching {watched.resource.plural}")
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         for watched in self._all():
             await watched.reflector.synced()
 
@@ -86,16 +86,16 @@ class Caches:
             for watched in self._all():
                 group.create_task(watched.reflector.refresh())
 
-    def unsynced(self) -> list[str]:
-        """The kinds that were never read completely, for whoever asks why nothing happens."""
+    def list_unsynced(self) -> list[str]:
+        """The kinds that were never listed completely."""
         return [watched.resource.plural for watched in self._all() if not watched.reflector.is_synced]
 
     def sizes(self) -> dict[str, int]:
         """Objects by the plural of their kind."""
         return {watched.resource.plural: len(watched.store) for watched in self._all()}
 
-    def _all(self) -> Iterable[Informer[Any]]:
-        yield self.clusters_watched
+    def _all(self) -> Iterable[Watched[Any]]:
+        yield self.cluster_informer
         for kinds in self.kinds:
             yield from kinds
 
@@ -104,8 +104,8 @@ def is_latest(snapshot: Observed[PolicySnapshot]) -> bool:
     return snapshot.view.metadata.label(IS_LATEST_SNAPSHOT) == "true"
 
 
-def _kinds(flavour: PlacementScope, access: InformerConfig) -> Kinds:
-    kinds = Kinds(
+def _kinds(flavour: Flavour, access: Access) -> PlacementKinds:
+    kinds = PlacementKinds(
         flavour,
         Informer(access, flavour.placement, build_codec(Placement), call_class="bind"),
         Informer(access, flavour.policy_snapshot, build_codec(PolicySnapshot), call_class="status"),
@@ -129,7 +129,7 @@ _READ_CLUSTER: Final = msgspec.json.Decoder(MemberCluster).decode
 
 
 def _read_cluster(document: bytes) -> MemberCluster:
-    """Without the document: nobody writes member clusters, and there may be ten thousand of them."""
+    """Without the document: member clusters are never written, and there may be ten thousand of them."""
     try:
         return _READ_CLUSTER(document)
     except msgspec.MsgspecError:

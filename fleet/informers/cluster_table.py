@@ -9,19 +9,19 @@ from fleet.snapshot.table import Table
 
 
 class FleetTable:
-    """Built in one go when it is first asked for a frame, row by row after that: joining one by one costs more."""
+    """Built at the first call of `frame`, then updated row by row: adding all rows one by one would cost more."""
 
     def __init__(self, clusters: Store[MemberCluster]) -> None:
         self._clusters = clusters
         self._table: Table | None = None
-        clusters.subscribe(self._changed)
+        clusters.subscribe(self._update)
 
     def frame(self) -> Frame:
         if self._table is None:
             self._table = Table(self._clusters.values())
         return self._table.freeze()
 
-    def _changed(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+    def _update(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         if self._table is None:
             return
         if new is not None:

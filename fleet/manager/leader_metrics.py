@@ -11,7 +11,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from fleet.scheduler.telemetry.scrape_gauges import Readings
+from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
 
 _LEADER: Final = "fleet_leader"
 _WORKING: Final = "fleet_working"
@@ -23,11 +23,11 @@ _READ_WHEN_ASKED: Final = (
 
 class LeadershipMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._readings = Readings(registry, _READ_WHEN_ASKED)
+        self._gauges = ScrapeGauges(registry, _READ_WHEN_ASKED)
 
     def watch_lease(self, key: str, is_held: Callable[[], bool]) -> None:
         """Where there is one to compete for. `key`: its namespace and name."""
-        self._readings.attach(_LEADER, lambda: {(key,): float(is_held())})
+        self._gauges.attach(_LEADER, lambda: {(key,): float(is_held())})
 
     def watch_work(self, has_begun: Callable[[], bool]) -> None:
-        self._readings.attach(_WORKING, lambda: {(): float(has_begun())})
+        self._gauges.attach(_WORKING, lambda: {(): float(has_begun())})

@@ -30,7 +30,7 @@ from fleet.placement.metrics import PlacementMetrics
 from fleet.placement.setup import placement_controller
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
 from fleet.scheduler.closing import close_plugins
-from fleet.scheduler.loop import shortened
+from fleet.scheduler.loop import shorten_names
 from fleet.scheduler.scheduler import Scheduler
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from fleet.settings import Settings
@@ -150,7 +150,7 @@ class Controller:
 
     def missing(self) -> list[str]:
         """What is not there yet before this process could work at once; empty when it is ready."""
-        return self.caches.unsynced()
+        return self.caches.list_unsynced()
 
     # --- leading ------------------------------------------------------------------------------------------------------
 
@@ -221,8 +221,8 @@ class Controller:
             log.warning(
                 "the grace period is over: what was begun is cut off, and whoever leads next takes it up again",
                 after_seconds=after,
-                placements=shortened(placements),
-                writes=shortened(self._gate.unsettled()),
+                placements=shorten_names(placements),
+                writes=shorten_names(self._gate.unsettled()),
             )
         for task in tasks:
             task.cancel()
@@ -232,7 +232,7 @@ class Controller:
         if writes:
             log.warning(
                 "the lease is left to expire: the server may yet carry out what it was asked for",
-                writes=shortened(writes),
+                writes=shorten_names(writes),
                 seconds=self.settings.leader_election.lease_duration.seconds,
             )
         return not writes
@@ -240,7 +240,7 @@ class Controller:
     async def _caught_up(self) -> None:
         """What a former leader wrote a moment ago is seen before anything is decided: a list that was begun before we
         had the lease proves nothing."""
-        await (self.caches.refresh() if self._elects else self.caches.synced())
+        await (self.caches.refresh() if self._elects else self.caches.wait_until_synced())
         gc.collect()
         gc.freeze()  # what was read stays for long: later collections need not look at it
 

@@ -99,18 +99,18 @@ async def _history(settings: Settings, *, clock: Clock) -> AsyncIterator[History
     if settings.history.url is None:
         yield None
         return
-    from fleet.recorder.recorder import kept_history
+    from fleet.recorder.recorder import run_history
 
-    async with kept_history(settings, clock=clock) as history:
+    async with run_history(settings, clock=clock) as history:
         yield history
 
 
 def _recorder(history: History | None, settings: Settings) -> Recorder:
     if history is None:
         return NoRecorder()
-    from fleet.recorder.recorder import recorder_of
+    from fleet.recorder.recorder import build_recorder
 
-    return recorder_of(history, settings)
+    return build_recorder(history, settings)
 
 
 def _tell_about(history: History | None, registry: CollectorRegistry) -> None:

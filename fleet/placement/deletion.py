@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from fleet.errors import Conflict, NotFound
-from fleet.informers.cache import Kinds
+from fleet.informers.cache import PlacementKinds
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import key_of, split_key
@@ -19,7 +19,9 @@ from fleet.model.labels import is_label_value
 from fleet.model.views import Metadata, Observed, Placement
 
 
-async def claim(kinds: Kinds, placement: Observed[Placement], *, patience: RetryPolicy) -> Observed[Placement] | None:
+async def claim(
+    kinds: PlacementKinds, placement: Observed[Placement], *, patience: Patience
+) -> Observed[Placement] | None:
     """Our finalizer on the placement, so that nothing of it stays behind; None if it is gone or going."""
     if PLACEMENT_CLEANUP in placement.view.metadata.finalizers:
         return placement
@@ -37,7 +39,7 @@ async def claim(kinds: Kinds, placement: Observed[Placement], *, patience: Retry
 
 
 async def clean_up(
-    kinds: Kinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: RetryPolicy
+    kinds: PlacementKinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: Patience
 ) -> bool:
     """Whether there was anything to do for us."""
     metadata = placement.view.metadata
@@ -51,7 +53,7 @@ async def clean_up(
     return True
 
 
-async def sweep(kinds: Kinds, resource_snapshots: Objects[Any], key: str, *, patience: RetryPolicy) -> None:
+async def sweep(kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, patience: Patience) -> None:
     """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
     delete an object does not look for finalizers that came since.
 
@@ -79,7 +81,7 @@ async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, pat
     await call_with_retries(lambda: objects.delete_collection(namespace=namespace, labels=labels), patience=patience)
 
 
-async def _release(kinds: Kinds, placement: Observed[Placement], *, patience: RetryPolicy) -> None:
+async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, patience: Patience) -> None:
     def change(document: dict[str, Any]) -> dict[str, Any] | None:
         metadata = document["metadata"]
         finalizers = metadata.get("finalizers") or []

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fleet.placement.controller import ERROR, REQUEUE_AFTER, SUCCESS
 from fleet.scheduler.telemetry.metrics import Children
-from fleet.scheduler.telemetry.scrape_gauges import Read, Readings, Values
+from fleet.scheduler.telemetry.scrape_gauges import Read, ScrapeGauges, Values
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _MINUTES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
@@ -78,7 +78,7 @@ class PlacementMetrics:
                 buckets=_MINUTES,
             )
         )
-        self._readings = Readings(registry, _READ_WHEN_ASKED)
+        self._readings = ScrapeGauges(registry, _READ_WHEN_ASKED)
 
     # --- placements ---------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class PlacementMetrics:
         self._most(controller).set(count)
         # There from the start, so that the first of each is an increase.
         self._errors(controller)
-        self._reconciled.begin((controller,), (SUCCESS, REQUEUE_AFTER, ERROR))
+        self._reconciled.initialize((controller,), (SUCCESS, REQUEUE_AFTER, ERROR))
 
     # --- what is read when somebody asks ------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.informers.cache import Kinds
+from fleet.informers.cache import PlacementKinds
 from fleet.kube.resource import key_of
 from fleet.model.keys import PICK_FIXED, PICK_N
 from fleet.model.views import Observed, Placement, PlacementSpec
@@ -16,7 +16,7 @@ from fleet.placement.status.status import chain_of
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    kinds: Kinds
+    kinds: PlacementKinds
     placement: Observed[Placement]
     spec: PlacementSpec
     reads_live: bool = False

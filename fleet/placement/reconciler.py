@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any, Protocol
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.informers.cache import Caches, Kinds
-from fleet.kube.patch import RetryPolicy
-from fleet.kube.resource import join_key, split_key
+from fleet.informers.cache import Caches, PlacementKinds
+from fleet.kube.patch import Patience
+from fleet.kube.resource import joined_key, split_key
 from fleet.model.decoding import decode
 from fleet.model.labels import LONGEST_LABEL_VALUE
 from fleet.model.views import BindingReport, Observed, Placement, PlacementPolicy, PolicySnapshot
@@ -76,7 +76,7 @@ class Passes:
         """Seconds after which another look is due; None where only a change asks for one.
 
         `reads_live` after a failed pass, when the caches may lack one of our own writes."""
-        kinds = self._with.caches.of(key)
+        kinds = self._with.caches.kinds_of(key)
         placement = await self._read(kinds, key, reads_live=reads_live)
         if placement is None:
             if reads_live:
@@ -100,19 +100,19 @@ class Passes:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    async def _read(self, kinds: Kinds, key: str, *, reads_live: bool) -> Observed[Placement] | None:
+    async def _read(self, kinds: PlacementKinds, key: str, *, reads_live: bool) -> Observed[Placement] | None:
         if not reads_live:
             return kinds.placements.store.get(key)
         return await kinds.placements.objects.find(key)
 
-    async def _end(self, kinds: Kinds, placement: Observed[Placement]) -> None:
+    async def _end(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         snapshots = self._with.groups.objects(placement.view.metadata.namespace)
         if await clean_up(kinds, snapshots, placement, patience=self._with.patience):
             self._with.reports.released(kinds, placement)
         metadata = placement.view.metadata
         self.forget(metadata.namespace, metadata.name)
 
-    async def _sweep(self, kinds: Kinds, key: str) -> None:
+    async def _sweep(self, kinds: PlacementKinds, key: str) -> None:
         snapshots = self._with.groups.objects(split_key(key)[0])
         await sweep(kinds, snapshots, key, patience=self._with.patience)
 

@@ -1,7 +1,4 @@
-"""What is told of an attempt of the scheduler: all that fits into a few lines.
-
-Columns, inputs and clusters are told elsewhere.
-"""
+"""Summary of an attempt for the history: everything but columns, inputs and clusters."""
 
 from __future__ import annotations
 
@@ -10,37 +7,37 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fleet.history import Attempt, Group, Snapshot, Target, Warned, Write
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
     from fleet.scheduler.dispatch.binding_writes import WriteResult
 
-OUR_END: Final = (Ending.GONE, Ending.CLEANED_UP)
+FINAL_RESULTS: Final = (AttemptResult.GONE, AttemptResult.CLEANED_UP)
 _LONGEST_ERROR: Final = 2000
 
 
-def described(record: AttemptRecord, attempt_id: str) -> Attempt:
-    known = Attempt(
+def summarize_attempt(record: AttemptRecord, attempt_id: str) -> Attempt:
+    summary = Attempt(
         id=attempt_id,
         key=record.key,
         started=record.started,
-        ending=record.ending.value,
+        ending=record.result.value,
         error=_error_of(record),
         triggers=record.triggers,
         phases=record.seconds,
         writes=tuple(map(_write, record.writes)),
         status_written=record.status_written,
         process_number=record.number,
-        is_end=record.ending in OUR_END,
+        is_end=record.result in FINAL_RESULTS,
     )
-    return known if record.decision is None else _decided(known, record.decision)
+    return summary if record.decision is None else _add_decision(summary, record.decision)
 
 
-def _decided(known: Attempt, decision: Decision) -> Attempt:
+def _add_decision(summary: Attempt, decision: Decision) -> Attempt:
     request, published = decision.request, decision.published
     return msgspec.structs.replace(
-        known,
+        summary,
         placement_uid=request.uid,
         outcome=decision.outcome.value,
         fulfilled=decision.fulfilled,
@@ -54,7 +51,8 @@ def _decided(known: Attempt, decision: Decision) -> Attempt:
         snapshot=Snapshot(name=request.snapshot, uid=request.snapshot_uid, generation=request.snapshot_generation),
         targets=tuple(_targets(decision)),
         warnings=tuple(
-            Warned(kind=one.kind, subject=one.subject, clusters=one.rows.bit_count()) for one in decision.warnings
+            Warned(kind=warning.kind, subject=warning.subject, clusters=warning.rows.bit_count())
+            for warning in decision.warnings
         ),
         groups=_groups(decision),
         invalid=decision.invalid,
@@ -68,16 +66,16 @@ def _decided(known: Attempt, decision: Decision) -> Attempt:
 def _targets(decision: Decision) -> list[Target]:
     return [
         Target(
-            cluster=one.cluster,
-            action="" if one.action is None else one.action.value,
-            binding="" if one.operation is None else one.operation.name,
-            affinity=None if one.scores is None else one.scores.affinity,
-            topology=None if one.scores is None else one.scores.topology,
-            obsolete=one.obsolete,
-            step=one.step,
+            cluster=target.cluster,
+            action="" if target.action is None else target.action.value,
+            binding="" if target.operation is None else target.operation.name,
+            affinity=None if target.scores is None else target.scores.affinity,
+            topology=None if target.scores is None else target.scores.topology,
+            obsolete=target.obsolete,
+            step=target.step,
             rank=rank,
         )
-        for rank, one in enumerate(decision.targets, 1)
+        for rank, target in enumerate(decision.targets, 1)
     ]
 
 
@@ -95,22 +93,22 @@ def _write(result: WriteResult) -> Write:
         cluster=operation.cluster,
         binding=operation.name,
         result=result.result,
-        error="" if result.error is None else _told(result.error),
+        error="" if result.error is None else _describe(result.error),
     )
 
 
 def _error_of(record: AttemptRecord) -> str:
     if record.error is not None:
-        return _told(record.error)
+        return _describe(record.error)
     problems = record.decision.request.problems if record.decision else ()
     return _cut("; ".join(str(problem) for problem in problems))
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return _cut(f"{type(error).__name__}: {error}")
 
 
 def _cut(text: str) -> str:
-    """Whatever an error says, it can be written."""
+    """Any error text, made encodable and short enough to be stored."""
     clean = text.encode(errors="replace").decode()
     return clean if len(clean) <= _LONGEST_ERROR else f"{clean[:_LONGEST_ERROR]}…"

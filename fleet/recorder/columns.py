@@ -45,7 +45,7 @@ def hash_of_names(names: NameIndex) -> str:
 
 
 def _verdicts(verdicts: Verdicts, names: NameIndex) -> dict[str, Any]:
-    """There are few that differ, so each is told once, and by cluster only which of them it is."""
+    """Few verdicts differ, so each is stored once, and for every cluster only its number."""
     reason, codes = verdicts.reason, verdicts.codes()
     reasons, kinds = int(reason.max(initial=0)) + 1, int(codes.max(initial=0)) + 1
     mixed = verdicts.first.astype("intp")
@@ -55,7 +55,7 @@ def _verdicts(verdicts: Verdicts, names: NameIndex) -> dict[str, Any]:
     known, numbers = numbered(mixed[names.order])
     return {
         "judgements": tuple(
-            Judgement(one // kinds // reasons - 1, one // kinds % reasons, one % kinds) for one in known.tolist()
+            Judgement(code // kinds // reasons - 1, code // kinds % reasons, code % kinds) for code in known.tolist()
         ),
         "width": numbers.itemsize,
         "verdicts": numbers.tobytes(),
@@ -79,10 +79,10 @@ def _scores(decision: Decision) -> dict[str, Any]:
 
 def packed_score(column: Scored, by_name: Rows) -> ScoreColumn:
     raw, normalized, final = column.raw, column.normalized, column.final
-    is_raw, is_normalized = _same(normalized, raw), _same(final, normalized)
-    told = [raw] + ([] if is_raw else [normalized]) + ([] if is_normalized else [final])
-    width = max(map(width_of, told))
-    packed = iter([one[by_name].astype(f"<i{width}").tobytes() for one in told])
+    is_raw, is_normalized = _are_equal(normalized, raw), _are_equal(final, normalized)
+    parts = [raw] + ([] if is_raw else [normalized]) + ([] if is_normalized else [final])
+    width = max(map(width_of, parts))
+    packed = iter([part[by_name].astype(f"<i{width}").tobytes() for part in parts])
     return ScoreColumn(
         plugin=column.plugin,
         component=column.component.name,
@@ -94,5 +94,5 @@ def packed_score(column: Scored, by_name: Rows) -> ScoreColumn:
     )
 
 
-def _same(one: Int64Array, other: Int64Array) -> bool:
-    return one is other or bool((one == other).all())
+def _are_equal(left: Int64Array, right: Int64Array) -> bool:
+    return left is right or bool((left == right).all())

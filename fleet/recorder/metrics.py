@@ -1,4 +1,4 @@
-"""What the decision history tells Prometheus: how much it keeps, what it gives up, and whether it is there at all."""
+"""Prometheus metrics of the decision history: recorded and shed attempts, and availability of the database."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ _NANOSECONDS = 1e9
 
 
 class RecorderMetrics(Collector):
-    """Asks the history when somebody looks."""
-
     def __init__(
         self, registry: CollectorRegistry, *, counts: Callable[[], Counts], state: Callable[[], Health]
     ) -> None:
@@ -32,17 +30,21 @@ class RecorderMetrics(Collector):
 
 def _families(counts: Counts, health: Health) -> list[Metric]:
     attempts = CounterMetricFamily(
-        "fleet_recorder_attempts_total", "Attempts, by what became of them.", labels=("result",)
+        "fleet_recorder_attempts_total", "Attempts, by result of recording them.", labels=("result",)
     )
     for name in ("written", "folded", "failed"):
         attempts.add_metric((name,), getattr(counts, name))
-    shed = CounterMetricFamily("fleet_recorder_shed_total", "What was given up to keep up, by part.", labels=("part",))
+    shed = CounterMetricFamily(
+        "fleet_recorder_shed_total", "Parts dropped to keep up with the scheduler.", labels=("part",)
+    )
     for name in ("columns", "inputs", "attempts"):
         shed.add_metric((name,), getattr(counts, f"shed_{name}"))
-    waiting = GaugeMetricFamily("fleet_recorder_waiting", "Attempts that wait for the database.", value=counts.waiting)
+    waiting = GaugeMetricFamily(
+        "fleet_recorder_waiting", "Attempts that wait to be written to the database.", value=counts.waiting
+    )
     since = GaugeMetricFamily(
         "fleet_history_unavailable_since_seconds",
-        "Since when the database of the history cannot be written, in seconds since the epoch; 0: it can.",
+        "Since when the history database cannot be written, in seconds since the epoch; 0 if it can.",
         value=(health.unavailable_since or 0) / _NANOSECONDS,
     )
     return [attempts, shed, waiting, since]

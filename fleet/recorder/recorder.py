@@ -1,7 +1,7 @@
-"""Attempts of the scheduler as entries of the history.
+"""Recorder: attempts of the scheduler as entries of the history.
 
-What happens where decisions are made is next to nothing: an attempt is handed over as it is. Its digest, texts and
-bytes are made by the history's own thread, from values that never change.
+The scheduler's event loop only hands over a reference to the attempt. Digest, texts and bytes are computed by the
+history's own thread, from values that never change.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fleet.history import (
     Limits,
 )
 from fleet.model.views import PolicySnapshot
-from fleet.recorder.attempt_summary import OUR_END, described
+from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
 from fleet.recorder.columns import columns_of
-from fleet.recorder.fleet_changes import RecordedFleet, Row, looks_at_heartbeats
+from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_heartbeats
 from fleet.scheduler.attempt_record import AttemptRecord, NoRecorder, Recorder
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fleet.settings import Settings
     from fleet.snapshot.frame import Frame
 
-# What things keep in memory while they wait, roughly, in bytes.
+# Estimated memory of a waiting attempt and its parts, in bytes.
 _ATTEMPT: Final = 10_500
 _TARGET: Final = 250
 _WRITE: Final = 650
@@ -45,7 +45,7 @@ _BINDING: Final = 1_500
 _PUBLISHED: Final = 400
 _SCORE: Final = 24  # three columns of 64 bits
 _CLUSTER_OF_A_FRAME: Final = 32
-_CHANGED_CLUSTER: Final = 3_300  # as it was: a frame that waits keeps it
+_CHANGED_CLUSTER: Final = 3_300  # a waiting frame keeps the old version
 
 log = structlog.get_logger(__name__)
 
@@ -53,33 +53,33 @@ log = structlog.get_logger(__name__)
 def open_history(
     settings: Settings, *, url: str | None = None, may_migrate: bool = False, clock: Clock | None = None
 ) -> History | None:
-    """The history as settings want it, ready to be asked; None if they want none. See `History.open`."""
-    where = url or settings.history.url
-    if where is None:
+    """The history that the settings describe, ready for queries; None without one. See `History.open`."""
+    location = url or settings.history.url
+    if location is None:
         return None
-    recorder, kept = settings.recorder, settings.recorder.history
+    recorder, retention = settings.recorder, settings.recorder.history
     return History.open(
-        where,
+        location,
         may_migrate=may_migrate,
         limits=Limits(
-            max_age_hours=kept.max_age_hours,
-            max_mib=kept.max_mib,
-            max_attempts=kept.max_attempts,
-            per_placement=kept.attempts_per_placement,
+            max_age_hours=retention.max_age_hours,
+            max_mib=retention.max_mib,
+            max_attempts=retention.max_attempts,
+            per_placement=retention.attempts_per_placement,
             columns_per_placement=recorder.detail_per_placement,
         ),
         memory_mib=recorder.memory_mib,
         digests=recorder.digests_total,
-        keeps_inputs=kept.inputs,
+        keeps_inputs=retention.inputs,
         clock=clock,
     )
 
 
 @asynccontextmanager
-async def kept_history(
+async def run_history(
     settings: Settings, *, url: str | None = None, may_migrate: bool = False, clock: Clock | None = None
 ) -> AsyncIterator[History | None]:
-    """The history while it is written to: what is on its way when this ends is written first."""
+    """The history with its writer running; attempts that wait at the end are written first."""
     history = await asyncio.to_thread(open_history, settings, url=url, may_migrate=may_migrate, clock=clock)
     if history is not None and settings.recorder.enabled:
         history.start()
@@ -90,7 +90,7 @@ async def kept_history(
             await asyncio.to_thread(history.close)
 
 
-def recorder_of(history: History | None, settings: Settings) -> Recorder:
+def build_recorder(history: History | None, settings: Settings) -> Recorder:
     if history is None or not settings.recorder.enabled:
         return NoRecorder()
     return HistoryRecorder(history, settings)
@@ -101,7 +101,7 @@ class HistoryRecorder:
 
     def __init__(self, history: History, settings: Settings) -> None:
         self._history = history
-        self._fleet = RecordedFleet.judged_by(settings.eligibility)
+        self._fleet = RecordedFleet.from_settings(settings.eligibility)
         self._sample = settings.recorder.sample_detail
         self._name = uuid.uuid4().hex[:8]
         self._numbers = itertools.count(1)
@@ -110,35 +110,35 @@ class HistoryRecorder:
 
     def record(self, attempt: AttemptRecord) -> None:
         try:
-            self._history.offer(self._taken(attempt))
+            self._history.offer(self._build_entry(attempt))
         except Exception:
             log.exception("an attempt could not be recorded", placement=attempt.key)
 
-    def _taken(self, record: AttemptRecord) -> Taken:
+    def _build_entry(self, record: AttemptRecord) -> RecordedAttempt:
         number = next(self._numbers)
         asked = record.asked
-        light = self._light_weight(record)
+        light = self._weigh_without_columns(record)
         sampled = number * self._sample // 100 != (number - 1) * self._sample // 100
-        return Taken(
+        return RecordedAttempt(
             id=f"a-{self._name}-{number}",
             record=record,
             fleet=self._fleet,
             exactly=asked is not None and self._is_exact(asked.profile),
             light_weight=light,
-            weight=light + (_weight_of(record.decision) if sampled else 0),
+            weight=light + (_weigh_columns(record.decision) if sampled else 0),
             wants_columns=sampled,
         )
 
-    def _light_weight(self, record: AttemptRecord) -> int:
+    def _weigh_without_columns(self, record: AttemptRecord) -> int:
         """Of all but the columns."""
         asked, decision = record.asked, record.decision
         light = _ATTEMPT + len(record.writes) * _WRITE + (0 if decision is None else len(decision.targets) * _TARGET)
         if asked is None:
             return light
         light += len(asked.bindings) * _BINDING + len(asked.previous.target_clusters) * _PUBLISHED
-        return light + self._weight_of_frame(asked.frame)
+        return light + self._weigh_frame(asked.frame)
 
-    def _weight_of_frame(self, frame: Frame) -> int:
+    def _weigh_frame(self, frame: Frame) -> int:
         """Of what it does not share with the frame of the attempt before."""
         before, self._frame = self._frame, frame
         if before is frame:
@@ -148,35 +148,34 @@ class HistoryRecorder:
 
     def _is_exact(self, profile: CompiledProfile) -> bool:
         if self._exact[0] is not profile:
-            self._exact = (profile, looks_at_heartbeats(profile))
+            self._exact = (profile, reads_heartbeats(profile))
         return self._exact[1]
 
 
-class Recorders:
-    """Several, as one."""
+class CombinedRecorder:
+    """Passes every attempt to several recorders."""
 
-    def __init__(self, *several: Recorder) -> None:
-        self._several = several
+    def __init__(self, *recorders: Recorder) -> None:
+        self._recorders = recorders
 
     def record(self, attempt: AttemptRecord) -> None:
-        for one in self._several:
-            one.record(attempt)
+        for recorder in self._recorders:
+            recorder.record(attempt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class RecordedAttempt:
     """Implements `fleet.history.Source`."""
 
     id: str
     record: AttemptRecord
-    """Nobody changes it any more."""
     fleet: RecordedFleet
     exactly: bool
     weight: int
     light_weight: int
     wants_columns: bool
     shed: frozenset[str] = field(default=frozenset())
-    described: Attempt | None = None
+    summary: Attempt | None = None
 
     @property
     def key(self) -> str:
@@ -185,10 +184,12 @@ class Taken:
     @property
     def changed(self) -> bool:
         record = self.record
-        return bool(record.writes) or record.status_written or record.ending.is_failure or record.ending in OUR_END
+        return (
+            bool(record.writes) or record.status_written or record.result.is_failure or record.result in FINAL_RESULTS
+        )
 
     def attempt(self) -> Attempt:
-        return self.described or described(self.record, self.id)
+        return self.summary or summarize_attempt(self.record, self.id)
 
     def columns(self, *, with_names: bool) -> Columns | None:
         decision = self.record.decision
@@ -196,7 +197,7 @@ class Taken:
 
     def inputs(self) -> Inputs | None:
         asked, snapshot = self.record.asked, self.record.snapshot
-        if asked is None or snapshot is None or asked.answers or not self.fleet.is_told_by_clusters(asked.frame):
+        if asked is None or snapshot is None or asked.answers or not self.fleet.is_defined_by_clusters(asked.frame):
             return None
         policy = PolicySnapshot(metadata=snapshot.view.metadata, spec=snapshot.view.spec)
         return Inputs(
@@ -211,25 +212,25 @@ class Taken:
     def clusters(self, *, anew: bool) -> Sequence[Row]:
         asked = self.record.asked
         assert asked is not None
-        return self.fleet.changes(asked.frame, now=asked.now, anew=anew, exactly=self.exactly)
+        return self.fleet.collect_changes(asked.frame, now=asked.now, anew=anew, exactly=self.exactly)
 
-    # --- letting go ---------------------------------------------------------------------------------------------------
+    # --- shedding -----------------------------------------------------------------------------------------------------
 
-    def without_columns(self) -> Taken:
-        given_up = self.shed | {"columns"} if self.wants_columns and self.record.decision is not None else self.shed
-        bare = replace(self.record, decision=None)
+    def without_columns(self) -> RecordedAttempt:
+        dropped = self.shed | {"columns"} if self.wants_columns and self.record.decision is not None else self.shed
+        reduced = replace(self.record, decision=None)
         return replace(
-            self, record=bare, described=self.attempt(), weight=self.light_weight, wants_columns=False, shed=given_up
+            self, record=reduced, summary=self.attempt(), weight=self.light_weight, wants_columns=False, shed=dropped
         )
 
-    def without_inputs(self) -> Taken:
+    def without_inputs(self) -> RecordedAttempt:
         lighter = self.without_columns()
-        given_up = lighter.shed | {"inputs"} if self.record.asked is not None else lighter.shed
-        bare = replace(lighter.record, asked=None, snapshot=None)
-        return replace(lighter, record=bare, weight=_ATTEMPT, light_weight=_ATTEMPT, shed=given_up)
+        dropped = lighter.shed | {"inputs"} if self.record.asked is not None else lighter.shed
+        reduced = replace(lighter.record, asked=None, snapshot=None)
+        return replace(lighter, record=reduced, weight=_ATTEMPT, light_weight=_ATTEMPT, shed=dropped)
 
 
-def _weight_of(decision: Decision | None) -> int:
+def _weigh_columns(decision: Decision | None) -> int:
     """Of the columns that a decision holds."""
     if decision is None or decision.verdicts is None:
         return 0

@@ -1,7 +1,7 @@
 """One attempt for one placement: read, decide, write, publish.
 
 Every step may be repeated after a failure at any point, because everything is derived again from what the hub has. What
-went wrong is classified here (`records.Ending`); when to try again is left to `loop` and the queue.
+went wrong is classified here (`records.AttemptResult`); when to try again is left to `loop` and the queue.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error
-from fleet.informers.cache import Caches, Kinds
-from fleet.kube.resource import join_key, key_of
+from fleet.informers.cache import Caches, PlacementKinds
+from fleet.kube.resource import joined_key, key_of
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_writes import raise_failure
 from fleet.scheduler.dispatch.status_calls import asks_the_same
 from fleet.scheduler.dispatch.writing import Writing
-from fleet.scheduler.telemetry.kubernetes_events import Reports
+from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class Attempts:
         framework: Framework,
         writing: Writing,
         *,
-        reports: Reports,
+        reports: SchedulingEvents,
         clock: Clock,
         reads_live: bool = False,
         on_decided: Callable[[], None] = lambda: None,
@@ -70,22 +70,22 @@ class Attempts:
         """Raises only when nothing may be written any more."""
         record = AttemptRecord(key=key, number=number, triggers=triggers, started=epoch_nanoseconds(self._clock))
         try:
-            record.ending = await self._iterate(record)
+            record.result = await self._iterate(record)
         except _STOPPING:
             raise
         except InvalidKey as error:
-            record.ending, record.error = Ending.GONE, error
+            record.result, record.error = AttemptResult.GONE, error
         except (ApiError, StaleInputs) as error:
-            record.ending, record.error = Ending.TRANSIENT, error
+            record.result, record.error = AttemptResult.TRANSIENT, error
         except Exception as error:
-            record.ending, record.error = Ending.INTERNAL, error
+            record.result, record.error = AttemptResult.INTERNAL, error
             self._report_failure(key, error)
         self._remember_doubt(record)
         return record
 
-    async def _iterate(self, record: AttemptRecord) -> Ending:
+    async def _iterate(self, record: AttemptRecord) -> AttemptResult:
         key = record.key
-        kinds = self._caches.of(key)
+        kinds = self._caches.kinds_of(key)
         # A cache that lacks a placement is no proof that it does not exist.
         placement = self._caches.placement(key) or await kinds.placements.objects.find(key)
         if placement is None:
@@ -94,32 +94,36 @@ class Attempts:
             return await self._clean_up(kinds, placement)
         latest = self._caches.latest_snapshots(key)
         if not latest:
-            return Ending.NO_SNAPSHOT
+            return AttemptResult.NO_SNAPSHOT
         if len(latest) > 1:
             names = ", ".join(sorted(one.view.metadata.name for one in latest))
-            self._reports.several_latest(kinds, placement, names)
+            self._reports.report_several_latest(kinds, placement, names)
             raise StaleInputs(f"placement {key} has {len(latest)} latest policy snapshots: {names}")
         return await self._decide(record, kinds, placement, latest[0])
 
-    async def _clean_up(self, kinds: Kinds, placement: Observed[Placement]) -> Ending:
+    async def _clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> AttemptResult:
         if SCHEDULER_CLEANUP in placement.view.metadata.finalizers:
             await self._writing.clean_up(kinds, placement)
         else:
             await self._erase_left_behind(kinds, key_of(placement.view.metadata))
-        return Ending.CLEANED_UP
+        return AttemptResult.CLEANED_UP
 
-    async def _forgotten(self, kinds: Kinds, key: str) -> Ending:
+    async def _forgotten(self, kinds: PlacementKinds, key: str) -> AttemptResult:
         """The hub says that the placement does not exist, and nobody but us makes bindings for this name."""
         await self._erase_left_behind(kinds, key)
         self.forget(key)
-        return Ending.GONE
+        return AttemptResult.GONE
 
-    async def _erase_left_behind(self, kinds: Kinds, key: str) -> None:
+    async def _erase_left_behind(self, kinds: PlacementKinds, key: str) -> None:
         await self._writing.erase_left_behind(kinds, key, self._caches.bindings(key))
 
     async def _decide(
-        self, record: AttemptRecord, kinds: Kinds, placement: Observed[Placement], snapshot: Observed[PolicySnapshot]
-    ) -> Ending:
+        self,
+        record: AttemptRecord,
+        kinds: PlacementKinds,
+        placement: Observed[Placement],
+        snapshot: Observed[PolicySnapshot],
+    ) -> AttemptResult:
         record.snapshot = snapshot
         request = self._requests.of(snapshot, placement_uid=placement.view.metadata.uid)
         if not request.problems and SCHEDULER_CLEANUP not in placement.view.metadata.finalizers:
@@ -140,8 +144,8 @@ class Attempts:
             await self._publish(record, kinds, snapshot, decision)
         self._report(kinds, placement, decision)
         if request.problems:
-            return Ending.BAD_INPUT
-        return Ending.DECIDED if decision.fulfilled else Ending.SHORT
+            return AttemptResult.BAD_INPUT
+        return AttemptResult.DECIDED if decision.fulfilled else AttemptResult.SHORT
 
     def _check_asked(self, placement: Observed[Placement], snapshot: Observed[PolicySnapshot]) -> None:
         """Whether anybody still wants what was decided: writing it may take a minute in a large fleet."""
@@ -167,15 +171,15 @@ class Attempts:
         return record.decision
 
     async def _publish(
-        self, record: AttemptRecord, kinds: Kinds, snapshot: Observed[PolicySnapshot], decision: Decision
+        self, record: AttemptRecord, kinds: PlacementKinds, snapshot: Observed[PolicySnapshot], decision: Decision
     ) -> None:
         if decision.published is not None:
             record.status_written = await self._writing.status(kinds, snapshot, decision.published)
 
-    def _report(self, kinds: Kinds, placement: Observed[Placement], decision: Decision) -> None:
+    def _report(self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision) -> None:
         """Everything is written by now: telling people about it must not make it a failure."""
         try:
-            self._reports.decided(kinds, placement, decision)
+            self._reports.report_decision(kinds, placement, decision)
         except Exception:
             log.exception("the decision could not be reported", placement=decision.request.key)
 
@@ -184,22 +188,22 @@ class Attempts:
         try:
             placement = self._caches.placement(key)
             if placement is not None:
-                self._reports.failed(self._caches.of(key), placement, error)
+                self._reports.report_failure(self._caches.kinds_of(key), placement, error)
         except Exception:
             log.exception("the failure could not be reported", placement=key)
 
     # --- bindings -----------------------------------------------------------------------------------------------------
 
-    async def _bindings(self, kinds: Kinds, key: str) -> tuple[Binding, ...]:
+    async def _bindings(self, kinds: PlacementKinds, key: str) -> tuple[Binding, ...]:
         """As new as our last write: the cache shows our own writes, unless we do not know whether one happened."""
         if self._reads_live or key in self._doubtful:
             return tuple(one.view for one in await self._writing.listed(kinds, key))
         return tuple(one.view for one in self._caches.bindings(key))
 
     def _remember_doubt(self, record: AttemptRecord) -> None:
-        if record.ending in (Ending.TRANSIENT, Ending.INTERNAL):
+        if record.result in (AttemptResult.TRANSIENT, AttemptResult.INTERNAL):
             self._doubtful.add(record.key)
-        elif record.ending is not Ending.BAD_INPUT:
+        elif record.result is not AttemptResult.BAD_INPUT:
             self._doubtful.discard(record.key)
 
     def forget(self, key: str) -> None:

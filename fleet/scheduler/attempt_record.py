@@ -1,4 +1,4 @@
-"""What happened in one attempt, for whoever keeps a history of it."""
+"""The record of one attempt, and the interface of those who keep a history of attempts."""
 
 from __future__ import annotations
 
@@ -14,40 +14,38 @@ if TYPE_CHECKING:
     from fleet.scheduler.dispatch.binding_writes import WriteResult
 
 
-class Ending(enum.Enum):
-    """How an attempt ended."""
-
+class AttemptResult(enum.Enum):
     DECIDED = "Decided"
-    """Carried out and published: as many clusters as wanted."""
+    """Written and published, with as many clusters as wanted."""
     SHORT = "Short"
-    """The same, with fewer clusters than wanted: events wake it."""
+    """The same with fewer clusters than wanted: events requeue the placement."""
     NO_SNAPSHOT = "NoSnapshot"
-    """The placement controller is at work: its next write wakes the placement."""
+    """The placement controller has not written one yet: its next write enqueues the placement."""
     CLEANED_UP = "CleanedUp"
-    """The placement is being deleted, and our part of it is done."""
+    """The placement is being deleted, and the scheduler has removed its finalizer."""
     GONE = "Gone"
     BAD_INPUT = "BadInput"
-    """The policy cannot be evaluated; said so where its owner looks, nothing else was touched."""
+    """The policy cannot be evaluated. That was published in its status; nothing else was written."""
     TRANSIENT = "Transient"
     INTERNAL = "Internal"
 
     @property
     def is_failure(self) -> bool:
-        return self in (Ending.BAD_INPUT, Ending.TRANSIENT, Ending.INTERNAL)
+        return self in (AttemptResult.BAD_INPUT, AttemptResult.TRANSIENT, AttemptResult.INTERNAL)
 
 
 @dataclass(slots=True, kw_only=True)
 class AttemptRecord:
-    """Filled in on the way."""
+    """Filled in during the attempt, unchanged after it."""
 
     key: str
     triggers: tuple[str, ...] = ()
-    """What woke the placement since its last attempt."""
+    """The events that enqueued the placement since its last attempt."""
     number: int = 0
-    """Which attempt of this process it was."""
+    """Counts the attempts of this process."""
     started: int = 0
     """Nanoseconds since the epoch: also the moment of the decision."""
-    ending: Ending = Ending.DECIDED
+    result: AttemptResult = AttemptResult.DECIDED
     error: BaseException | None = None
     snapshot: Observed[PolicySnapshot] | None = None
     asked: DecisionInput | None = None
@@ -59,7 +57,7 @@ class AttemptRecord:
 
     @property
     def failure(self) -> str:
-        """What went wrong; empty where nothing did."""
+        """The error as text; empty without one."""
         if self.error is not None:
             return str(self.error)
         problems = self.decision.request.problems if self.decision else ()
@@ -67,10 +65,10 @@ class AttemptRecord:
 
     @property
     def bindings(self) -> Set[str]:
-        """The names of all that the attempt knows of: it read them or wrote them."""
+        """The names of all bindings that the attempt read or wrote."""
         read = () if self.asked is None else self.asked.bindings
-        written = (one.written.view for one in self.writes if one.written is not None)
-        return {one.metadata.name for one in (*read, *written)}
+        written = (write.written.view for write in self.writes if write.written is not None)
+        return {binding.metadata.name for binding in (*read, *written)}
 
 
 class Recorder(Protocol):

@@ -18,8 +18,8 @@ from fleet.clock import Clock
 from fleet.errors import QueueClosed
 from fleet.framework.operations import holds_finalizer
 from fleet.framework.request import PlacementRequest
-from fleet.informers.cache import Kinds
-from fleet.kube.patch import RetryPolicy
+from fleet.informers.cache import PlacementKinds
+from fleet.kube.patch import Patience
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key, parse_key
 from fleet.kube.workqueue import WorkQueue
@@ -42,7 +42,7 @@ class Cleanup:
     dispatcher: Dispatcher
     patience: RetryPolicy
 
-    async def clean_up(self, kinds: Kinds, placement: Observed[Placement]) -> None:
+    async def clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         """Deletes the bindings, without waiting for them to vanish, and lets go of the placement.
 
         The bindings are listed live: one that the cache lacks would be left behind for ever.
@@ -52,7 +52,7 @@ class Cleanup:
         await self._erase(kinds, key_of(metadata), bindings)
         await remove_finalizer(kinds, placement, patience=self.patience)
 
-    async def erase_left_behind(self, kinds: Kinds, key: str, bindings: Iterable[Observed[Binding]]) -> None:
+    async def erase_left_behind(self, kinds: PlacementKinds, key: str, bindings: Iterable[Observed[Binding]]) -> None:
         """Deletes bindings of a placement that does not exist, or that we have let go of already: a create that
         everybody had given up on arrived after all. Only those that look like it (`is_as_created`).
         """
@@ -62,7 +62,7 @@ class Cleanup:
             log.warning("bindings outlived their placement: they are deleted", placement=key, bindings=names)
             await self._erase(kinds, key, late)
 
-    async def _erase(self, kinds: Kinds, key: str, bindings: list[Observed[Binding]]) -> None:
+    async def _erase(self, kinds: PlacementKinds, key: str, bindings: list[Observed[Binding]]) -> None:
         """All are tried before the first failure is raised."""
         namespace, name = parse_key(key)
         request = PlacementRequest(placement=name, namespace=namespace)
@@ -81,7 +81,7 @@ def is_as_created(binding: Binding) -> bool:
 
 
 class _Release(NamedTuple):
-    kinds: Kinds
+    kinds: PlacementKinds
     owner: str | None
 
 
@@ -103,7 +103,7 @@ class BindingReleases:
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._wanted: dict[str, _Release] = {}
 
-    def add(self, kinds: Kinds, binding: Observed[Binding]) -> None:
+    def add(self, kinds: PlacementKinds, binding: Observed[Binding]) -> None:
         metadata = binding.view.metadata
         key = key_of(metadata)  # those of the two flavours differ: only one of them has a namespace
         self._wanted[key] = _Release(kinds, owner_key(metadata))
@@ -147,7 +147,7 @@ class BindingReleases:
         if wanted.owner is not None:
             self._enqueue(wanted.owner)
 
-    async def _release(self, kinds: Kinds, key: str) -> None:
+    async def _release(self, kinds: PlacementKinds, key: str) -> None:
         held = kinds.bindings.store.get(key)
         if held is None or not held.view.metadata.deletion_timestamp or not holds_finalizer(held.view):
             return

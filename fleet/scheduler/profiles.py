@@ -10,14 +10,14 @@ from plugins import in_tree_registry
 from plugins.default_profile import compile_default, default_profile
 
 
-def configured_profile(settings: Settings) -> Profile:
+def build_profile(settings: Settings) -> Profile:
     return default_profile(limits=Limits(**settings.published_limits()), **settings.profile_changes())
 
 
-def compiled_profile(settings: Settings) -> CompiledProfile:
+def build_compiled_profile(settings: Settings) -> CompiledProfile:
     """For whoever only decides."""
-    return compile_default(configured_profile(settings))
+    return compile_default(build_profile(settings))
 
 
-def framework_of(settings: Settings, *options: Option) -> Framework:
-    return Framework.build(in_tree_registry(), configured_profile(settings), *options)
+def build_framework(settings: Settings, *options: Option) -> Framework:
+    return Framework.build(in_tree_registry(), build_profile(settings), *options)

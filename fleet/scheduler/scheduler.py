@@ -21,15 +21,14 @@ from fleet.scheduler.dispatch.binding_writes import BindingWrites
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_writes import StatusWrites
 from fleet.scheduler.dispatch.writing import Writing
-from fleet.scheduler.events.eligibility_clock import Judging
-from fleet.scheduler.events.event_handlers import Triggers
+from fleet.scheduler.events.eligibility_clock import EligibilityClock
+from fleet.scheduler.events.event_handlers import EventHandlers
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.profiles import framework_of
+from fleet.scheduler.profiles import build_framework
 from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
-from fleet.scheduler.queue.timing import QueueSettings
-from fleet.scheduler.telemetry.kubernetes_events import Events, Reports
-from fleet.scheduler.telemetry.metrics import PluginTimes, SchedulerMetrics
+from fleet.scheduler.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
+from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings
 from fleet.snapshot.eligibility import Eligibility
 
@@ -44,41 +43,41 @@ class Scheduler:
         caches: Caches,
         settings: Settings,
         *,
-        events: Events,
+        events: EventSink,
         metrics: SchedulerMetrics,
         recorder: Recorder,
         clock: Clock,
         jitter: Callable[[], float],
     ) -> None:
         self.table = FleetTable(caches.clusters)
-        times = PluginTimes(metrics)
-        self.framework = framework_of(settings, with_snapshot_lister(self.table.frame), with_probe(times))
+        plugin_timer = PluginTimer(metrics)
+        self.framework = build_framework(settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer))
         self.queue = AsyncQueue(_queue_of(settings, self.framework.queue_sort_func().key), clock=clock)
         self._settings = settings
         patience = RetryPolicy(clock, jitter)
         self._dispatcher = Dispatcher(
-            clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.call_executed
+            clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.observe_call
         )
         for kinds in caches.kinds:
             self._dispatcher.follow(kinds.policy_snapshots.store)
             self._dispatcher.follow(kinds.bindings.store)
-        bindings = BindingWrites(dispatcher=self._dispatcher, patience=patience, on_write=metrics.binding_written)
+        bindings = BindingWrites(dispatcher=self._dispatcher, patience=patience, on_write=metrics.count_binding_write)
         writing = Writing(
             bindings=bindings,
             statuses=StatusWrites(
-                dispatcher=self._dispatcher, patience=patience, clock=clock, on_write=metrics.status_written
+                dispatcher=self._dispatcher, patience=patience, clock=clock, on_write=metrics.count_status_write
             ),
             cleanup=Cleanup(dispatcher=self._dispatcher, patience=patience),
             patience=patience,
         )
         chosen = settings.eligibility.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
         self._releases = BindingReleases(bindings, self._released, clock=clock, on_problem=_tell_release)
-        self._triggers = Triggers(
+        self._handlers = EventHandlers(
             caches,
             self.queue,
-            judging=Judging(Eligibility.parsed(**chosen), clock),
+            eligibility=EligibilityClock(Eligibility.parsed(**chosen), clock),
             release=self._releases.add,
-            on_trigger=metrics.triggered,
+            on_event=metrics.observe_event,
             clock=clock,
             batched=settings.queue.mode == "batched",
         )
@@ -88,18 +87,20 @@ class Scheduler:
                 caches,
                 self.framework,
                 writing,
-                reports=Reports(events),
+                reports=SchedulingEvents(events),
                 clock=clock,
                 reads_live=settings.bindings.read == "List",
-                on_decided=times.decided,
+                on_decided=plugin_timer.flush,
             ),
-            deciding=self._triggers.deciding,
+            track_attempt=self._handlers.track_attempt,
             recorder=recorder,
             metrics=metrics,
             clock=clock,
             max_delay=settings.queue.max_delay.seconds,
         )
-        metrics.expect(sources=_kinds_of(caches), judges=[one.name for one in self.framework.profile.judges])
+        metrics.initialize_series(
+            kinds=_kinds_of(caches), plugins=[plugin.name for plugin in self.framework.profile.judges]
+        )
         metrics.watch_queue(
             self.queue.counts, by_plugin=self.queue.unschedulable_by_plugin, events=self.queue.kept_events
         )
@@ -113,7 +114,7 @@ class Scheduler:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
             working = group.create_task(self._loop.run(self._settings.worker_count), name="scheduling")
-            self._triggers.start_up()
+            self._handlers.start()
             await stopping.wait()
             self.queue.close()
             self._releases.close()
@@ -122,7 +123,7 @@ class Scheduler:
 
     def in_work(self) -> set[str]:
         """Placements that are being decided, and bindings that are being released."""
-        return {*self._triggers.in_work(), *self._releases.in_work()}
+        return {*self._handlers.in_flight(), *self._releases.in_work()}
 
     def _released(self, key: str) -> None:
         self.queue.add(key, trigger="Binding/Released")

@@ -338,7 +338,7 @@ async def test_alone_it_watches_for_itself_and_answers_from_the_present(stage: S
     own = Stage(stage.hub, stage.world, app, None, stage.controller)
     early = await own.get("/v1/placements/-/big/why"), await own.get("/readyz", None)
     watching = asyncio.create_task(live.caches.run())
-    await live.caches.synced()
+    await live.caches.wait_until_synced()
     found = await own.json("/v1/placements/-/big/why")
     past, ready = await own.get("/v1/decisions"), await own.get("/readyz", None)
     watching.cancel()
@@ -356,7 +356,7 @@ async def test_W_12_alone_it_says_that_it_cannot_see_the_queue_and_what_wakes_th
     app = create_app(live, None, HubAccess(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
     own = Stage(stage.hub, stage.world, app, None, stage.controller)
     watching = asyncio.create_task(live.caches.run())
-    await live.caches.synced()
+    await live.caches.wait_until_synced()
     alone = (await own.json("/v1/placements/-/big/why?fixes=none"))["queue"]
     text = (await own.get("/v1/placements/-/big/why?fixes=none", Accept="text/plain")).text
     watching.cancel()

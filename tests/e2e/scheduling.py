@@ -137,14 +137,14 @@ class Stage(World):
         placed next has to be decided with it."""
         written = await super().patch(resource, key, patch, subresource=subresource)
         if resource == MEMBER_CLUSTERS:
-            await self._heard_of(self.controller.caches.clusters_watched, key)
+            await self._heard_of(self.controller.caches.cluster_informer, key)
         return written
 
     async def delete(self, resource: Resource, key: str) -> None:
         """Like `patch`."""
         await super().delete(resource, key)
         if resource == MEMBER_CLUSTERS:
-            await self._heard_of(self.controller.caches.clusters_watched, key)
+            await self._heard_of(self.controller.caches.cluster_informer, key)
 
     async def _heard_of(self, watched: Informer[Any], key: str) -> None:
         async def look() -> bool:
@@ -195,8 +195,8 @@ class Stage(World):
         """What the rollout does with scheduled bindings, until the controller has heard of it."""
         for one in await self.bindings(key):
             if one["spec"]["targetCluster"] in clusters:
-                await self.patch(find_scope(key).binding, key_in(one), {"spec": {"state": BOUND}})
-                await self._heard_of(self.controller.caches.of(key).bindings, key_in(one))
+                await self.patch(flavour_of(key).binding, key_in(one), {"spec": {"state": BOUND}})
+                await self._heard_of(self.controller.caches.kinds_of(key).bindings, key_in(one))
 
     async def nudge(self, key: str) -> None:
         """A new generation of the placement that asks for nothing new."""
@@ -315,7 +315,7 @@ class Stage(World):
 
     async def has_seen_everything(self) -> bool:
         caches = self.controller.caches
-        for watched in (caches.clusters_watched, *(one for kinds in caches.kinds for one in kinds)):
+        for watched in (caches.cluster_informer, *(one for kinds in caches.kinds for one in kinds)):
             if await self._on_hub(watched) != _seen(watched):
                 return False
         return True

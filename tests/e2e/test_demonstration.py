@@ -24,7 +24,7 @@ from api.live.embedded import live_of
 from fleet.clock import SystemClock
 from fleet.framework.scores import min_max
 from fleet.history import History
-from fleet.recorder.recorder import Recorders, kept_history, recorder_of
+from fleet.recorder.recorder import CombinedRecorder, build_recorder, run_history
 from fleet.settings import Address, load_settings
 from plugins.cluster_affinity import ClusterAffinity
 from plugins.default_profile import default_profile
@@ -100,13 +100,13 @@ async def demonstration(hub: Hub, folder: Path) -> AsyncIterator[Demonstration]:
     effective = load_settings(None, {}, [PATIENT])
     url, clock, notebook = f"sqlite:///{folder / 'history.sqlite'}", SystemClock(), Notebook()
     async with (
-        kept_history(effective.settings, url=url, may_migrate=True, clock=clock) as history,
+        run_history(effective.settings, url=url, may_migrate=True, clock=clock) as history,
         hub.connected() as own,
         hub.connected() as transport,
     ):
         assert history is not None
         overheard = Overheard(transport)
-        recorder = Recorders(notebook, recorder_of(history, effective.settings))
+        recorder = CombinedRecorder(notebook, build_recorder(history, effective.settings))
         async with controlled(overheard, PATIENT, recorder=recorder) as controller:
             app = create_app(live_of(controller), history, HubAccess(own, clock=clock), effective, shares_loop=True)
             async with (

@@ -174,7 +174,7 @@ async def test_several_latest_snapshots_are_an_error_and_none_is_not(hub: Hub) -
         await fleet.snapshot("web", None, latest="false")
         await fleet.snapshot("web", None, index=1, latest="false")
         assert await fleet.woken_by(fleet.leave("a")) == {"web"}
-        assert [one.ending.value for one in fleet.notebook.attempts] == ["NoSnapshot"]
+        assert [one.result.value for one in fleet.notebook.attempts] == ["NoSnapshot"]
 
         await fleet.join("a")
         await fleet.mark("web", 0, latest="true")
@@ -207,7 +207,7 @@ async def test_a_placement_that_never_existed(hub: Hub) -> None:
     async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
         await fleet.join("a")
         assert await fleet.woken_by(fleet.snapshot("ghost", None)) == {"ghost"}
-        assert [one.ending.value for one in fleet.notebook.attempts] == ["Gone"]
+        assert [one.result.value for one in fleet.notebook.attempts] == ["Gone"]
         assert await fleet.bindings("ghost") == []
 
 

@@ -46,7 +46,7 @@ async def placed(fleet: Stage, *clusters: str, count: int) -> None:
 
 
 def endings(fleet: Stage, since: int) -> list[str]:
-    return [one.ending.value for one in fleet.notebook.attempts[since:]]
+    return [one.result.value for one in fleet.notebook.attempts[since:]]
 
 
 @story

@@ -90,7 +90,7 @@ async def test_one_group_of_writes_for_all_steps(hub: Hub) -> None:
             *[("POST", "clusterresourcebindings")] * 5,
             ("PUT", "clusterschedulingpolicysnapshots/status"),
         ]
-        assert [one.ending.value for one in fleet.notebook.attempts] == ["Decided"]
+        assert [one.result.value for one in fleet.notebook.attempts] == ["Decided"]
 
 
 @story

@@ -24,7 +24,7 @@ from fleet.framework.request import compile_request
 from fleet.history import History, Limits, Source
 from fleet.model.views import MemberCluster, Observed
 from fleet.recorder.recorder import HistoryRecorder
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_writes import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Frame, Table
@@ -74,7 +74,7 @@ class Load:
             key, repeats = f"web-{place}-{generation}", age % self._loud_every
             decided = self._decided[(turn - repeats) % TURNS]
             if age == self._lifetime - 1:
-                yield AttemptRecord(key=key, started=NOW + number, ending=Ending.GONE)
+                yield AttemptRecord(key=key, started=NOW + number, result=AttemptResult.GONE)
             elif repeats:
                 yield replace(decided, key=key, started=NOW + number, writes=(), status_written=False)
             else:

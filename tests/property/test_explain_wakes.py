@@ -11,8 +11,8 @@ from api.live.wake_events import wakes_on
 from api.models import Waker
 from fleet.model.tolerations import first_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
-from fleet.scheduler.events.cluster_diff import Change, changes_between
-from fleet.scheduler.events.interest_index import InterestIndex, is_short
+from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
+from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
 from tests.property.test_scheduler_interests import NOW, RULE, key_of, random_change, satisfied
 from tests.strategies import random_scenario
 
@@ -25,15 +25,15 @@ def snapshots(*, long: bool) -> list[PolicySnapshot]:
 
 
 @pytest.fixture(scope="module")
-def changes(*, long: bool) -> list[Change]:
+def changes(*, long: bool) -> list[ClusterDiff]:
     found = []
     for seed in range(3000 if long else 300):
         views = (None if one is None else msgspec.convert(one, MemberCluster) for one in random_change(seed))
-        found.append(changes_between(*views, eligible=lambda cluster: RULE.of(cluster, NOW)))
+        found.append(diff_clusters(*views, is_eligible=lambda cluster: RULE.of(cluster, NOW)))
     return found
 
 
-def fired(change: Change, snapshot: PolicySnapshot) -> Iterator[tuple[str, Iterable[str]]]:
+def fired(change: ClusterDiff, snapshot: PolicySnapshot) -> Iterator[tuple[str, Iterable[str]]]:
     """The events that a change is made of, with the names they are about."""
     policy = snapshot.spec.policy or PlacementPolicy()
     named = {
@@ -50,7 +50,7 @@ def fired(change: Change, snapshot: PolicySnapshot) -> Iterator[tuple[str, Itera
         yield "UpdateTaints", ()
 
 
-def is_listed(wakers: Sequence[Waker], change: Change, snapshot: PolicySnapshot) -> bool:
+def is_listed(wakers: Sequence[Waker], change: ClusterDiff, snapshot: PolicySnapshot) -> bool:
     return any(
         waker.event == f"MemberCluster/{action}" and (waker.names is None or not set(waker.names).isdisjoint(names))
         for action, names in fired(change, snapshot)
@@ -59,16 +59,16 @@ def is_listed(wakers: Sequence[Waker], change: Change, snapshot: PolicySnapshot)
 
 
 def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
-    snapshots: list[PolicySnapshot], changes: list[Change]
+    snapshots: list[PolicySnapshot], changes: list[ClusterDiff]
 ) -> None:
     index = InterestIndex()
     for number, snapshot in enumerate(snapshots):
-        index.put(key_of(number), snapshot, short=is_short(snapshot))
+        index.put(key_of(number), snapshot, short=lacks_clusters(snapshot))
     listed = [wakes_on(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
 
     mixed = 0
     for number, change in enumerate(changes):
-        woken = set(index.affected(change)) if change else set()
+        woken = set(index.find_affected(change)) if change else set()
         said = {key_of(at) for at, snapshot in enumerate(snapshots) if is_listed(listed[at], change, snapshot)}
         assert said == woken, number
         mixed += 0 < len(woken) < len(snapshots)
@@ -85,7 +85,7 @@ def test_W_10_a_hidden_cluster_of_a_fixed_policy_is_counted_in_the_wake_list(sna
     checked = 0
     for snapshot in snapshots:
         policy = snapshot.spec.policy or PlacementPolicy()
-        if policy.placement_type == "PickFixed" and policy.cluster_names and is_short(snapshot):
+        if policy.placement_type == "PickFixed" and policy.cluster_names and lacks_clusters(snapshot):
             hidden = policy.cluster_names[0]
             found = wakes_on(snapshot, "web", hides={hidden}.__contains__)
             texts = [text for one in found for text in (*one.when.split(), *(one.names or ()))]

@@ -15,8 +15,8 @@ from fleet.framework.context import Attempt
 from fleet.framework.state import CycleState
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import MemberCluster, PolicySnapshot
-from fleet.scheduler.events.cluster_diff import changes_between
-from fleet.scheduler.events.interest_index import InterestIndex, is_short
+from fleet.scheduler.events.cluster_diff import diff_clusters
+from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
 from fleet.snapshot import Table
 from fleet.snapshot.columns.bitset import as_bits
 from fleet.snapshot.eligibility import Eligibility
@@ -128,10 +128,10 @@ def an_index(snapshots: list[Json], dice: Dice) -> InterestIndex:
         if dice.chance(0.2):
             index.forget(key_of(number))
         if dice.chance(0.2):
-            index.deciding(key_of(number))
+            index.begin_attempt(key_of(number))
     for number, view in enumerate(views):
-        index.put(key_of(number), view, short=is_short(view))
-        index.decided(key_of(number))
+        index.put(key_of(number), view, short=lacks_clusters(view))
+        index.end_attempt(key_of(number))
     return index
 
 
@@ -146,8 +146,8 @@ def test_D25_the_index_finds_whom_the_documents_name(snapshots: list[Json], *, l
             if oracle.reacts(snapshot, old, new, NOW_OF_ORACLE, DEFAULTS)
         }
         views = (None if one is None else msgspec.convert(one, MemberCluster) for one in (old, new))
-        change = changes_between(*views, eligible=lambda cluster: RULE.of(cluster, NOW))
-        found = list(index.affected(change))
+        change = diff_clusters(*views, is_eligible=lambda cluster: RULE.of(cluster, NOW))
+        found = list(index.find_affected(change))
         assert len(found) == len(set(found)), seed
         assert set(found) == want, seed
         reactions += 0 < len(want) < len(snapshots)

@@ -112,7 +112,7 @@ async def _reading(effective: Effective) -> AsyncIterator[History | None]:
 
 
 async def _ready(live: Live, stopping: asyncio.Event) -> None:
-    synced = asyncio.ensure_future(live.caches.synced())
+    synced = asyncio.ensure_future(live.caches.wait_until_synced())
     stop = asyncio.ensure_future(stopping.wait())
     try:
         await asyncio.wait({synced, stop}, return_when=asyncio.FIRST_COMPLETED)

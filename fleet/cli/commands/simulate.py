@@ -18,7 +18,7 @@ from fleet.cli.output.report import as_json, as_yaml, report
 from fleet.cli.output.tables import tables
 from fleet.cli.output.why_text import why_texts
 from fleet.errors import ConfigurationError, InputError
-from fleet.scheduler.profiles import compiled_profile
+from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Settings, read_settings
 
 FINE: Final = 0
@@ -50,7 +50,7 @@ def run_simulate(options: Options) -> int:
     _tell(findings, verbose=options.verbose)
     if findings.problems:
         return BAD_INPUT
-    simulation = simulate(inputs, compiled_profile(settings), moment or moment_of(inputs))
+    simulation = simulate(inputs, build_compiled_profile(settings), moment or moment_of(inputs))
     _show(simulation, settings, options)
     if simulation.has_failed:
         return FAILED

@@ -21,7 +21,7 @@ from fleet.hub.http.server import Endpoint
 from fleet.kube.api import Api
 from fleet.manager.manager import Controller
 from fleet.recorder.metrics import RecorderMetrics
-from fleet.recorder.recorder import kept_history
+from fleet.recorder.recorder import run_history
 from fleet.settings import Address, Effective, Settings
 
 LOOPBACK: Final = "127.0.0.1"
@@ -39,7 +39,7 @@ class ApiEndpoint:
 def keeping(settings: Settings, endpoint: Endpoint, *, clock: Clock) -> AbstractAsyncContextManager[History | None]:
     """The history, beside the hub's own objects unless a setting says where."""
     url = settings.history.url or f"sqlite:///{(endpoint.kubeconfig.parent / _HISTORY).resolve()}"
-    return kept_history(settings, url=url, may_migrate=True, clock=clock)
+    return run_history(settings, url=url, may_migrate=True, clock=clock)
 
 
 @asynccontextmanager

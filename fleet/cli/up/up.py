@@ -39,7 +39,7 @@ from fleet.kube.client.transport import Transport
 from fleet.manager import logs
 from fleet.manager.hub_connection import flow_of
 from fleet.manager.manager import Controller
-from fleet.recorder.recorder import Recorders, recorder_of
+from fleet.recorder.recorder import CombinedRecorder, build_recorder
 from fleet.settings import Duration, Effective, Settings, load_settings
 from fleet.settings.loading import DEFAULT
 
@@ -145,7 +145,7 @@ class Up:
                 effective = shown_for_the_demo(self._effective, interval=demo.members.interval)
                 settings = effective.settings
                 async with keeping(settings, self._endpoint, clock=self._clock) as history:
-                    recorder = Recorders(headlines, recorder_of(history, settings))
+                    recorder = CombinedRecorder(headlines, build_recorder(history, settings))
                     controller = Controller(own, settings, elects=False, recorder=recorder, clock=self._clock)
                     show = Show(controller.caches, headlines, settings, self._endpoint, interval=demo.members.interval)
                     self._controller = controller

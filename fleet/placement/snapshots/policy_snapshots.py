@@ -20,9 +20,9 @@ from typing import Any, Final
 import msgspec
 
 from fleet.errors import AlreadyExists, NotFound, StaleInputs
-from fleet.informers.cache import Caches, Kinds
-from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
-from fleet.kube.resource import join_key, key_of
+from fleet.informers.cache import Caches, PlacementKinds
+from fleet.kube.patch import Patience, persistently, revise
+from fleet.kube.resource import joined_key, key_of
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
@@ -126,7 +126,7 @@ class PolicySnapshots:
         self._patience = patience
 
     async def ensure(
-        self, kinds: Kinds, placement: Observed[Placement], spec: PlacementSpec, *, reads_live: bool = False
+        self, kinds: PlacementKinds, placement: Observed[Placement], spec: PlacementSpec, *, reads_live: bool = False
     ) -> Observed[PolicySnapshot]:
         """The latest snapshot, after whatever it took to have one that fits the placement.
 
@@ -145,7 +145,9 @@ class PolicySnapshots:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _known(self, kinds: Kinds, placement: Observed[Placement], *, reads_live: bool) -> list[_Snapshot]:
+    async def _known(
+        self, kinds: PlacementKinds, placement: Observed[Placement], *, reads_live: bool
+    ) -> list[_Snapshot]:
         """By index."""
         metadata = placement.view.metadata
         if reads_live:
@@ -162,7 +164,7 @@ class PolicySnapshots:
 
     async def _replace(
         self,
-        kinds: Kinds,
+        kinds: PlacementKinds,
         placement: Observed[Placement],
         known: Sequence[_Snapshot],
         policy: Json | None,
@@ -181,7 +183,7 @@ class PolicySnapshots:
         return created
 
     async def _create(
-        self, kinds: Kinds, placement: Observed[Placement], policy: Json | None, *, index: int
+        self, kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, *, index: int
     ) -> Observed[PolicySnapshot]:
         create = kinds.policy_snapshots.objects.create
         for candidate in range(index, index + _NAMES_TRIED):
@@ -196,7 +198,7 @@ class PolicySnapshots:
         raise StaleInputs(f"{_NAMES_TRIED} names for a policy snapshot of {key_of(placement.view.metadata)} are taken")
 
     async def _made_before(
-        self, kinds: Kinds, placement: Observed[Placement], policy: Json | None, name: str
+        self, kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, name: str
     ) -> Observed[PolicySnapshot] | None:
         """The holder of the name if it is what we are about to create; None if it is somebody else's."""
         metadata = placement.view.metadata
@@ -213,7 +215,11 @@ class PolicySnapshots:
         return holder.observed
 
     async def _mark(
-        self, kinds: Kinds, placement: Observed[Placement], snapshot: Observed[PolicySnapshot], policy: Json | None
+        self,
+        kinds: PlacementKinds,
+        placement: Observed[Placement],
+        snapshot: Observed[PolicySnapshot],
+        policy: Json | None,
     ) -> Observed[PolicySnapshot]:
         labels = {IS_LATEST_SNAPSHOT: "true"}
         marked = await self._revise(kinds, snapshot, labels=labels, annotations=_annotations(placement, policy))
@@ -221,12 +227,12 @@ class PolicySnapshots:
             raise StaleInputs(f"policy snapshot {snapshot.view.metadata.name} was deleted a moment ago")
         return marked
 
-    async def _unmark(self, kinds: Kinds, snapshot: _Snapshot) -> None:
+    async def _unmark(self, kinds: PlacementKinds, snapshot: _Snapshot) -> None:
         await self._revise(kinds, snapshot.observed, labels={IS_LATEST_SNAPSHOT: "false"})
 
     async def _revise(
         self,
-        kinds: Kinds,
+        kinds: PlacementKinds,
         snapshot: Observed[PolicySnapshot],
         *,
         labels: dict[str, str],
@@ -247,7 +253,7 @@ class PolicySnapshots:
             objects, key_of(snapshot.view.metadata), change, patience=self._patience, seen=snapshot
         )
 
-    async def _delete(self, kinds: Kinds, snapshots: Iterable[_Snapshot]) -> None:
+    async def _delete(self, kinds: PlacementKinds, snapshots: Iterable[_Snapshot]) -> None:
         for one in snapshots:
             await erase(kinds.policy_snapshots.objects, one.observed.view.metadata, patience=self._patience)
 
@@ -269,7 +275,7 @@ def _oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | None 
 # --- the object -------------------------------------------------------------------------------------------------------
 
 
-def _document(kinds: Kinds, placement: Observed[Placement], policy: Json | None, *, index: int) -> Json:
+def _document(kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, *, index: int) -> Json:
     metadata = placement.view.metadata
     spec: Json = {"policyHash": _as_stored(policy_hash(policy))}
     if policy is not None:
@@ -286,7 +292,7 @@ def _document(kinds: Kinds, placement: Observed[Placement], policy: Json | None,
     }
 
 
-def controller_reference(kinds: Kinds, placement: Observed[Placement]) -> Json:
+def controller_reference(kinds: PlacementKinds, placement: Observed[Placement]) -> Json:
     """Makes the placement the owner of an object: the garbage collector takes what its deletion leaves behind."""
     resource, metadata = kinds.flavour.placement, placement.view.metadata
     return {

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from fleet.clock import Clock
-from fleet.informers.cache import Kinds
-from fleet.kube.events import NORMAL, WARNING, ObjectReference
-from fleet.kube.resource import join_key
+from fleet.informers.cache import PlacementKinds
+from fleet.kube.events import NORMAL, WARNING, Reference
+from fleet.kube.resource import joined_key
 from fleet.model.views import Observed, Placement
 from fleet.placement.reconcile_context import Look
 from fleet.placement.status.availability import Changes, Troubles
@@ -139,7 +139,7 @@ class Reports:
         else:
             self._unmatched.pop(look.key, None)
 
-    def released(self, kinds: Kinds, placement: Observed[Placement]) -> None:
+    def released(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         text = "the snapshots are deleted and the placement is released"
         about = ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
         self._events.emit(about, NORMAL, FINALIZER_REMOVED, text)

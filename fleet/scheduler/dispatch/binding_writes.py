@@ -14,8 +14,8 @@ from itertools import groupby
 from fleet.errors import ApiError, Conflict, StaleInputs
 from fleet.framework.operations import Action, Group, Operation, drop_finalizer
 from fleet.framework.request import PlacementRequest
-from fleet.informers.cache import Kinds
-from fleet.kube.patch import RetryPolicy
+from fleet.informers.cache import PlacementKinds
+from fleet.kube.patch import Patience
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.api_calls import Fate, Outcome
@@ -50,7 +50,12 @@ class BindingWrites:
     """Told of every write: the action, and written, skipped, conflict or failed."""
 
     async def write_operations(
-        self, kinds: Kinds, request: PlacementRequest, operations: Iterable[Operation], *, check: Check = lambda: None
+        self,
+        kinds: PlacementKinds,
+        request: PlacementRequest,
+        operations: Iterable[Operation],
+        *,
+        check: Check = lambda: None,
     ) -> list[WriteResult]:
         """Up to and with the first group in which a write failed. Failures are in the results: `raise_failure`."""
         means = Means(objects=kinds.bindings.objects, request=request, patience=self.patience, check=check)
@@ -62,7 +67,7 @@ class BindingWrites:
                 break
         return results
 
-    async def release(self, kinds: Kinds, binding: Binding) -> WriteResult:
+    async def release(self, kinds: PlacementKinds, binding: Binding) -> WriteResult:
         """Drops our finalizer of a binding that is being deleted."""
         metadata = binding.metadata
         placement = PlacementRequest(placement=metadata.label(PARENT_PLACEMENT) or "", namespace=metadata.namespace)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from fleet.clock import Clock
 from fleet.errors import Conflict, StaleInputs
-from fleet.framework.cycle.decision import Published
-from fleet.informers.cache import Kinds
-from fleet.kube.patch import RetryPolicy
+from fleet.framework.cycle.publish import Published
+from fleet.informers.cache import PlacementKinds
+from fleet.kube.patch import Patience
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.dispatch.api_calls import CallType, Fate, Outcome
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
@@ -26,7 +26,7 @@ class StatusWrites:
     on_write: Callable[[str], None] = lambda _: None
     """Told how it went: written, skipped, conflict or failed."""
 
-    async def write_status(self, kinds: Kinds, snapshot: Live, published: Published) -> bool:
+    async def write_status(self, kinds: PlacementKinds, snapshot: Live, published: Published) -> bool:
         """Whether anything had to be written."""
         if not published.differs_from(snapshot.view.status):
             self.on_write("skipped")

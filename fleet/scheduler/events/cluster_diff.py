@@ -1,8 +1,8 @@
-"""What an update of a member cluster changed, as far as a placement can be interested in it.
+"""Differences between two versions of a member cluster, as far as they can matter to a placement.
 
-Thousands of clusters report every few seconds, and nearly every report says what the last one said. So each part of a
-cluster is compared as a whole first, and what differs only in when it was observed is no change at all. Who is
-interested is left to `interests`.
+Thousands of clusters report every few seconds, and nearly every report repeats the last one. So each part of a cluster
+is compared as a whole first, and a new time of observation alone is no difference. The affected placements are found by
+`interest_index`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fleet.model.quantity import quantity_or_none, quantity_to_float
 from fleet.model.views import MemberCluster, MemberClusterStatus, PropertyValue, QuantityText, ResourceUsage, Taint
 from fleet.snapshot.columns.builders import USAGE_KINDS
 
-Judge = Callable[[MemberCluster], bool]
+IsEligible = Callable[[MemberCluster], bool]
 """Whether a cluster may take new work at this moment."""
 
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -24,18 +24,18 @@ _NO_USAGE: Final = ResourceUsage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """False where there is nothing that anybody could be waiting for."""
+class ClusterDiff:
+    """False where no placement can be waiting for any of it."""
 
     cluster: str = ""
     deleted: bool = False
     joined: bool = False
-    """Seen for the first time, and eligible."""
+    """New, and eligible."""
     became_eligible: bool = False
     labels: frozenset[str] = _NOTHING
     """Keys that were added, removed or given another value."""
     taints: tuple[Taint, ...] = ()
-    """Those that are gone: a new taint helps nobody."""
+    """Removed taints: a new taint makes no placement schedulable."""
     properties: frozenset[str] = _NOTHING
     usage: frozenset[str] = _NOTHING
     """Property names of the resources whose quantity is another one."""
@@ -45,14 +45,14 @@ class Change:
     """From now on, a namespace that is not listed may exist all the same."""
 
     def __bool__(self) -> bool:
-        return self is not NO_CHANGE
+        return self is not NO_DIFF
 
     @property
     def events(self) -> tuple[str, ...]:
         """By the names that event hints have for them."""
-        return tuple(name for name, happened in self._events() if happened)
+        return tuple(name for name, happened in self._list_events() if happened)
 
-    def _events(self) -> Iterator[tuple[str, object]]:
+    def _list_events(self) -> Iterator[tuple[str, object]]:
         yield "Delete", self.deleted
         yield "Add", self.joined
         yield "UpdateHealth", self.became_eligible and not self.joined
@@ -66,36 +66,36 @@ class Change:
         return f"MemberCluster/{'+'.join(self.events)} {self.cluster}"
 
 
-NO_CHANGE: Final = Change()
+NO_DIFF: Final = ClusterDiff()
 
 
-def changes_between(
-    old: MemberCluster | None, new: MemberCluster | None, *, eligible: Judge, initial: bool = False
-) -> Change:
-    """With `initial`, the cluster was there before anybody looked: that is not joining."""
+def diff_clusters(
+    old: MemberCluster | None, new: MemberCluster | None, *, is_eligible: IsEligible, initial: bool = False
+) -> ClusterDiff:
+    """With `initial`, the cluster existed before the first list: that is not joining."""
     if new is None:
-        return NO_CHANGE if old is None else Change(cluster=old.metadata.name, deleted=True)
+        return NO_DIFF if old is None else ClusterDiff(cluster=old.metadata.name, deleted=True)
     if new.metadata.deletion_timestamp:
-        return NO_CHANGE  # counts when it is gone
+        return NO_DIFF  # counts when it is gone
     if old is not None:
-        return _update(old, new, eligible)
-    if initial or not eligible(new):
-        return NO_CHANGE
-    return Change(cluster=new.metadata.name, joined=True, became_eligible=True)
+        return _diff_update(old, new, is_eligible)
+    if initial or not is_eligible(new):
+        return NO_DIFF
+    return ClusterDiff(cluster=new.metadata.name, joined=True, became_eligible=True)
 
 
-def _update(old: MemberCluster, new: MemberCluster, eligible: Judge) -> Change:
+def _diff_update(old: MemberCluster, new: MemberCluster, is_eligible: IsEligible) -> ClusterDiff:
     before, after = old.status, new.status
-    became_eligible = _reports_differ(old, new) and not eligible(old) and eligible(new)
-    labels = _differing(old.metadata.labels, new.metadata.labels)
-    taints = () if old.spec == new.spec else tuple(one for one in old.spec.taints if one not in new.spec.taints)
-    properties = _properties(before.properties, after.properties)
-    usage = _NOTHING if before.resource_usage == after.resource_usage else _usage(before, after)
-    namespaces = _names(before.namespaces, after.namespaces)
+    became_eligible = _reports_differ(old, new) and not is_eligible(old) and is_eligible(new)
+    labels = _diff_values(old.metadata.labels, new.metadata.labels)
+    taints = () if old.spec == new.spec else tuple(taint for taint in old.spec.taints if taint not in new.spec.taints)
+    properties = _diff_properties(before.properties, after.properties)
+    usage = _NOTHING if before.resource_usage == after.resource_usage else _diff_usage(before, after)
+    namespaces = _diff_names(before.namespaces, after.namespaces)
     unconfirmed = before.conditions != after.conditions and _lost_confirmation(before, after)
     if not (became_eligible or labels or taints or properties or usage or namespaces or unconfirmed):
-        return NO_CHANGE
-    return Change(
+        return NO_DIFF
+    return ClusterDiff(
         cluster=new.metadata.name,
         became_eligible=became_eligible,
         labels=labels,
@@ -111,42 +111,42 @@ def _reports_differ(old: MemberCluster, new: MemberCluster) -> bool:
     return old.status.agent_status != new.status.agent_status or old.metadata.deletion_timestamp is not None
 
 
-def _differing(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> frozenset[str]:
+def _diff_values(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> frozenset[str]:
     if old == new:
         return _NOTHING
     return frozenset(key for key, _ in (old or {}).items() ^ (new or {}).items())
 
 
-def _properties(old: dict[str, PropertyValue] | None, new: dict[str, PropertyValue] | None) -> frozenset[str]:
+def _diff_properties(old: dict[str, PropertyValue] | None, new: dict[str, PropertyValue] | None) -> frozenset[str]:
     """Without the times of observation, which differ in every report."""
     if old == new:
         return _NOTHING
-    before = {name: one.value for name, one in (old or {}).items()}
-    after = {name: one.value for name, one in (new or {}).items()}
-    return _differing(before, after)
+    before = {name: value.value for name, value in (old or {}).items()}
+    after = {name: value.value for name, value in (new or {}).items()}
+    return _diff_values(before, after)
 
 
-def _names(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> frozenset[str]:
+def _diff_names(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> frozenset[str]:
     return _NOTHING if old == new else frozenset((old or {}).keys() ^ (new or {}).keys())
 
 
-def _usage(old: MemberClusterStatus, new: MemberClusterStatus) -> frozenset[str]:
+def _diff_usage(old: MemberClusterStatus, new: MemberClusterStatus) -> frozenset[str]:
     before, after = old.resource_usage or _NO_USAGE, new.resource_usage or _NO_USAGE
     return frozenset(
         f"{RESOURCE_PROPERTY_PREFIX}{word}-{resource}"
         for word, kind in USAGE_KINDS.items()
-        for resource in _resources(getattr(before, kind), getattr(after, kind))
+        for resource in _diff_resources(getattr(before, kind), getattr(after, kind))
     )
 
 
-def _resources(old: dict[str, QuantityText] | None, new: dict[str, QuantityText] | None) -> Iterator[str]:
+def _diff_resources(old: dict[str, QuantityText] | None, new: dict[str, QuantityText] | None) -> Iterator[str]:
     before, after = old or {}, new or {}
     for resource in before.keys() | after.keys():
-        if _is_another(before.get(resource), after.get(resource)):
+        if _quantities_differ(before.get(resource), after.get(resource)):
             yield resource
 
 
-def _is_another(old: QuantityText | None, new: QuantityText | None) -> bool:
+def _quantities_differ(old: QuantityText | None, new: QuantityText | None) -> bool:
     """By value; what cannot be read is compared as it is written."""
     if old == new:
         return False
@@ -156,11 +156,11 @@ def _is_another(old: QuantityText | None, new: QuantityText | None) -> bool:
 
 
 def _lost_confirmation(old: MemberClusterStatus, new: MemberClusterStatus) -> bool:
-    before, after = _collection(old), _collection(new)
+    before, after = _collection_status(old), _collection_status(new)
     return (before is not None and after is None) or (before == "True" and after != "True")
 
 
-def _collection(status: MemberClusterStatus) -> str | None:
+def _collection_status(status: MemberClusterStatus) -> str | None:
     for condition in status.conditions:
         if condition.type == NAMESPACE_COLLECTION_SUCCEEDED:
             return condition.status

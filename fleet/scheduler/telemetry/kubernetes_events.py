@@ -1,4 +1,4 @@
-"""Kubernetes events about placements: what changed, why too little was found, what is wrong with an input."""
+"""Kubernetes events about placements: changes of the selected clusters, missing clusters, invalid inputs, failures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fleet.explain import summary
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.operations import Action
-from fleet.informers.cache import Kinds
-from fleet.kube.events import NORMAL, WARNING, ObjectReference
+from fleet.framework.cycle.operations import Action
+from fleet.informers.cache import PlacementKinds
+from fleet.kube.events import NORMAL, WARNING, Reference
 from fleet.kube.resource import key_of
 from fleet.model.keys import SCHEDULED_CONDITION
-from fleet.model.views import Observed, Placement
+from fleet.model.views import Binding, Observed, Placement
 from fleet.snapshot.columns.bitset import each_row
 
 CHANGED: Final = "SchedulingChanged"
@@ -25,113 +25,115 @@ PROPERTY_UNREADABLE: Final = "ClusterPropertyUnreadable"
 _NAMES_SHOWN: Final = 10
 
 
-class Events(Protocol):
-    def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None: ...
+class EventSink(Protocol):
+    def emit(self, about: Reference, type: str, reason: str, message: str) -> None: ...
 
 
-class Reports:
-    def __init__(self, events: Events) -> None:
-        self._events = events
+class SchedulingEvents:
+    def __init__(self, sink: EventSink) -> None:
+        self._sink = sink
         self._unreadable: dict[str, frozenset[tuple[str, str]]] = {}
-        self._wrong: dict[str, dict[str, str]] = {INPUT_INVALID: {}, FAILED: {}}
-        """By reason and placement, as it was told last: it is found again in every attempt."""
+        self._last_warnings: dict[str, dict[str, str]] = {INPUT_INVALID: {}, FAILED: {}}
+        """By reason and placement, to send each only once: the same problem shows in every attempt."""
 
-    def decided(self, kinds: Kinds, placement: Observed[Placement], decision: Decision) -> None:
-        """After everything was written."""
+    def report_decision(self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision) -> None:
+        """To be called after all writes of the attempt."""
         about = _about(kinds, placement)
-        self._wrong[FAILED].pop(decision.request.key, None)
+        self._last_warnings[FAILED].pop(decision.request.key, None)
         if decision.request.problems:
             causes = "; ".join(str(problem) for problem in decision.request.problems)
             self._warn_once(kinds, placement, INPUT_INVALID, f"scheduling stopped: {causes}")
             return
-        self._wrong[INPUT_INVALID].pop(decision.request.key, None)
-        self._tell_changes(about, decision)
+        self._last_warnings[INPUT_INVALID].pop(decision.request.key, None)
+        self._report_changes(about, decision)
         if not decision.fulfilled and _was_not_false(decision):
-            self._events.emit(about, WARNING, INCOMPLETE, summary(decision))
-        self._tell_unreadable(about, decision)
+            self._sink.emit(about, WARNING, INCOMPLETE, summary(decision))
+        self._report_unreadable(about, decision)
 
-    def several_latest(self, kinds: Kinds, placement: Observed[Placement], names: str) -> None:
+    def report_several_latest(self, kinds: PlacementKinds, placement: Observed[Placement], names: str) -> None:
         message = f"several policy snapshots are marked as the latest, exactly one may be: {names}"
         self._warn_once(kinds, placement, INPUT_INVALID, message)
 
-    def failed(self, kinds: Kinds, placement: Observed[Placement], error: Exception) -> None:
-        """No fault of the placement."""
-        self._warn_once(kinds, placement, FAILED, f"the attempt failed and is tried again: {_named(error)}")
+    def report_failure(self, kinds: PlacementKinds, placement: Observed[Placement], error: Exception) -> None:
+        """Of the scheduler or a plugin, not of the placement."""
+        self._warn_once(kinds, placement, FAILED, f"the attempt failed and is tried again: {_describe(error)}")
 
     def forget(self, key: str) -> None:
         self._unreadable.pop(key, None)
-        for told in self._wrong.values():
-            told.pop(key, None)
+        for messages in self._last_warnings.values():
+            messages.pop(key, None)
 
-    def _warn_once(self, kinds: Kinds, placement: Observed[Placement], reason: str, message: str) -> None:
-        """Until something else is wrong, or nothing is."""
-        told, key = self._wrong[reason], key_of(placement.view.metadata)
-        if told.get(key) != message:
-            told[key] = message
-            self._events.emit(_about(kinds, placement), WARNING, reason, message)
+    def _warn_once(self, kinds: PlacementKinds, placement: Observed[Placement], reason: str, message: str) -> None:
+        """Once, until the message changes or the problem is gone."""
+        messages, key = self._last_warnings[reason], key_of(placement.view.metadata)
+        if messages.get(key) != message:
+            messages[key] = message
+            self._sink.emit(_about(kinds, placement), WARNING, reason, message)
 
-    def _tell_changes(self, about: ObjectReference, decision: Decision) -> None:
-        before = _in_use(decision.bindings)
+    def _report_changes(self, about: Reference, decision: Decision) -> None:
+        before = _clusters_in_use(decision.bindings)
         gained, lost = set(), set()
         for operation in decision.operations:
             if operation.action in (Action.CREATE, Action.REVIVE):
                 gained.add(operation.cluster)
             elif operation.action is Action.UNSCHEDULE:
                 lost.add(operation.cluster)
-        added, removed = gained - before, lost - gained - _kept(decision, lost)
-        parts = [f"{word} {_listed(names)}" for word, names in (("added", added), ("removed", removed)) if names]
+        added, removed = gained - before, lost - gained - _find_kept(decision, lost)
+        parts = [f"{word} {_join_names(names)}" for word, names in (("added", added), ("removed", removed)) if names]
         if parts:
-            self._events.emit(about, NORMAL, CHANGED, "; ".join(parts))
+            self._sink.emit(about, NORMAL, CHANGED, "; ".join(parts))
 
-    def _tell_unreadable(self, about: ObjectReference, decision: Decision) -> None:
+    def _report_unreadable(self, about: Reference, decision: Decision) -> None:
         """Once per placement, cluster and property, until it changes."""
         key = decision.request.key
-        found = frozenset(
+        unreadable = frozenset(
             (decision.frame.name(row), warning.subject)
             for warning in decision.warnings
             if warning.kind == UNREADABLE_PROPERTY
             for row in each_row(warning.rows)
         )
         known = self._unreadable.get(key, frozenset())
-        for cluster, name in sorted(found - known):
+        for cluster, name in sorted(unreadable - known):
             text = f"property {name} of cluster {cluster} is not a quantity: it counts as missing there"
-            self._events.emit(about, WARNING, PROPERTY_UNREADABLE, text)
-        if found:
-            self._unreadable[key] = found
+            self._sink.emit(about, WARNING, PROPERTY_UNREADABLE, text)
+        if unreadable:
+            self._unreadable[key] = unreadable
         elif decision.rounds:
             self._unreadable.pop(key, None)
 
 
-def _named(error: Exception) -> str:
-    """Our own errors are sentences; others mean little without the name of their type."""
+def _describe(error: Exception) -> str:
+    """Our own errors are sentences; others need the name of their type."""
     return str(error) if isinstance(error, FleetError) else f"{type(error).__name__}: {error}"
 
 
-def _about(kinds: Kinds, placement: Observed[Placement]) -> ObjectReference:
-    return ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
+def _about(kinds: PlacementKinds, placement: Observed[Placement]) -> Reference:
+    return Reference.of(kinds.flavour.placement, placement.view.metadata)
 
 
-def _in_use(bindings: PlacementBindings) -> set[str]:
-    live = (*bindings.obsolete.values(), *bindings.scheduled.values(), *bindings.bound.values())
-    return {one.spec.target_cluster for one in live}
+def _clusters_in_use(bindings: PlacementBindings) -> set[str]:
+    return {binding.spec.target_cluster for binding in _live(bindings)}
 
 
-def _kept(decision: Decision, lost: set[str]) -> set[str]:
+def _live(bindings: PlacementBindings) -> tuple[Binding, ...]:
+    return (*bindings.obsolete.values(), *bindings.scheduled.values(), *bindings.bound.values())
+
+
+def _find_kept(decision: Decision, lost: set[str]) -> set[str]:
     """Clusters that lose only a second binding."""
-    gone = {one.name for one in decision.operations if one.action is Action.UNSCHEDULE}
-    bindings = decision.bindings
-    live = (*bindings.obsolete.values(), *bindings.scheduled.values(), *bindings.bound.values())
-    return {one.spec.target_cluster for one in live if one.metadata.name not in gone} & lost
+    removed = {operation.name for operation in decision.operations if operation.action is Action.UNSCHEDULE}
+    kept = (binding for binding in _live(decision.bindings) if binding.metadata.name not in removed)
+    return {binding.spec.target_cluster for binding in kept} & lost
 
 
 def _was_not_false(decision: Decision) -> bool:
-    before = next((one for one in decision.previous.conditions if one.type == SCHEDULED_CONDITION), None)
+    before = next((item for item in decision.previous.conditions if item.type == SCHEDULED_CONDITION), None)
     if before is None or before.status != "False":
         return True
     return before.observed_generation < decision.request.snapshot_generation
 
 
-def _listed(names: set[str]) -> str:
+def _join_names(names: set[str]) -> str:
     shown = sorted(names)[:_NAMES_SHOWN]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,8 +1,8 @@
-"""What the scheduler tells Prometheus.
+"""Prometheus metrics of the scheduler.
 
-Names and labels are an interface: dashboards and alerts rest on them. Everything is told here by what happened, so that
-callers know nothing of names, and children of a metric are looked up once. Counters begin at 0 for every value of their
-labels that is known before: an increase is between two figures, and the first event must not be lost to alerts.
+Names and labels are an interface: dashboards and alerts rest on them. Callers report events, the names of metrics stay
+here, and children of a metric are looked up once. Counters begin at 0 for every known value of their labels: an
+increase is the difference of two samples, so alerts would miss the first event of a series that begins at 1.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fleet.clock import Clock, SystemClock
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status, code_of
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.api_calls import Fate
-from fleet.scheduler.telemetry.scrape_gauges import Readings
+from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
 from fleet.scheduler.telemetry.throughput import Throughput
 
 if TYPE_CHECKING:
@@ -46,27 +46,27 @@ _VICTIMS: Final = (1, 2, 4, 8, 16, 32, 64)
 _MOST_ATTEMPTS: Final = 15
 _NANOSECONDS: Final = 1_000_000_000
 
-_CLASSES: Final[Mapping[Ending, str]] = {
-    Ending.TRANSIENT: "transient",
-    Ending.BAD_INPUT: "input",
-    Ending.INTERNAL: "internal",
+_CLASSES: Final[Mapping[AttemptResult, str]] = {
+    AttemptResult.TRANSIENT: "transient",
+    AttemptResult.BAD_INPUT: "input",
+    AttemptResult.INTERNAL: "internal",
 }
-_RESULTS: Final[Mapping[Ending, str]] = {
-    Ending.DECIDED: "scheduled",
-    Ending.SHORT: "unschedulable",
-    Ending.BAD_INPUT: "error",
-    Ending.TRANSIENT: "error",
-    Ending.INTERNAL: "error",
+_RESULTS: Final[Mapping[AttemptResult, str]] = {
+    AttemptResult.DECIDED: "scheduled",
+    AttemptResult.SHORT: "unschedulable",
+    AttemptResult.BAD_INPUT: "error",
+    AttemptResult.TRANSIENT: "error",
+    AttemptResult.INTERNAL: "error",
 }
 _CALL_TYPES: Final = {"status": "status_patch", "bind": "bind", "evict": "evict"}
-_OPERATIONS: Final = {one: "finalizer" if one is Action.DROP_FINALIZER else one.value for one in Action}
+_OPERATIONS: Final = {action: "finalizer" if action is Action.DROP_FINALIZER else action.value for action in Action}
 _WRITTEN: Final = ("written", "skipped", "conflict", "failed")
 _TRUTHS: Final = ("true", "false")
 _FAILED: Final = "AttemptFailed"
 _REJECTED: Final = "AttemptRejected"
 
 _GRAVITY: Final = (
-    Code.SKIP,  # a plugin that had nothing to do says nothing about the others
+    Code.SKIP,  # another plugin of the same hook may have had something to do
     Code.SUCCESS,
     Code.WAIT,
     Code.PENDING,
@@ -75,11 +75,11 @@ _GRAVITY: Final = (
     Code.ERROR,
 )
 
-_READ_WHEN_ASKED: Final = (
+_SCRAPED: Final = (
     ("workqueue_depth", "Placements that a worker could take now.", ("name",)),
-    ("fleet_pending_placements", "Placements that wait, by where they wait.", ("queue",)),
-    ("fleet_unschedulable_placements", "Rejected placements that wait for a change, by plugin.", ("plugin",)),
-    ("fleet_inflight_events", "Events kept for placements that are being decided.", ("event",)),
+    ("fleet_pending_placements", "Pending placements, by the part of the queue they are in.", ("queue",)),
+    ("fleet_unschedulable_placements", "Rejected placements that wait for an event, by plugin.", ("plugin",)),
+    ("fleet_inflight_events", "Events kept for placements that are being scheduled.", ("event",)),
     ("fleet_async_api_call_pending", "Writes that are not sent yet.", ("type", "result")),
     ("fleet_cache_size", "Objects held in memory.", ("type",)),
     ("fleet_throughput_per_second", "Placements bound per second while some were pending.", ()),
@@ -90,7 +90,7 @@ _QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry with the figures of the process. Creation times of counters are left out: they double the page."""
+    """A registry with the metrics of the process. Creation times of counters are left out: they double the output."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -112,19 +112,19 @@ class Children(Generic[M]):
             child = self._known[labels] = self._metric.labels(*labels)
         return child
 
-    def begin(self, *values: Iterable[str]) -> None:
-        """With a series for every combination of these values of the labels."""
+    def initialize(self, *values: Iterable[str]) -> None:
+        """Creates a series for every combination of these values of the labels."""
         for labels in product(*values):
             self(*labels)
 
 
 class SchedulerMetrics:
     def __init__(self, registry: CollectorRegistry, *, clock: Clock | None = None) -> None:
-        def counter(name: str, meaning: str, *labels: str) -> Counter:
-            return Counter(name, meaning, labels, registry=registry)
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
 
-        def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
-            return Histogram(name, meaning, labels, registry=registry, buckets=buckets)
+        def histogram(name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
+            return Histogram(name, text, labels, registry=registry, buckets=buckets)
 
         self._clock = clock or SystemClock()
         self._throughput = Throughput()
@@ -133,10 +133,10 @@ class SchedulerMetrics:
         self._define_cycle(counter, histogram, registry)
         self._define_queue(counter, histogram)
         self._define_framework(counter, histogram)
-        _define_those_without_values(counter, histogram)
-        self._readings = Readings(registry, _READ_WHEN_ASKED)
-        self._read_throughput()
-        self._begin()
+        _define_unused(counter, histogram)
+        self._gauges = ScrapeGauges(registry, _SCRAPED)
+        self._attach_throughput()
+        self._initialize_series()
 
     def _define_cycle(
         self, counter: Callable[..., Counter], histogram: Callable[..., Histogram], registry: CollectorRegistry
@@ -180,7 +180,7 @@ class SchedulerMetrics:
         self._triggers = Children(
             counter(
                 "fleet_scheduler_triggers_total",
-                "Changes of objects that count, by kind and by whether they woke a placement.",
+                "Relevant changes of objects, by kind and by whether they enqueued a placement.",
                 "source",
                 "woken",
             )
@@ -191,11 +191,11 @@ class SchedulerMetrics:
         self._adds = counter("workqueue_adds_total", "Keys put into a queue.", "name").labels(QUEUE)
         self._retries = counter("workqueue_retries_total", "Keys that came back after a failure.", "name").labels(QUEUE)
         self._queue_seconds = histogram(
-            "workqueue_queue_duration_seconds", "Time that keys were due before a worker took them.", "name"
+            "workqueue_queue_duration_seconds", "Time an item waits in the queue before a worker takes it.", "name"
         ).labels(QUEUE)
         self._event_seconds = histogram(
             "fleet_event_handling_duration_seconds",
-            "Handling of a change that counts, until everybody is woken.",
+            "Handling of a relevant change, until the affected placements are enqueued.",
             buckets=_SHORT,
         )
         self._sli_seconds = Children(
@@ -235,81 +235,80 @@ class SchedulerMetrics:
             histogram("fleet_async_api_call_duration_seconds", "Those that were sent.", "type", "result")
         )
 
-    # --- from the start -----------------------------------------------------------------------------------------------
+    # --- initial series -----------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        self._requeues.begin(_CLASSES.values())
-        self._attempts.begin(set(_RESULTS.values()), (PROFILE,))
-        self._incoming.begin(("backoff",), (_FAILED,))
-        self._incoming.begin(("unschedulable",), (_REJECTED,))
-        self._binding_writes.begin(_OPERATIONS.values(), _WRITTEN)
-        self._status_writes.begin(_WRITTEN)
-        self._calls.begin(_CALL_TYPES.values(), (fate.value for fate in Fate))
+    def _initialize_series(self) -> None:
+        self._requeues.initialize(_CLASSES.values())
+        self._attempts.initialize(set(_RESULTS.values()), (PROFILE,))
+        self._incoming.initialize(("backoff",), (_FAILED,))
+        self._incoming.initialize(("unschedulable",), (_REJECTED,))
+        self._binding_writes.initialize(_OPERATIONS.values(), _WRITTEN)
+        self._status_writes.initialize(_WRITTEN)
+        self._calls.initialize(_CALL_TYPES.values(), (fate.value for fate in Fate))
 
-    def expect(self, *, sources: Collection[str], judges: Iterable[str]) -> None:
-        """`sources`: kinds of objects whose changes count. `judges`: who may reject clusters."""
-        self._triggers.begin(sources, _TRUTHS)
-        self._incoming.begin(("active",), sources)
-        self._filtered.begin(judges)
+    def initialize_series(self, *, kinds: Collection[str], plugins: Iterable[str]) -> None:
+        """`kinds`: the watched kinds of objects. `plugins`: those that may reject clusters."""
+        self._triggers.initialize(kinds, _TRUTHS)
+        self._incoming.initialize(("active",), kinds)
+        self._filtered.initialize(plugins)
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
-    def triggered(self, source: str, woken: int, seconds: float) -> None:
-        """A change of a kind of object that counts, how many placements it woke, and how long that took."""
-        self._triggers(source, _truth(woken > 0)).inc()
+    def observe_event(self, kind: str, enqueued: int, seconds: float) -> None:
+        """A relevant change of an object, the number of placements enqueued, and the seconds that took."""
+        self._triggers(kind, _truth(enqueued > 0)).inc()
         self._event_seconds.observe(seconds)
-        if woken:
-            self._enqueued("active", source, woken)
+        if enqueued:
+            self._count_enqueued("active", kind, enqueued)
 
-    def taken(self, item: QueueItem) -> None:
-        """By a worker, just now."""
+    def observe_dequeue(self, item: Item) -> None:
+        """A worker has just taken the item."""
         self._queue_seconds.observe(max(0, item.popped_at - item.active_since) / _NANOSECONDS)
         due = item.initial_attempt_timestamp
         self._taken[item.key] = (item.attempts, None if due is None else due / _NANOSECONDS)
 
-    def _enqueued(self, queue: str, event: str, count: int = 1) -> None:
+    def _count_enqueued(self, queue: str, event: str, count: int = 1) -> None:
         now = self._clock.elapsed()
         self._incoming(queue, event).inc(count)
         self._adds.inc(count)
-        self._throughput.arrived(now, count)
-        self._throughput.pending(now, is_pending=True)
+        self._throughput.add_arrivals(now, count)
+        self._throughput.set_pending(now, is_pending=True)
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def working(self) -> Iterator[None]:
-        """While a worker is inside an iteration."""
+    def track_worker(self) -> Iterator[None]:
+        """Entered while a worker runs an attempt."""
         with self._active.track_inprogress():
             yield
 
-    def attempted(self, record: AttemptRecord, seconds: float) -> None:
-        """Tells everything that the record of an attempt says."""
-        self._tell_result(record, seconds)
-        if record.asked is not None and record.ending is not Ending.BAD_INPUT:
-            self._tell_cycle(record)
+    def observe_attempt(self, record: AttemptRecord, seconds: float) -> None:
+        self._observe_result(record, seconds)
+        if record.asked is not None and record.result is not AttemptResult.BAD_INPUT:
+            self._observe_cycle(record)
         if record.decision is not None:
-            self._tell_decision(record.decision)
-        self._tell_throughput(record)
+            self._observe_decision(record.decision)
+        self._observe_throughput(record)
 
-    def _tell_result(self, record: AttemptRecord, seconds: float) -> None:
-        if (result := _RESULTS.get(record.ending)) is not None:
+    def _observe_result(self, record: AttemptRecord, seconds: float) -> None:
+        if (result := _RESULTS.get(record.result)) is not None:
             self._attempts(result, PROFILE).inc()
             self._attempt_seconds.observe(seconds)
         if "decide" in record.seconds:
             self._algorithm_seconds.observe(record.seconds["decide"])
-        if (failure := _CLASSES.get(record.ending)) is not None:
+        if (failure := _CLASSES.get(record.result)) is not None:
             self._requeues(failure).inc()
             self._retries.inc()
-            self._enqueued("backoff", _FAILED)
-        elif record.ending is Ending.SHORT:
+            self._count_enqueued("backoff", _FAILED)
+        elif record.result is AttemptResult.SHORT:
             self._incoming("unschedulable", _REJECTED).inc()
 
-    def _tell_cycle(self, record: AttemptRecord) -> None:
-        failed = _truth(record.ending.is_failure)
+    def _observe_cycle(self, record: AttemptRecord) -> None:
+        failed = _truth(record.result.is_failure)
         milliseconds = 1000 * sum(seconds for phase, seconds in record.seconds.items() if phase != "finalizer")
         self._cycles(failed, failed).observe(milliseconds)
 
-    def _tell_decision(self, decision: Decision) -> None:
+    def _observe_decision(self, decision: Decision) -> None:
         if decision.verdicts is not None:
             for rejection in decision.verdicts.rejections:
                 self._filtered(decision.verdicts.judges[rejection.plugin].name).inc(rejection.rows.bit_count())
@@ -317,41 +316,41 @@ class SchedulerMetrics:
             if warning.kind == UNREADABLE_PROPERTY:
                 self._unreadable(warning.subject).inc(warning.rows.bit_count())
 
-    def _tell_throughput(self, record: AttemptRecord) -> None:
+    def _observe_throughput(self, record: AttemptRecord) -> None:
         now = self._clock.elapsed()
         attempts, due = self._taken.pop(record.key, (0, None))
-        if record.ending is Ending.DECIDED and (record.writes or record.status_written):
-            self._throughput.bound(now)
+        if record.result is AttemptResult.DECIDED and (record.writes or record.status_written):
+            self._throughput.add_bound(now)
             if due is not None:
                 self._sli_seconds(_attempts(attempts)).observe(max(0.0, now - due))
         if self._counts is not None:
             counts = self._counts()
-            self._throughput.pending(now, is_pending=bool(counts.active or counts.backoff or counts.in_flight))
+            self._throughput.set_pending(now, is_pending=bool(counts.active or counts.backoff or counts.in_flight))
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
-    def binding_written(self, action: Action, result: str) -> None:
+    def count_binding_write(self, action: Action, result: str) -> None:
         """`result`: written, skipped, conflict or failed."""
         self._binding_writes(_OPERATIONS[action], result).inc()
 
-    def status_written(self, result: str) -> None:
+    def count_status_write(self, result: str) -> None:
         """`result`: written, skipped, conflict or failed."""
         self._status_writes(result).inc()
 
-    def call_executed(self, type: CallType, fate: Fate, seconds: float) -> None:
+    def observe_call(self, type: CallType, fate: Fate, seconds: float) -> None:
         labels = _CALL_TYPES[type.call_class], fate.value
         self._calls(*labels).inc()
         self._call_seconds(*labels).observe(seconds)
 
     # --- plugins ------------------------------------------------------------------------------------------------------
 
-    def point_passed(self, *, point: str, status: str, seconds: float) -> None:
+    def observe_extension_point(self, *, point: str, status: str, seconds: float) -> None:
         self._point_seconds(point, status, PROFILE).observe(seconds)
 
-    def plugin_ran(self, *, plugin: str, point: str, status: str, seconds: float) -> None:
+    def observe_plugin(self, *, plugin: str, point: str, status: str, seconds: float) -> None:
         self._plugin_seconds(plugin, point, status).observe(seconds)
 
-    # --- what is read when somebody asks ------------------------------------------------------------------------------
+    # --- gauges -------------------------------------------------------------------------------------------------------
 
     def watch_queue(
         self,
@@ -360,40 +359,42 @@ class SchedulerMetrics:
         by_plugin: Callable[[], Mapping[str, int]] | None = None,
         events: Callable[[], Iterable[QueueEvent]] | None = None,
     ) -> None:
-        """`by_plugin`: rejected placements by who has to change their mind. `events`: those kept for later."""
+        """`by_plugin`: rejected placements by plugin. `events`: those kept for in-flight placements."""
         self._counts = counts
-        self._readings.attach("workqueue_depth", lambda: {(QUEUE,): counts().active})
-        self._readings.attach("fleet_pending_placements", lambda: _pending(counts()))
+        self._gauges.attach("workqueue_depth", lambda: {(QUEUE,): counts().active})
+        self._gauges.attach("fleet_pending_placements", lambda: _count_pending(counts()))
         if by_plugin is not None:
-            self._readings.attach("fleet_unschedulable_placements", lambda: _keyed(by_plugin()))
+            self._gauges.attach("fleet_unschedulable_placements", lambda: _label_by_name(by_plugin()))
         if events is not None:
-            self._readings.attach("fleet_inflight_events", lambda: _keyed(Counted(str(one.kind) for one in events())))
+            self._gauges.attach(
+                "fleet_inflight_events", lambda: _label_by_name(Counted(str(event.kind) for event in events()))
+            )
 
     def watch_calls(self, waiting: Callable[[], Mapping[CallType, int]]) -> None:
-        self._readings.attach(
+        self._gauges.attach(
             "fleet_async_api_call_pending",
             lambda: {(_CALL_TYPES[type.call_class], "waiting"): count for type, count in waiting().items()},
         )
 
     def watch_caches(self, sizes: Callable[[], Mapping[str, int]]) -> None:
         """By kind of object."""
-        self._readings.attach("fleet_cache_size", lambda: _keyed(sizes()))
+        self._gauges.attach("fleet_cache_size", lambda: _label_by_name(sizes()))
 
-    def _read_throughput(self) -> None:
+    def _attach_throughput(self) -> None:
         rate, elapsed = self._throughput, self._clock.elapsed
-        self._readings.attach("fleet_throughput_per_second", lambda: {(): rate.per_second(elapsed())})
-        self._readings.attach("fleet_arrivals_per_second", lambda: {(): rate.arrivals_per_second(elapsed())})
-        self._readings.attach(
+        self._gauges.attach("fleet_throughput_per_second", lambda: {(): rate.per_second(elapsed())})
+        self._gauges.attach("fleet_arrivals_per_second", lambda: {(): rate.arrivals_per_second(elapsed())})
+        self._gauges.attach(
             "fleet_throughput_quantile_per_second",
             lambda: {(f"{share:g}",): rate.quantile(elapsed(), share) for share in _QUANTILES},
         )
 
 
-def _define_those_without_values(counter: Callable[..., Counter], histogram: Callable[..., Histogram]) -> None:
-    """Names that dashboards may rely on already, of what no plugin of the default profile does."""
+def _define_unused(counter: Callable[..., Counter], histogram: Callable[..., Histogram]) -> None:
+    """Metrics that no plugin of the default profile uses yet, so that dashboards can rely on their names."""
     histogram(
         "fleet_queueing_hint_execution_duration_seconds",
-        "Questions whether an event can help a rejected placement.",
+        "Queueing hints: whether an event can make a rejected placement schedulable.",
         "plugin",
         "event",
         "hint",
@@ -404,19 +405,19 @@ def _define_those_without_values(counter: Callable[..., Counter], histogram: Cal
     histogram("fleet_preemption_victims", "Bindings chosen by a search.", buckets=_VICTIMS)
 
 
-class PluginTimes:
-    """A `Probe` for the framework: measures from outside, and hands on what plugins answer untouched."""
+class PluginTimer:
+    """A `Probe` for the framework: measures plugins from outside and returns their results unchanged."""
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics
         self._points: dict[str, float] = {}
         self._codes: dict[str, Code] = {}
-        """By extension point the gravest of its plugins' answers."""
+        """By extension point the most severe status of its plugins."""
 
-    def decided(self) -> None:
-        """The attempt that was measured, if it was, has decided: its extension points are passed."""
+    def flush(self) -> None:
+        """Reports the extension points of a decision that was measured; to be called after every decision."""
         for point, seconds in self._points.items():
-            self._metrics.point_passed(point=point, status=str(self._codes[point]), seconds=seconds)
+            self._metrics.observe_extension_point(point=point, status=str(self._codes[point]), seconds=seconds)
         self._points.clear()
         self._codes.clear()
 
@@ -429,22 +430,22 @@ class PluginTimes:
             return answer
         finally:
             seconds = time.perf_counter() - started
-            self._metrics.plugin_ran(plugin=plugin, point=hook, status=str(code), seconds=seconds)
+            self._metrics.observe_plugin(plugin=plugin, point=hook, status=str(code), seconds=seconds)
             self._points[hook] = self._points.get(hook, 0.0) + seconds
             self._codes[hook] = max(self._codes.get(hook, Code.SUCCESS), code, key=_GRAVITY.index)
 
 
 def _code_in(answer: object) -> Code:
-    """Hooks answer with a status, alone or beside something else, or with columns."""
+    """Hooks return a status, alone or in a tuple, or columns."""
     parts = answer if isinstance(answer, tuple) else (answer,)
-    return code_of(next((one for one in parts if isinstance(one, Status)), None))
+    return code_of(next((part for part in parts if isinstance(part, Status)), None))
 
 
-def _pending(counts: QueueCounts) -> dict[tuple[str, ...], float]:
+def _count_pending(counts: Counts) -> dict[tuple[str, ...], float]:
     return {(place,): getattr(counts, place) for place in ("active", "backoff", "unschedulable", "gated")}
 
 
-def _keyed(counts: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+def _label_by_name(counts: Mapping[str, int]) -> dict[tuple[str, ...], float]:
     return {(name,): count for name, count in counts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Gauges that nobody keeps up to date: whoever knows the value is asked when somebody looks."""
+"""Gauges computed at scrape time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 Values: TypeAlias = Mapping[tuple[str, ...], float]
-"""By the values of the labels; the empty tuple where there are no labels."""
+"""Samples by the values of their labels; the empty tuple where there are no labels."""
 Read: TypeAlias = Callable[[], Values]
 ReadTogether: TypeAlias = Callable[[], Mapping[str, Values]]
 """Values of several families, by their names."""
@@ -19,10 +19,10 @@ ReadTogether: TypeAlias = Callable[[], Mapping[str, Values]]
 log = structlog.get_logger(__name__)
 
 
-class Readings(Collector):
+class ScrapeGauges(Collector):
     def __init__(self, registry: CollectorRegistry, families: Iterable[tuple[str, str, tuple[str, ...]]]) -> None:
-        """`families` are names, meanings and labels. Without a reader a family has no values."""
-        self._families = {name: (meaning, labels) for name, meaning, labels in families}
+        """`families` are names, help texts and labels. Without a reader a family has no samples."""
+        self._families = {name: (text, labels) for name, text, labels in families}
         self._readers: dict[str, ReadTogether] = {}
         registry.register(self)
 
@@ -30,31 +30,31 @@ class Readings(Collector):
         self.attach_together((name,), lambda: {name: read()})
 
     def attach_together(self, names: Collection[str], read: ReadTogether) -> None:
-        """For families that come from one look, which is taken once for all of them."""
+        """For families that share one reader, which is called once per scrape."""
         unknown = [name for name in names if name not in self._families]
         if unknown:
             raise ValueError(f"no gauge named {', '.join(unknown)}")
         self._readers |= dict.fromkeys(names, read)
 
     def describe(self) -> Iterable[Metric]:
-        return [GaugeMetricFamily(name, meaning, labels=labels) for name, (meaning, labels) in self._families.items()]
+        return [GaugeMetricFamily(name, text, labels=labels) for name, (text, labels) in self._families.items()]
 
     def collect(self) -> Iterable[Metric]:
-        looks: dict[ReadTogether, Mapping[str, Values]] = {}
+        results: dict[ReadTogether, Mapping[str, Values]] = {}
         for family in self.describe():
             assert isinstance(family, GaugeMetricFamily)
             read = self._readers.get(family.name, dict)
-            if read not in looks:
-                looks[read] = _look(read, family.name)
-            for labels, value in looks[read].get(family.name, {}).items():
+            if read not in results:
+                results[read] = _read_or_log(read, family.name)
+            for labels, value in results[read].get(family.name, {}).items():
                 family.add_metric(labels, value)
             yield family
 
 
-def _look(read: ReadTogether, metric: str) -> Mapping[str, Values]:
-    """One reader that fails must not cost all the other figures."""
+def _read_or_log(read: ReadTogether, metric: str) -> Mapping[str, Values]:
+    """A reader that fails must not cost the other metrics."""
     try:
         return read()
     except Exception:
-        log.exception("a figure could not be read", metric=metric)
+        log.exception("a metric could not be read", metric=metric)
         return {}

@@ -1,7 +1,7 @@
-"""How many placements are bound per second, while there is something to do.
+"""Throughput: placements bound per second while some were pending.
 
-Time is cut into windows of fixed length. A window counts if something was pending at any moment of it: an idle night
-says nothing about how fast the scheduler is. What was bound is never lost, whichever window it falls into.
+Time is divided into windows of fixed length. A window counts if something was pending at any moment of it: idle time
+is no measure of the scheduler's speed. Bound placements always count, whichever window they fall into.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ class Throughput:
         self._counts = False
         """Whether something was pending in the current window."""
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
-    def arrived(self, now: float, count: int = 1) -> None:
+    def add_arrivals(self, now: float, count: int = 1) -> None:
         self._advance(now)
         self._arrived += count
 
-    def bound(self, now: float, count: int = 1) -> None:
+    def add_bound(self, now: float, count: int = 1) -> None:
         self._advance(now)
         self._bound += count
         self._counts = True
 
-    def pending(self, now: float, *, is_pending: bool) -> None:
+    def set_pending(self, now: float, *, is_pending: bool) -> None:
         self._advance(now)
         self._is_pending = is_pending
         self._counts |= is_pending
 
-    # --- figures ------------------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
 
     def windows(self, now: float) -> list[int]:
-        """What was bound in each finished window that counts, oldest first."""
+        """The number bound in each finished window that counts, oldest first."""
         self._advance(now)
         return list(self._finished)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.scheduler.profiles import compiled_profile
+from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Settings, read_settings
 from fleet.settings.loading import deciding_settings
 from fleet.settings.names import shown
@@ -24,7 +24,7 @@ def complaint(*assignments: str) -> str:
 
 
 def test_untouched_settings_leave_the_default_profile_as_it_is() -> None:
-    assert compiled_profile(Settings()).config_hash == compile_default().config_hash
+    assert build_compiled_profile(Settings()).config_hash == compile_default().config_hash
 
 
 @pytest.mark.parametrize("name", deciding_settings())
@@ -49,7 +49,7 @@ def test_every_setting_says_what_it_means(name: str) -> None:
 def test_every_setting_reaches_the_profile(assignment: str) -> None:
     settings = read_settings([assignment])
 
-    assert compiled_profile(settings).config_hash != compile_default().config_hash
+    assert build_compiled_profile(settings).config_hash != compile_default().config_hash
     assert list(settings.changed()) == [assignment.partition("=")[0]]
 
 
@@ -98,7 +98,7 @@ def test_everything_wrong_is_told_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["0", "90s", "5m", "1h30m", "250ms", "1.5h"])
 def test_durations_that_plugins_understand_are_accepted(text: str) -> None:
-    assert compiled_profile(read_settings([f"eligibility.retention={text}"])).config_hash
+    assert build_compiled_profile(read_settings([f"eligibility.retention={text}"])).config_hash
 
 
 def test_the_documentation_lists_every_setting_with_its_default() -> None:

@@ -13,7 +13,7 @@ from fleet.cli.output.console import write
 from fleet.cli.output.tables import tables
 from fleet.cli.output.why_text import why_texts
 from fleet.model.binding_names import binding_name
-from fleet.scheduler.profiles import compiled_profile
+from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
 
@@ -48,7 +48,7 @@ EVENLY = [{"topologyKey": "region", "maxSkew": 1}]
 def simulated(folder: Path, *manifests: Manifest) -> Simulation:
     found, findings = inputs(folder, *manifests)
     assert findings.problems == []
-    return simulate(found, compiled_profile(Settings()), moment_of(found))
+    return simulate(found, build_compiled_profile(Settings()), moment_of(found))
 
 
 def shown(simulation: Simulation, *, why: list[str] | None = None, columns: int = 100) -> str:

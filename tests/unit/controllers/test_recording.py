@@ -20,11 +20,11 @@ from fleet.framework.types import Component
 from fleet.history import Attempt, History, Source
 from fleet.model.timestamps import SECOND
 from fleet.model.views import MemberCluster, Observed, PolicySnapshot
-from fleet.recorder.attempt_summary import described
+from fleet.recorder.attempt_summary import summarize_attempt
 from fleet.recorder.columns import columns_of, hash_of_names, packed_score
-from fleet.recorder.fleet_changes import RecordedFleet, looks_at_heartbeats
-from fleet.recorder.recorder import HistoryRecorder, Recorders, open_history
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.recorder.fleet_changes import RecordedFleet, reads_heartbeats
+from fleet.recorder.recorder import CombinedRecorder, HistoryRecorder, open_history
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_writes import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Table
@@ -71,7 +71,7 @@ def offered(record: AttemptRecord, settings: Settings | None = None) -> Source:
 
 
 def told(record: AttemptRecord) -> Attempt:
-    return described(record, "a-1")
+    return summarize_attempt(record, "a-1")
 
 
 def decision_of(record: AttemptRecord) -> Decision:
@@ -115,7 +115,9 @@ def test_writes_are_told_with_what_became_of_them() -> None:
 
 
 def test_an_attempt_without_a_decision_tells_its_ending_and_error() -> None:
-    record = AttemptRecord(key="web", started=NOW, ending=Ending.TRANSIENT, error=ValueError("\ud800" + "x" * 5000))
+    record = AttemptRecord(
+        key="web", started=NOW, result=AttemptResult.TRANSIENT, error=ValueError("\ud800" + "x" * 5000)
+    )
     found = told(record)
     assert (found.ending, found.outcome, found.digest) == ("Transient", "", "")
     assert found.error.startswith("ValueError: ?xxx")
@@ -127,9 +129,9 @@ def test_a_policy_that_cannot_be_evaluated_tells_what_is_wrong_with_it() -> None
     assert "PickSome" in told(record).error
 
 
-@pytest.mark.parametrize("ending", [Ending.GONE, Ending.CLEANED_UP])
-def test_a_placement_that_is_gone_is_told_to_be(ending: Ending) -> None:
-    assert told(AttemptRecord(key="web", started=NOW, ending=ending)).is_end
+@pytest.mark.parametrize("ending", [AttemptResult.GONE, AttemptResult.CLEANED_UP])
+def test_a_placement_that_is_gone_is_told_to_be(ending: AttemptResult) -> None:
+    assert told(AttemptRecord(key="web", started=NOW, result=ending)).is_end
 
 
 def test_every_attempt_has_an_id_of_its_own() -> None:
@@ -152,7 +154,7 @@ def test_nothing_that_goes_wrong_reaches_the_scheduler() -> None:
 def test_several_recorders_hear_of_every_attempt() -> None:
     one, other = Desk(), Desk()
     recorders = [HistoryRecorder(desk, Settings()) for desk in (one, other)]  # type: ignore[arg-type]
-    Recorders(*recorders).record(a_record())
+    CombinedRecorder(*recorders).record(a_record())
     assert len(one.offered) == len(other.offered) == 1
 
 
@@ -284,7 +286,7 @@ class Course:
         self.now = NOW
 
     def written(self, *, anew: bool = False) -> list[str]:
-        rows = self.recorded.changes(self.table.freeze(), now=self.now, anew=anew, exactly=self.exactly)
+        rows = self.recorded.collect_changes(self.table.freeze(), now=self.now, anew=anew, exactly=self.exactly)
         return [f"-{name}" if document is None else name for name, document in rows]
 
     def put(self, *members: ClusterBuilder) -> None:
@@ -395,15 +397,15 @@ def test_plugins_of_others_may_look_at_heartbeats_unless_they_say_what_they_read
     class Silent(Quiet):
         READS = ("*",)
 
-    assert not looks_at_heartbeats(profile_for(()))
-    assert not looks_at_heartbeats(profile_of(Quiet("Quiet")))
-    assert looks_at_heartbeats(profile_of(Silent("Silent")))
+    assert not reads_heartbeats(profile_for(()))
+    assert not reads_heartbeats(profile_of(Quiet("Quiet")))
+    assert reads_heartbeats(profile_of(Silent("Silent")))
 
 
 def test_documents_are_read_back_as_the_same_clusters() -> None:
     cluster = a_cluster("a").labelled(region="eu").tainted("gpu").measured({"p": "1"}).with_namespaces("shop").build()
     recorded = RecordedFleet(recent=MINUTES_5)
-    ((_, document),) = recorded.changes(a_frame(cluster), now=NOW, anew=True, exactly=False)
+    ((_, document),) = recorded.collect_changes(a_frame(cluster), now=NOW, anew=True, exactly=False)
     assert document is not None
     assert msgspec.json.decode(document, type=MemberCluster) == cluster
 

@@ -170,7 +170,7 @@ class Workbench:
         )
         running = (self.caches.run(), self.groups.run(), self.copies.reflector.run())
         self._watching = [asyncio.create_task(one, name="watching") for one in running]
-        await self.caches.synced()
+        await self.caches.wait_until_synced()
         await self.groups.ready()
 
     async def stop(self) -> None:

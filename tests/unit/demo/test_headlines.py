@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.demo.headlines import Headline, Headlines, listed
 from fleet.framework.cycle.decision import Decision
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters
 from tests.faults.virtual import EPOCH
 from tests.unit.explain.questions import ask
@@ -57,7 +57,7 @@ def test_clusters_that_are_given_up_are_named() -> None:
 def test_what_is_missing_comes_with_what_stands_in_the_way() -> None:
     decision = decided(a_policy().pick_n(2), [a_cluster("a"), a_cluster("b").tainted("gpu")])
 
-    assert told(an_attempt(decision, ending=Ending.SHORT)) == [
+    assert told(an_attempt(decision, result=AttemptResult.SHORT)) == [
         "places on a; 1 of 2 clusters: 1 untolerated taint {gpu}"
     ]
 
@@ -82,13 +82,13 @@ def test_other_reasons_for_the_same_number_of_clusters_are_no_news() -> None:
     first = decided(a_policy().pick_n(1), [a_cluster("a").tainted("gpu")])
     then = decided(a_policy().pick_n(1), [a_cluster("a").tainted("disk")])
 
-    assert told(an_attempt(first, ending=Ending.SHORT), an_attempt(then, ending=Ending.SHORT)) == [
+    assert told(an_attempt(first, result=AttemptResult.SHORT), an_attempt(then, result=AttemptResult.SHORT)) == [
         "0 of 1 clusters: 1 untolerated taint {gpu}"
     ]
 
 
 def test_a_failure_is_told_once_and_again_after_a_success() -> None:
-    failed = an_attempt(None, ending=Ending.TRANSIENT, error=ConnectionError("no hub"))
+    failed = an_attempt(None, result=AttemptResult.TRANSIENT, error=ConnectionError("no hub"))
     fine = an_attempt(decided(a_policy().pick_n(1), clusters("a"), a_binding("a")))
 
     assert told(failed, failed, fine, failed) == [
@@ -101,19 +101,19 @@ def test_a_failure_is_told_once_and_again_after_a_success() -> None:
 def test_what_is_wrong_with_a_policy_is_told() -> None:
     decision = decided(a_policy().pick_n(-1), clusters("a"))
 
-    (text,) = told(an_attempt(decision, ending=Ending.BAD_INPUT))
+    (text,) = told(an_attempt(decision, result=AttemptResult.BAD_INPUT))
 
     (problem,) = decision.request.problems
     assert text == f"cannot be scheduled: {problem}"
 
 
 def test_waiting_for_the_placement_controller_is_no_news() -> None:
-    assert told(an_attempt(None, ending=Ending.NO_SNAPSHOT)) == []
+    assert told(an_attempt(None, result=AttemptResult.NO_SNAPSHOT)) == []
 
 
 def test_a_placement_that_is_created_again_starts_over() -> None:
     fine = an_attempt(decided(a_policy().pick_n(1), clusters("a"), a_binding("a")))
-    deleted = an_attempt(None, ending=Ending.CLEANED_UP)
+    deleted = an_attempt(None, result=AttemptResult.CLEANED_UP)
 
     assert told(fine, deleted, deleted, fine) == [
         "1 of 1 clusters",

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from fleet.errors import ApiError, ConnectionLost, DeadlineExceeded, Unreachable
-from fleet.informers.cache import Caches, Kinds
+from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.api import Method, Request
 from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.objects import Objects
@@ -195,7 +195,7 @@ class Site:
     """A dispatcher at work on the kinds of one flavour."""
 
     server: CrudServer
-    kinds: Kinds
+    kinds: PlacementKinds
     dispatcher: Dispatcher
 
     @property
@@ -205,8 +205,8 @@ class Site:
 
 @asynccontextmanager
 async def a_site(server: CrudServer, *, namespaced: bool = False, concurrency: int = 32) -> AsyncIterator[Site]:
-    access = InformerConfig(reads=server, writes=server, clock=VirtualClock(), jitter=no_jitter)
-    kinds = Caches(access).of("shop/web" if namespaced else "web")
+    access = Access(reads=server, writes=server, clock=VirtualClock(), jitter=no_jitter)
+    kinds = Caches(access).kinds_of("shop/web" if namespaced else "web")
     dispatcher = Dispatcher(clock=VirtualClock(), concurrency=concurrency)
     for watched in kinds:
         watched.store.version = "0"

@@ -15,8 +15,8 @@ from fleet.errors import ApiError, DeadlineExceeded, InternalError
 from fleet.kube.api import Method, Request
 from fleet.manager.manager import Controller
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
-from fleet.scheduler.queue.item import ItemState, QueueItem
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.scheduler.queue.item import Item, Place
 from fleet.settings.loading import load_settings
 from plugins.taint_toleration import TaintToleration
 from tests.faults.hub_api import HubApi, a_hub
@@ -67,8 +67,8 @@ class Records:
         self.all.append(attempt)
 
     @property
-    def endings(self) -> list[Ending]:
-        return [one.ending for one in self.all]
+    def endings(self) -> list[AttemptResult]:
+        return [one.result for one in self.all]
 
 
 async def a_fleet(hub: HubApi, *names: str) -> None:
@@ -156,7 +156,7 @@ async def test_bindings_come_from_the_cache() -> None:
     await a_fleet(hub, "a", "b")
     await a_placement(hub)
     async with scheduling(hub) as records:
-        assert records.endings == [Ending.DECIDED]
+        assert records.endings == [AttemptResult.DECIDED]
         assert live_lists(hub) == 0
 
 
@@ -177,7 +177,7 @@ async def test_after_a_write_of_unknown_outcome_bindings_are_listed_once_and_fou
         await a_placement(hub, clusters=2)
         hub.error = error
         async with scheduling(hub) as records:
-            assert records.endings == [Ending.TRANSIENT, Ending.DECIDED]
+            assert records.endings == [AttemptResult.TRANSIENT, AttemptResult.DECIDED]
             assert live_lists(hub) == 1
             assert len(await hub.list(BINDINGS)) == 2
 
@@ -190,7 +190,7 @@ async def test_an_attempt_that_changes_nothing_asks_for_nothing() -> None:
     async with scheduling(hub):
         pass
     async with scheduling(hub) as records:
-        assert records.endings == [Ending.DECIDED]
+        assert records.endings == [AttemptResult.DECIDED]
         assert [one for one in hub.requests if one.is_write] == []
         assert live_lists(hub) == 0
 
@@ -214,7 +214,7 @@ async def test_bindings_stay_where_only_the_cache_does_not_know_their_placement(
         hub.requests.clear()
         records.caches.kinds[0].placements.store.saw_deleted("web", uid="", version="999999")
         await asyncio.sleep(5)
-        assert records.endings == [Ending.DECIDED, Ending.DECIDED]
+        assert records.endings == [AttemptResult.DECIDED, AttemptResult.DECIDED]
         assert len(await hub.list(BINDINGS)) == 1
         assert [one for one in hub.requests if one.is_write] == []
 
@@ -225,7 +225,7 @@ async def test_several_latest_snapshots_are_reported_and_tried_again() -> None:
     await a_fleet(hub, "a")
     await a_placement(hub, snapshots=2)
     async with scheduling(hub) as records:
-        assert set(records.endings) == {Ending.TRANSIENT}
+        assert set(records.endings) == {AttemptResult.TRANSIENT}
         assert len(records.all) > 1
         assert await hub.list(BINDINGS) == []
         (event,) = await hub.list(EVENTS)
@@ -234,7 +234,7 @@ async def test_several_latest_snapshots_are_reported_and_tried_again() -> None:
         assert event["count"] == 1
         await hub.patch(f"{SNAPSHOTS}/web-0", {"metadata": {"labels": {IS_LATEST_SNAPSHOT: "false"}}})
         await asyncio.sleep(120)
-        assert records.endings[-1] is Ending.DECIDED
+        assert records.endings[-1] is AttemptResult.DECIDED
 
 
 @virtual
@@ -243,7 +243,7 @@ async def test_a_policy_that_cannot_be_evaluated_is_published_and_nothing_else_i
     await a_fleet(hub, "a")
     await a_placement(hub, annotations={NUMBER_OF_CLUSTERS: "many", PLACEMENT_GENERATION: "1"})
     async with scheduling(hub) as records:
-        assert records.endings == [Ending.BAD_INPUT]
+        assert records.endings == [AttemptResult.BAD_INPUT]
         (snapshot,) = await hub.list(SNAPSHOTS)
         (condition,) = snapshot["status"]["conditions"]
         assert condition["status"] == "False"
@@ -305,11 +305,11 @@ async def test_F3_007_a_plugin_that_breaks_rejects_nothing_and_is_tried_again(br
     breaking.times = 2
     async with scheduling(hub, "queue.baseDelay=40s", "queue.maxDelay=60s") as records:
         item = records.item("web")
-        assert records.endings == [Ending.INTERNAL]
+        assert records.endings == [AttemptResult.INTERNAL]
         assert item is not None
         assert (item.place, item.rejectors, item.consecutive_errors_count) == (ItemState.ERROR_BACKOFF, frozenset(), 1)
         await asyncio.sleep(120)
-        assert records.endings == [Ending.INTERNAL, Ending.INTERNAL, Ending.DECIDED]
+        assert records.endings == [AttemptResult.INTERNAL, AttemptResult.INTERNAL, AttemptResult.DECIDED]
 
 
 @virtual
@@ -322,7 +322,7 @@ async def test_F3_007_the_event_of_an_error_is_told_once_and_does_not_speak_of_c
     breaking.times = 3
     async with scheduling(hub) as records:
         await asyncio.sleep(60)
-        assert records.endings[-1] is Ending.DECIDED
+        assert records.endings[-1] is AttemptResult.DECIDED
         events = {(one["type"], one["reason"], one["message"], one["count"]) for one in await hub.list(EVENTS)}
     message = "the attempt failed and is tried again: TaintToleration at filter: ZeroDivisionError: division by zero"
     assert events == {("Warning", "SchedulerError", message, 1), ("Normal", "SchedulingChanged", "added a", 1)}
@@ -351,5 +351,5 @@ async def test_what_the_hub_refuses_is_no_error_of_the_scheduler() -> None:
     hub.error = InternalError("scripted")
     async with scheduling(hub) as records:
         await asyncio.sleep(60)
-        assert records.endings == [Ending.TRANSIENT, Ending.DECIDED]
+        assert records.endings == [AttemptResult.TRANSIENT, AttemptResult.DECIDED]
         assert "SchedulerError" not in {one["reason"] for one in await hub.list(EVENTS)}

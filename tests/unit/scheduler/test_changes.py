@@ -10,7 +10,7 @@ import pytest
 from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED
 from fleet.model.timestamps import MINUTE
 from fleet.model.views import Condition, MemberCluster, Taint
-from fleet.scheduler.events.cluster_diff import NO_CHANGE, Change, changes_between
+from fleet.scheduler.events.cluster_diff import NO_DIFF, ClusterDiff, diff_clusters
 from fleet.snapshot.eligibility import Eligibility
 from tests.builders import NOW, ClusterBuilder, a_cluster
 
@@ -23,9 +23,9 @@ def is_eligible(cluster: MemberCluster) -> bool:
     return RULE.of(cluster, NOW)
 
 
-def change(old: ClusterBuilder | None, new: ClusterBuilder | None, *, initial: bool = False) -> Change:
+def change(old: ClusterBuilder | None, new: ClusterBuilder | None, *, initial: bool = False) -> ClusterDiff:
     before, after = (None if one is None else one.build() for one in (old, new))
-    return changes_between(before, after, eligible=is_eligible, initial=initial)
+    return diff_clusters(before, after, is_eligible=is_eligible, initial=initial)
 
 
 def with_condition(cluster: ClusterBuilder, status: str | None) -> ClusterBuilder:
@@ -49,7 +49,7 @@ def test_D25_create_is_ignored_while_the_fleet_is_listed_for_the_first_time() ->
 
 
 def test_D25_create_after_the_initial_sync_counts_as_became_eligible() -> None:
-    assert change(None, HEALTHY) == Change(cluster="c1", joined=True, became_eligible=True)
+    assert change(None, HEALTHY) == ClusterDiff(cluster="c1", joined=True, became_eligible=True)
 
 
 def test_D25_create_of_a_cluster_that_is_not_eligible_yet_is_ignored() -> None:
@@ -57,7 +57,7 @@ def test_D25_create_of_a_cluster_that_is_not_eligible_yet_is_ignored() -> None:
 
 
 def test_D25_delete_is_a_change() -> None:
-    assert change(HEALTHY, None) == Change(cluster="c1", deleted=True)
+    assert change(HEALTHY, None) == ClusterDiff(cluster="c1", deleted=True)
 
 
 def test_D25_an_update_to_terminating_is_ignored_whatever_else_it_changes() -> None:
@@ -65,7 +65,7 @@ def test_D25_an_update_to_terminating_is_ignored_whatever_else_it_changes() -> N
 
 
 def test_D25_old_ineligible_and_new_eligible() -> None:
-    assert change(SILENT, HEALTHY) == Change(cluster="c1", became_eligible=True)
+    assert change(SILENT, HEALTHY) == ClusterDiff(cluster="c1", became_eligible=True)
 
 
 def test_D25_both_are_judged_now_and_not_when_they_were_new() -> None:
@@ -97,11 +97,11 @@ def test_D25_a_condition_that_is_refreshed_is_ignored() -> None:
 
 
 def test_Q13_a_heartbeat_is_no_change() -> None:
-    assert change(HEALTHY.heard(40), HEALTHY.heard(10)) is NO_CHANGE
+    assert change(HEALTHY.heard(40), HEALTHY.heard(10)) is NO_DIFF
 
 
 def test_Q13_a_heartbeat_of_an_ineligible_cluster_is_no_change() -> None:
-    assert change(HEALTHY.joined("False").heard(40), HEALTHY.joined("False").heard(10)) is NO_CHANGE
+    assert change(HEALTHY.joined("False").heard(40), HEALTHY.joined("False").heard(10)) is NO_DIFF
 
 
 # --- labels and taints ------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_Q13_a_heartbeat_of_an_ineligible_cluster_is_no_change() -> None:
 def test_D25_labels_that_are_added_removed_or_changed() -> None:
     old = HEALTHY.labelled(region="eu", tier="gold", same="same")
     new = HEALTHY.labelled(region="us", zone="a", same="same")
-    assert change(old, new) == Change(cluster="c1", labels=frozenset(("region", "tier", "zone")))
+    assert change(old, new) == ClusterDiff(cluster="c1", labels=frozenset(("region", "tier", "zone")))
 
 
 def test_D25_labels_count_on_an_ineligible_cluster_too() -> None:
@@ -122,7 +122,7 @@ def test_D25_absent_and_empty_labels_are_equal() -> None:
 
 
 def test_D25_a_removed_taint() -> None:
-    assert change(HEALTHY.tainted("gpu").tainted("old", "v"), HEALTHY.tainted("gpu")) == Change(
+    assert change(HEALTHY.tainted("gpu").tainted("old", "v"), HEALTHY.tainted("gpu")) == ClusterDiff(
         cluster="c1", taints=(Taint("old", "v", "NoSchedule"),)
     )
 
@@ -148,7 +148,7 @@ def test_D25_the_order_of_taints_does_not_matter() -> None:
 def test_D25_properties_that_are_added_removed_or_changed() -> None:
     old = HEALTHY.measured({"count": "3", "price": "1", "same": "5"})
     new = HEALTHY.measured({"count": "4", "skus": "2", "same": "5"})
-    assert change(old, new) == Change(cluster="c1", properties=frozenset(("count", "price", "skus")))
+    assert change(old, new) == ClusterDiff(cluster="c1", properties=frozenset(("count", "price", "skus")))
 
 
 def test_D25_the_time_of_observation_is_ignored() -> None:
@@ -187,7 +187,7 @@ def test_D25_usage_is_compared_by_value(old: str | int, new: str | int) -> None:
 )
 def test_D25_usage_of_another_value_is_a_change(old: str, new: str) -> None:
     found = change(HEALTHY.having(available={"cpu": old}), HEALTHY.having(available={"cpu": new}))
-    assert found == Change(cluster="c1", usage=frozenset(("resources.kubernetes-fleet.io/available-cpu",)))
+    assert found == ClusterDiff(cluster="c1", usage=frozenset(("resources.kubernetes-fleet.io/available-cpu",)))
 
 
 def test_D25_usage_that_is_reported_for_the_first_time() -> None:
@@ -198,7 +198,7 @@ def test_D25_usage_that_is_reported_for_the_first_time() -> None:
 
 
 def test_D25_namespaces_that_appear_or_vanish() -> None:
-    assert change(HEALTHY.with_namespaces("a", "b"), HEALTHY.with_namespaces("b", "c")) == Change(
+    assert change(HEALTHY.with_namespaces("a", "b"), HEALTHY.with_namespaces("b", "c")) == ClusterDiff(
         cluster="c1", namespaces=frozenset(("a", "c"))
     )
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from fleet.errors import StaleInputs, Unavailable
-from fleet.informers.cache import Kinds
+from fleet.informers.cache import PlacementKinds
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from fleet.model.views import Observed, Placement
 from fleet.scheduler.dispatch.finalizers import add_finalizer, remove_finalizer
@@ -33,7 +33,7 @@ def a_placement(*finalizers: str, **metadata: object) -> Json:
     return {**copy.deepcopy(ODD), "metadata": {"generation": 4, "finalizers": list(finalizers), **metadata}}
 
 
-async def read(kinds: Kinds) -> Observed[Placement]:
+async def read(kinds: PlacementKinds) -> Observed[Placement]:
     return await kinds.placements.objects.get("web")
 
 

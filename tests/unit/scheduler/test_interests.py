@@ -18,20 +18,20 @@ from fleet.model.views import (
     Toleration,
 )
 from fleet.scheduler.events import interest_index as interests
-from fleet.scheduler.events.cluster_diff import Change
-from fleet.scheduler.events.interest_index import InterestIndex, is_short
+from fleet.scheduler.events.cluster_diff import ClusterDiff
+from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
 from tests.builders import PolicyBuilder, a_policy, label, measure, sorted_by
 
 CPU = "resources.kubernetes-fleet.io/available-cpu"
 
-ELIGIBLE = Change(cluster="c7", became_eligible=True)
-DELETED = Change(cluster="c7", deleted=True)
-TAINT_GONE = Change(cluster="c7", taints=(Taint("gpu", "a", "NoSchedule"),))
-RELABELLED = Change(cluster="c7", labels=frozenset(("region",)))
-MEASURED = Change(cluster="c7", properties=frozenset(("count",)))
-USED = Change(cluster="c7", usage=frozenset((CPU,)))
-NAMESPACE = Change(cluster="c7", namespaces=frozenset(("team",)))
-UNCONFIRMED = Change(cluster="c7", namespaces_unconfirmed=True)
+ELIGIBLE = ClusterDiff(cluster="c7", became_eligible=True)
+DELETED = ClusterDiff(cluster="c7", deleted=True)
+TAINT_GONE = ClusterDiff(cluster="c7", taints=(Taint("gpu", "a", "NoSchedule"),))
+RELABELLED = ClusterDiff(cluster="c7", labels=frozenset(("region",)))
+MEASURED = ClusterDiff(cluster="c7", properties=frozenset(("count",)))
+USED = ClusterDiff(cluster="c7", usage=frozenset((CPU,)))
+NAMESPACE = ClusterDiff(cluster="c7", namespaces=frozenset(("team",)))
+UNCONFIRMED = ClusterDiff(cluster="c7", namespaces_unconfirmed=True)
 
 READS_IT_ALL = (
     a_policy().require(label("region", "Exists")).require(measure("count", "Ge", "3")).prefer(5, sorted_by(CPU))
@@ -48,8 +48,8 @@ def an_index(**placements: tuple[PolicyBuilder, bool]) -> InterestIndex:
     return index
 
 
-def reacts(policy: PolicyBuilder, change: Change, *, short: bool) -> bool:
-    return bool(an_index(web=(policy, short)).affected(change))
+def reacts(policy: PolicyBuilder, change: ClusterDiff, *, short: bool) -> bool:
+    return bool(an_index(web=(policy, short)).find_affected(change))
 
 
 # --- the table of who reacts to what ----------------------------------------------------------------------------------
@@ -93,11 +93,11 @@ def test_D25_a_short_pick_fixed_does_not_react_to_a_cluster_it_does_not_list() -
 
 @pytest.mark.parametrize("policy", [None, a_policy().policy], ids=["absent", "empty"])
 @pytest.mark.parametrize("change", [ELIGIBLE, TAINT_GONE], ids=["eligible", "taint"])
-def test_D25_no_policy_is_pick_all(policy: object, change: Change) -> None:
+def test_D25_no_policy_is_pick_all(policy: object, change: ClusterDiff) -> None:
     index = InterestIndex()
     snapshot = msgspec.structs.replace(a_policy().snapshot(), spec=PolicySnapshotSpec(policy))  # type: ignore[arg-type]
     index.put("web", snapshot, short=False)
-    assert list(index.affected(change)) == ["web"]
+    assert list(index.find_affected(change)) == ["web"]
 
 
 # --- what a policy reads ----------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ REGION = LabelSelector(match_labels={"region": "eu"})
 )
 def test_D25_label_keys_are_read_by(policy: PolicyBuilder) -> None:
     assert reacts(policy, RELABELLED, short=True)
-    assert not reacts(policy, Change(cluster="c7", labels=frozenset(("rack",))), short=True)
+    assert not reacts(policy, ClusterDiff(cluster="c7", labels=frozenset(("rack",))), short=True)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_D25_only_taints_that_are_not_tolerated_keep_anybody_away(policy: Policy
 
 
 def test_D25_one_of_several_removed_taints_is_enough() -> None:
-    change = Change(cluster="c7", taints=(Taint("gpu", "a", "NoSchedule"), Taint("old", "", "NoSchedule")))
+    change = ClusterDiff(cluster="c7", taints=(Taint("gpu", "a", "NoSchedule"), Taint("old", "", "NoSchedule")))
     assert reacts(a_policy().tolerate("gpu", operator="Exists"), change, short=False)
 
 
@@ -186,13 +186,15 @@ def test_D25_only_those_who_read_it_are_found() -> None:
         short=(a_policy().pick_n(3).spread("region"), True),
         satisfied=(a_policy().pick_n(3).spread("region"), False),
     )
-    assert set(index.affected(RELABELLED)) == {"reads", "short"}
+    assert set(index.find_affected(RELABELLED)) == {"reads", "short"}
 
 
 def test_each_key_comes_once_even_if_touched_twice() -> None:
     index = an_index(web=(READS_IT_ALL, False))
-    change = Change(cluster="c7", became_eligible=True, labels=frozenset(("region",)), properties=frozenset(("count",)))
-    assert list(index.affected(change)) == ["web"]
+    change = ClusterDiff(
+        cluster="c7", became_eligible=True, labels=frozenset(("region",)), properties=frozenset(("count",))
+    )
+    assert list(index.find_affected(change)) == ["web"]
 
 
 def test_satisfied_and_short_again() -> None:
@@ -201,7 +203,7 @@ def test_satisfied_and_short_again() -> None:
     found = []
     for short in (True, False, True):
         index.put("web", policy, short=short)
-        found.append([list(index.affected(change)) for change in (RELABELLED, TAINT_GONE)])
+        found.append([list(index.find_affected(change)) for change in (RELABELLED, TAINT_GONE)])
     assert found == [[["web"], ["web"]], [[], []], [["web"], ["web"]]]
 
 
@@ -210,30 +212,30 @@ def test_another_policy_replaces_the_old_interest() -> None:
     index.put(
         "web", a_policy().require(label("rack", "Exists")).tolerate("gpu", operator="Exists").snapshot(), short=False
     )
-    assert not index.affected(RELABELLED)
-    assert not index.affected(TAINT_GONE)
-    assert list(index.affected(Change(cluster="c7", labels=frozenset(("rack",))))) == ["web"]
+    assert not index.find_affected(RELABELLED)
+    assert not index.find_affected(TAINT_GONE)
+    assert list(index.find_affected(ClusterDiff(cluster="c7", labels=frozenset(("rack",))))) == ["web"]
 
 
 def test_without_a_latest_snapshot_only_a_vanished_cluster_counts() -> None:
     index = an_index(web=(READS_IT_ALL, False))
     index.put("web", None, short=True)
-    assert not index.affected(ELIGIBLE)
-    assert list(index.affected(DELETED)) == ["web"]
+    assert not index.find_affected(ELIGIBLE)
+    assert list(index.find_affected(DELETED)) == ["web"]
 
 
 def test_the_same_snapshot_counts_again_after_there_was_none() -> None:
     index = an_index(web=(READS_IT_ALL, False))
     index.put("web", None, short=True)
     index.put("web", READS_IT_ALL.snapshot(), short=False)
-    assert list(index.affected(ELIGIBLE)) == ["web"]
+    assert list(index.find_affected(ELIGIBLE)) == ["web"]
 
 
 def test_a_forgotten_placement_is_found_by_nothing() -> None:
     index = an_index(web=(READS_IT_ALL, True))
     index.forget("web")
-    assert not any(list(index.affected(change)) for change, _ in TABLE.values())
-    assert index.all_keys() == []
+    assert not any(list(index.find_affected(change)) for change, _ in TABLE.values())
+    assert index.list_keys() == []
 
 
 def test_forgetting_somebody_unknown_is_fine() -> None:
@@ -244,28 +246,28 @@ def test_while_it_is_decided_a_satisfied_placement_counts_as_short() -> None:
     """It may have just lost a binding: its status will say so only after the decision."""
     index = an_index(web=(a_policy().pick_n(3), False), fixed=(a_policy().pick_fixed("c7"), False))
     for key in ("web", "fixed"):
-        index.deciding(key)
-    assert set(index.affected(ELIGIBLE)) == {"web", "fixed"}
+        index.begin_attempt(key)
+    assert set(index.find_affected(ELIGIBLE)) == {"web", "fixed"}
     for key in ("web", "fixed"):
-        index.decided(key)
-    assert not index.affected(ELIGIBLE)
+        index.end_attempt(key)
+    assert not index.find_affected(ELIGIBLE)
 
 
 def test_a_placement_that_turned_out_short_stays_listed_after_the_decision() -> None:
     policy = a_policy().pick_n(3).snapshot()
     index = InterestIndex()
     index.put("web", policy, short=False)
-    index.deciding("web")
+    index.begin_attempt("web")
     index.put("web", policy, short=True)
-    index.decided("web")
-    assert list(index.affected(ELIGIBLE)) == ["web"]
+    index.end_attempt("web")
+    assert list(index.find_affected(ELIGIBLE)) == ["web"]
 
 
 def test_deciding_about_a_placement_that_is_not_there_is_fine() -> None:
     index = InterestIndex()
-    index.deciding("gone")
-    index.decided("gone")
-    assert index.all_keys() == []
+    index.begin_attempt("gone")
+    index.end_attempt("gone")
+    assert index.list_keys() == []
 
 
 def test_P09_a_removed_taint_is_judged_once_for_all_who_tolerate_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +283,7 @@ def test_P09_a_removed_taint_is_judged_once_for_all_who_tolerate_the_same(monkey
     for number in range(500):
         index.put(f"picky-{number}", picky, short=True)
         index.put(f"easy-{number}", easy, short=True)
-    assert len(index.affected(TAINT_GONE)) == 500
+    assert len(index.find_affected(TAINT_GONE)) == 500
     assert len(judged) == 2
 
 
@@ -299,7 +301,7 @@ def judged(*conditions: Condition, observed: int = 1) -> PolicySnapshot:
 
 
 def test_D25_satisfied_is_scheduled_for_this_generation_of_snapshot_and_placement() -> None:
-    assert not is_short(judged(Condition("Other", "False"), FULFILLED))
+    assert not lacks_clusters(judged(Condition("Other", "False"), FULFILLED))
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def test_D25_satisfied_is_scheduled_for_this_generation_of_snapshot_and_placemen
     ids=["no condition", "False", "Unknown", "older snapshot", "older placement", "newer placement"],
 )
 def test_D25_short_is_everything_else(snapshot: PolicySnapshot) -> None:
-    assert is_short(snapshot)
+    assert lacks_clusters(snapshot)
 
 
 @pytest.mark.parametrize(
@@ -325,4 +327,4 @@ def test_D25_short_if_the_generation_cannot_be_read(written: str | None) -> None
     satisfied = judged(FULFILLED)
     annotations = {} if written is None else {PLACEMENT_GENERATION: written}
     metadata = msgspec.structs.replace(satisfied.metadata, annotations=annotations)
-    assert is_short(msgspec.structs.replace(satisfied, metadata=metadata))
+    assert lacks_clusters(msgspec.structs.replace(satisfied, metadata=metadata))

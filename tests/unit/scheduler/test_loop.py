@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from fleet.errors import DeadlineExceeded, NotLeading, QueueClosed
 from fleet.model.views import Observed
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -29,7 +29,7 @@ DELAY = 60.0
 class Scripted:
     """Attempts that end as the test says, in order; then successfully."""
 
-    endings: list[Ending | Exception]
+    endings: list[AttemptResult | Exception]
     ran: list[tuple[str, float]] = field(default_factory=list)
     meanwhile: list[str] = field(default_factory=list)
     """Bindings that appear during the next attempt."""
@@ -46,12 +46,12 @@ class Scripted:
         self.ran.append((key, asyncio.get_running_loop().time()))
         while self.meanwhile:
             self.appeared.add(self.meanwhile.pop())
-        ending = self.endings.pop(0) if self.endings else Ending.DECIDED
+        ending = self.endings.pop(0) if self.endings else AttemptResult.DECIDED
         if isinstance(ending, Exception):
             raise ending
         error = DeadlineExceeded("scripted") if ending.is_failure else None
         return AttemptRecord(
-            key=key, number=number, triggers=triggers, ending=ending, error=error, asked=self.asked, writes=self.writes
+            key=key, number=number, triggers=triggers, result=ending, error=error, asked=self.asked, writes=self.writes
         )
 
 
@@ -66,14 +66,14 @@ class Recorded:
             raise OSError("disk full")
 
 
-def a_loop(*endings: Ending | Exception, recorder: Recorded | None = None) -> tuple[Loop, Any, AsyncQueue]:
+def a_loop(*endings: AttemptResult | Exception, recorder: Recorded | None = None) -> tuple[Loop, Any, AsyncQueue]:
     clock = VirtualClock()
     attempts: Any = Scripted(list(endings))
     queue = AsyncQueue(SchedulingQueue(), clock=clock)
     loop = Loop(
         queue=queue,
         attempts=attempts,
-        deciding=attempts.deciding,
+        track_attempt=attempts.deciding,
         recorder=recorder or Recorded(),
         metrics=SchedulerMetrics(new_registry(), clock=clock),
         clock=clock,
@@ -91,7 +91,7 @@ async def ran_for(seconds: float, loop: Loop, *, workers: int = 2) -> None:
 
 @virtual
 async def test_an_attempt_that_succeeds_is_not_repeated() -> None:
-    loop, attempts, queue = a_loop(Ending.DECIDED)
+    loop, attempts, queue = a_loop(AttemptResult.DECIDED)
     queue.add("web", trigger="test")
     await ran_for(1000, loop)
     assert [key for key, _ in attempts.ran] == ["web"]
@@ -100,7 +100,7 @@ async def test_an_attempt_that_succeeds_is_not_repeated() -> None:
 @virtual
 async def test_a_binding_that_appears_during_an_attempt_and_is_not_its_own_makes_another() -> None:
     """A create of an earlier attempt, carried out late: it was neither read nor written, and may be one too many."""
-    loop, attempts, queue = a_loop(Ending.DECIDED)
+    loop, attempts, queue = a_loop(AttemptResult.DECIDED)
     attempts.meanwhile.append("web-c7-late")
     queue.add("web", trigger="test")
     await ran_for(1000, loop)
@@ -110,7 +110,7 @@ async def test_a_binding_that_appears_during_an_attempt_and_is_not_its_own_makes
 @virtual
 @pytest.mark.parametrize("known_as", ["read", "written"])
 async def test_bindings_that_an_attempt_knows_of_make_no_other(known_as: str) -> None:
-    loop, attempts, queue = a_loop(Ending.DECIDED)
+    loop, attempts, queue = a_loop(AttemptResult.DECIDED)
     binding = a_binding("c7").build()
     attempts.meanwhile.append(binding.metadata.name)
     if known_as == "read":
@@ -124,7 +124,7 @@ async def test_bindings_that_an_attempt_knows_of_make_no_other(known_as: str) ->
 
 @virtual
 async def test_a_transient_failure_is_repeated_within_milliseconds() -> None:
-    loop, attempts, queue = a_loop(Ending.TRANSIENT, Ending.INTERNAL)
+    loop, attempts, queue = a_loop(AttemptResult.TRANSIENT, AttemptResult.INTERNAL)
     queue.add("web", trigger="test")
     await ran_for(1, loop)
     assert len(attempts.ran) == 3
@@ -132,7 +132,7 @@ async def test_a_transient_failure_is_repeated_within_milliseconds() -> None:
 
 @virtual
 async def test_a_policy_that_cannot_be_evaluated_is_looked_at_again_after_the_longest_delay() -> None:
-    loop, attempts, queue = a_loop(Ending.BAD_INPUT)
+    loop, attempts, queue = a_loop(AttemptResult.BAD_INPUT)
     queue.add("web", trigger="test")
     await ran_for(DELAY + 5, loop)
     first, second = (moment for _, moment in attempts.ran)
@@ -141,7 +141,7 @@ async def test_a_policy_that_cannot_be_evaluated_is_looked_at_again_after_the_lo
 
 @virtual
 async def test_an_edit_ends_the_wait_of_a_policy_that_could_not_be_evaluated() -> None:
-    loop, attempts, queue = a_loop(Ending.BAD_INPUT)
+    loop, attempts, queue = a_loop(AttemptResult.BAD_INPUT)
     queue.add("web", trigger="test")
     asyncio.get_running_loop().call_later(1, lambda: queue.add("web", trigger="edit"))
     await ran_for(2, loop)
@@ -150,7 +150,7 @@ async def test_an_edit_ends_the_wait_of_a_policy_that_could_not_be_evaluated() -
 
 @virtual
 async def test_a_placement_that_lacks_clusters_waits_for_an_event() -> None:
-    loop, attempts, queue = a_loop(Ending.SHORT)
+    loop, attempts, queue = a_loop(AttemptResult.SHORT)
     queue.add("web", trigger="test")
     await ran_for(10_000, loop)
     assert len(attempts.ran) == 1
@@ -158,7 +158,7 @@ async def test_a_placement_that_lacks_clusters_waits_for_an_event() -> None:
 
 @virtual
 async def test_a_placement_that_is_gone_leaves_nothing_behind_and_may_come_back() -> None:
-    loop, attempts, queue = a_loop(Ending.GONE)
+    loop, attempts, queue = a_loop(AttemptResult.GONE)
     queue.add("web", trigger="test")
     asyncio.get_running_loop().call_later(1, lambda: queue.add("web", trigger="made again"))
     await ran_for(2, loop)

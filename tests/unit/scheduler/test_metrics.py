@@ -9,17 +9,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric, Sample
 
 from fleet.framework.context import UNREADABLE_PROPERTY, Warning
 from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status
-from fleet.scheduler.attempt_record import AttemptRecord, Ending
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.api_calls import CallType, Fate
-from fleet.scheduler.queue.hints import EventKind, QueueEvent
-from fleet.scheduler.queue.item import ItemState, QueueCounts, QueueItem, QueuePolicy
-from fleet.scheduler.telemetry.metrics import PluginTimes, SchedulerMetrics, new_registry
+from fleet.scheduler.queue.hints import Event, EventKind
+from fleet.scheduler.queue.item import Counts, Item, Place, QueuePolicy
+from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics, new_registry
 
 SECOND = 1_000_000_000
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "controller.md").read_text(encoding="utf-8")
@@ -86,7 +85,7 @@ class StoppedClock:
 
 class Bench:
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = new_registry()
         self.clock = StoppedClock()
         self.metrics = SchedulerMetrics(self.registry, clock=self.clock)
 
@@ -106,17 +105,17 @@ def bench() -> Bench:
 
 
 def use_everything(metrics: SchedulerMetrics) -> None:
-    metrics.triggered("MemberCluster", 1, 0.1)
-    metrics.taken(an_item())
-    with metrics.working():
-        metrics.attempted(a_record(Ending.TRANSIENT, decide=0.1), 0.2)
-    metrics.taken(an_item(initial_attempt_timestamp=0))
-    metrics.attempted(a_record(Ending.DECIDED, decide=0.1, decision=a_decision(ClusterAffinity=1)), 0.2)
-    metrics.binding_written(Action.CREATE, "written")
-    metrics.status_written("written")
-    metrics.call_executed(CallType.STATUS, Fate.DONE, 0.1)
-    metrics.point_passed(point="filter", status="Success", seconds=0.1)
-    metrics.plugin_ran(plugin="A", point="filter", status="Success", seconds=0.1)
+    metrics.observe_event("MemberCluster", 1, 0.1)
+    metrics.observe_dequeue(an_item())
+    with metrics.track_worker():
+        metrics.observe_attempt(a_record(AttemptResult.TRANSIENT, decide=0.1), 0.2)
+    metrics.observe_dequeue(an_item(initial_attempt_timestamp=0))
+    metrics.observe_attempt(a_record(AttemptResult.DECIDED, decide=0.1, decision=a_decision(ClusterAffinity=1)), 0.2)
+    metrics.count_binding_write(Action.CREATE, "written")
+    metrics.count_status_write("written")
+    metrics.observe_call(CallType.STATUS, Fate.DONE, 0.1)
+    metrics.observe_extension_point(point="filter", status="Success", seconds=0.1)
+    metrics.observe_plugin(plugin="A", point="filter", status="Success", seconds=0.1)
     metrics.watch_queue(
         lambda: QueueCounts(1, 2, 3, 4, 5, 6),
         by_plugin=lambda: {"A": 1},
@@ -153,10 +152,10 @@ def a_decision(**rejected: int) -> Any:
     )
 
 
-def a_record(ending: Ending, *, decision: Any = None, wrote: bool = True, **seconds: float) -> AttemptRecord:
+def a_record(ending: AttemptResult, *, decision: Any = None, wrote: bool = True, **seconds: float) -> AttemptRecord:
     return AttemptRecord(
         key="web",
-        ending=ending,
+        result=ending,
         asked=cast("Any", decision or seconds or None),
         decision=decision,
         status_written=wrote,
@@ -200,14 +199,14 @@ def test_the_documentation_lists_every_metric_with_its_labels(name: str) -> None
 
 
 def test_cycles_have_the_buckets_that_dashboards_expect(bench: Bench) -> None:
-    bench.metrics.attempted(a_record(Ending.DECIDED, decision=a_decision(), decide=0.04), 1)
+    bench.metrics.observe_attempt(a_record(AttemptResult.DECIDED, decision=a_decision(), decide=0.04), 1)
     samples = bench.family("scheduling_cycle_duration_milliseconds").samples
     assert [one.labels["le"] for one in samples if one.name.endswith("_bucket")] == BUCKETS
 
 
 def test_a_registry_has_the_figures_of_the_process_and_no_creation_times() -> None:
     registry = new_registry()
-    SchedulerMetrics(registry, clock=StoppedClock()).status_written("written")
+    SchedulerMetrics(registry, clock=StoppedClock()).count_status_write("written")
     names = {sample.name for family in registry.collect() for sample in family.samples}
     assert "python_info" in names
     assert not [name for name in names if name.endswith("_created")]
@@ -254,7 +253,7 @@ def series_of(bench: Bench) -> list[Sample]:
 
 
 def test_what_a_scheduler_expects_begins_at_0_as_well(bench: Bench) -> None:
-    bench.metrics.expect(sources=["MemberCluster", "ResourcePlacement"], judges=["ClusterAffinity"])
+    bench.metrics.initialize_series(kinds=["MemberCluster", "ResourcePlacement"], plugins=["ClusterAffinity"])
     kinds = ("MemberCluster", "ResourcePlacement")
     assert zeros(bench, "fleet_scheduler_triggers_total") == set(product(kinds, ("true", "false")))
     assert zeros(bench, "fleet_queue_incoming_placements_total") == {
@@ -269,64 +268,76 @@ def test_what_a_scheduler_expects_begins_at_0_as_well(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "ending, failure", [(Ending.TRANSIENT, "transient"), (Ending.BAD_INPUT, "input"), (Ending.INTERNAL, "internal")]
+    "ending, failure",
+    [(AttemptResult.TRANSIENT, "transient"), (AttemptResult.BAD_INPUT, "input"), (AttemptResult.INTERNAL, "internal")],
 )
-def test_a_failed_attempt_counts_by_its_class(ending: Ending, failure: str, bench: Bench) -> None:
-    bench.metrics.attempted(a_record(ending), 1)
+def test_a_failed_attempt_counts_by_its_class(ending: AttemptResult, failure: str, bench: Bench) -> None:
+    bench.metrics.observe_attempt(a_record(ending), 1)
     assert bench.value("fleet_scheduler_requeues_total", **{"class": failure}) == 1
     assert bench.value("workqueue_retries_total", name="scheduler-queue") == 1
     assert bench.value("fleet_schedule_attempts_total", result="error", profile="DefaultProfile") == 1
 
 
-@pytest.mark.parametrize("ending", [Ending.DECIDED, Ending.SHORT, Ending.GONE, Ending.NO_SNAPSHOT, Ending.CLEANED_UP])
-def test_other_attempts_are_no_retries(ending: Ending, bench: Bench) -> None:
-    bench.metrics.attempted(a_record(ending), 1)
+@pytest.mark.parametrize(
+    "ending",
+    [
+        AttemptResult.DECIDED,
+        AttemptResult.SHORT,
+        AttemptResult.GONE,
+        AttemptResult.NO_SNAPSHOT,
+        AttemptResult.CLEANED_UP,
+    ],
+)
+def test_other_attempts_are_no_retries(ending: AttemptResult, bench: Bench) -> None:
+    bench.metrics.observe_attempt(a_record(ending), 1)
     assert bench.value("workqueue_retries_total", name="scheduler-queue") == 0
 
 
 def test_a_cycle_lasts_from_its_inputs_to_its_last_write(bench: Bench) -> None:
     record = a_record(
-        Ending.DECIDED, decision=a_decision(), finalizer=9, read=0.001, decide=0.002, write=0.1, publish=0.02
+        AttemptResult.DECIDED, decision=a_decision(), finalizer=9, read=0.001, decide=0.002, write=0.1, publish=0.02
     )
-    bench.metrics.attempted(record, 10)
+    bench.metrics.observe_attempt(record, 10)
     labels = {"is_failed": "false", "needs_requeue": "false"}
     assert bench.value("scheduling_cycle_duration_milliseconds_sum", **labels) == pytest.approx(123)
 
 
 def test_a_failed_cycle_says_so(bench: Bench) -> None:
-    bench.metrics.attempted(a_record(Ending.TRANSIENT, decide=0.1), 1)
+    bench.metrics.observe_attempt(a_record(AttemptResult.TRANSIENT, decide=0.1), 1)
     labels = {"is_failed": "true", "needs_requeue": "true"}
     assert bench.value("scheduling_cycle_duration_milliseconds_count", **labels) == 1
 
 
-@pytest.mark.parametrize("ending", [Ending.GONE, Ending.CLEANED_UP, Ending.NO_SNAPSHOT, Ending.BAD_INPUT])
-def test_an_iteration_that_does_not_reach_the_cycle_is_none(ending: Ending, bench: Bench) -> None:
-    bench.metrics.attempted(a_record(ending), 1)
+@pytest.mark.parametrize(
+    "ending", [AttemptResult.GONE, AttemptResult.CLEANED_UP, AttemptResult.NO_SNAPSHOT, AttemptResult.BAD_INPUT]
+)
+def test_an_iteration_that_does_not_reach_the_cycle_is_none(ending: AttemptResult, bench: Bench) -> None:
+    bench.metrics.observe_attempt(a_record(ending), 1)
     assert not bench.family("scheduling_cycle_duration_milliseconds").samples
 
 
 def test_rejected_clusters_count_by_plugin(bench: Bench) -> None:
     for _ in range(2):
         decision = a_decision(ClusterAffinity=3, TaintToleration=1)
-        bench.metrics.attempted(a_record(Ending.SHORT, decision=decision), 1)
+        bench.metrics.observe_attempt(a_record(AttemptResult.SHORT, decision=decision), 1)
     assert bench.value("fleet_scheduler_filtered_clusters_total", plugin="ClusterAffinity") == 6
     assert bench.value("fleet_scheduler_filtered_clusters_total", plugin="TaintToleration") == 2
 
 
 def test_unreadable_properties_count_by_cluster(bench: Bench) -> None:
-    bench.metrics.attempted(a_record(Ending.DECIDED, decision=a_decision()), 1)
+    bench.metrics.observe_attempt(a_record(AttemptResult.DECIDED, decision=a_decision()), 1)
     name = "resources.kubernetes-fleet.io/cpu"
     assert bench.value("fleet_scheduler_unreadable_properties_total", property=name) == 2
 
 
 def test_workers_are_active_inside_an_iteration_only(bench: Bench) -> None:
-    with bench.metrics.working(), bench.metrics.working():
+    with bench.metrics.track_worker(), bench.metrics.track_worker():
         assert bench.value("scheduling_active_workers") == 2
     assert bench.value("scheduling_active_workers") == 0
 
 
 def test_a_worker_that_fails_is_no_longer_active(bench: Bench) -> None:
-    with pytest.raises(ZeroDivisionError), bench.metrics.working():
+    with pytest.raises(ZeroDivisionError), bench.metrics.track_worker():
         raise ZeroDivisionError
     assert bench.value("scheduling_active_workers") == 0
 
@@ -335,8 +346,8 @@ def test_a_worker_that_fails_is_no_longer_active(bench: Bench) -> None:
 
 
 def test_triggers_count_changes_and_whom_they_woke(bench: Bench) -> None:
-    bench.metrics.triggered("MemberCluster", 0, 0.25)
-    bench.metrics.triggered("MemberCluster", 30, 0.5)
+    bench.metrics.observe_event("MemberCluster", 0, 0.25)
+    bench.metrics.observe_event("MemberCluster", 30, 0.5)
     assert bench.value("fleet_scheduler_triggers_total", source="MemberCluster", woken="false") == 1
     assert bench.value("fleet_scheduler_triggers_total", source="MemberCluster", woken="true") == 1
     assert bench.value("fleet_queue_incoming_placements_total", queue="active", event="MemberCluster") == 30
@@ -345,23 +356,23 @@ def test_triggers_count_changes_and_whom_they_woke(bench: Bench) -> None:
 
 
 def test_waiting_in_the_queue_is_measured_from_when_a_placement_was_due(bench: Bench) -> None:
-    bench.metrics.taken(an_item(added_at=0, active_since=5 * SECOND, popped_at=7 * SECOND))
+    bench.metrics.observe_dequeue(an_item(added_at=0, active_since=5 * SECOND, popped_at=7 * SECOND))
     assert bench.value("workqueue_queue_duration_seconds_sum", name="scheduler-queue") == 2
 
 
 @pytest.mark.parametrize("attempts, label", [(0, "1"), (1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
 def test_how_long_it_took_until_bound_is_told_by_attempts(attempts: int, label: str, bench: Bench) -> None:
-    bench.metrics.taken(an_item(attempts=attempts, initial_attempt_timestamp=90 * SECOND))
-    bench.metrics.attempted(a_record(Ending.DECIDED), 1)
+    bench.metrics.observe_dequeue(an_item(attempts=attempts, initial_attempt_timestamp=90 * SECOND))
+    bench.metrics.observe_attempt(a_record(AttemptResult.DECIDED), 1)
     assert bench.value("fleet_scheduling_sli_duration_seconds_sum", attempts=label) == 10
 
 
 def test_a_placement_that_was_not_bound_is_not_in_it(bench: Bench) -> None:
-    for ending in (Ending.SHORT, Ending.TRANSIENT):
-        bench.metrics.taken(an_item(attempts=1, initial_attempt_timestamp=0))
-        bench.metrics.attempted(a_record(ending), 1)
-    bench.metrics.taken(an_item(attempts=1, initial_attempt_timestamp=0))
-    bench.metrics.attempted(a_record(Ending.DECIDED, wrote=False), 1)
+    for ending in (AttemptResult.SHORT, AttemptResult.TRANSIENT):
+        bench.metrics.observe_dequeue(an_item(attempts=1, initial_attempt_timestamp=0))
+        bench.metrics.observe_attempt(a_record(ending), 1)
+    bench.metrics.observe_dequeue(an_item(attempts=1, initial_attempt_timestamp=0))
+    bench.metrics.observe_attempt(a_record(AttemptResult.DECIDED, wrote=False), 1)
     assert not bench.family("fleet_scheduling_sli_duration_seconds").samples
 
 
@@ -388,9 +399,9 @@ def test_a_figure_that_cannot_be_read_costs_only_itself(bench: Bench) -> None:
 def test_throughput_counts_what_was_bound_while_something_was_pending(bench: Bench) -> None:
     counts = [QueueCounts(0, 0, 0, 0, 0, 0)]
     bench.metrics.watch_queue(lambda: counts[0])
-    bench.metrics.triggered("ClusterSchedulingPolicySnapshot", 4, 0.1)
+    bench.metrics.observe_event("ClusterSchedulingPolicySnapshot", 4, 0.1)
     for _ in range(4):
-        bench.metrics.attempted(a_record(Ending.DECIDED), 0.1)
+        bench.metrics.observe_attempt(a_record(AttemptResult.DECIDED), 0.1)
     bench.clock.seconds += 30
     assert bench.value("fleet_throughput_per_second") == 4
     assert bench.value("fleet_throughput_quantile_per_second", quantile="0.99") == 4
@@ -411,7 +422,7 @@ def test_throughput_counts_what_was_bound_while_something_was_pending(bench: Ben
     ],
 )
 def test_writes_of_bindings_count_by_operation_and_result(action: Action, operation: str, bench: Bench) -> None:
-    bench.metrics.binding_written(action, "conflict")
+    bench.metrics.count_binding_write(action, "conflict")
     assert bench.value("fleet_scheduler_binding_writes_total", operation=operation, result="conflict") == 1
 
 
@@ -419,13 +430,13 @@ def test_writes_of_bindings_count_by_operation_and_result(action: Action, operat
     "type, label", [(CallType.STATUS, "status_patch"), (CallType.BIND, "bind"), (CallType.EVICT, "evict")]
 )
 def test_calls_count_by_type(type: CallType, label: str, bench: Bench) -> None:
-    bench.metrics.call_executed(type, Fate.SKIPPED, 2)
+    bench.metrics.observe_call(type, Fate.SKIPPED, 2)
     assert bench.value("fleet_async_api_call_executed_total", type=label, result="skipped") == 1
     assert bench.value("fleet_async_api_call_duration_seconds_sum", type=label, result="skipped") == 2
 
 
 def test_a_plugin_is_measured_from_outside(bench: Bench) -> None:
-    answer = PluginTimes(bench.metrics).measure("filter", "A", lambda one, *, two: (one, two), 1, two=2)
+    answer = PluginTimer(bench.metrics).measure("filter", "A", lambda one, *, two: (one, two), 1, two=2)
     assert answer == (1, 2)
     labels = {"plugin": "A", "point": "filter", "status": "Success"}
     assert bench.value("fleet_plugin_execution_duration_seconds_count", **labels) == 1
@@ -436,7 +447,7 @@ def test_a_plugin_that_raises_is_measured_too(bench: Bench) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        PluginTimes(bench.metrics).measure("filter", "A", fail)
+        PluginTimer(bench.metrics).measure("filter", "A", fail)
     labels = {"plugin": "A", "point": "filter", "status": "Error"}
     assert bench.value("fleet_plugin_execution_duration_seconds_count", **labels) == 1
 
@@ -447,27 +458,27 @@ def point(bench: Bench, status: str) -> float | None:
 
 
 def test_an_extension_point_is_passed_once_by_all_its_plugins(bench: Bench) -> None:
-    times = PluginTimes(bench.metrics)
+    times = PluginTimer(bench.metrics)
     for plugin in ("A", "B", "C"):
         times.measure("filter", plugin, int)
     assert point(bench, "Success") is None
-    times.decided()
-    times.decided()
+    times.flush()
+    times.flush()
     assert point(bench, "Success") == 1
 
 
 def test_an_extension_point_fails_with_any_of_its_plugins(bench: Bench) -> None:
-    times = PluginTimes(bench.metrics)
+    times = PluginTimer(bench.metrics)
     times.measure("filter", "A", int)
     with pytest.raises(ValueError, match="invalid literal"):
         times.measure("filter", "B", int, "two")
-    times.decided()
+    times.flush()
     assert (point(bench, "Success"), point(bench, "Error")) == (None, 1)
 
 
 @pytest.mark.parametrize("code", list(Code))
 def test_F3_012_a_plugin_is_told_by_the_name_of_the_code_it_answers(code: Code, bench: Bench) -> None:
-    times = PluginTimes(bench.metrics)
+    times = PluginTimer(bench.metrics)
     times.measure("reserve", "Alone", lambda: Status.new(code, "because"))
     times.measure("preFilter", "Beside", lambda: (None, Status.new(code, "because")))
 
@@ -489,9 +500,9 @@ def test_F3_012_a_plugin_is_told_by_the_name_of_the_code_it_answers(code: Code, 
 def test_F3_012_an_extension_point_is_told_by_the_gravest_code_of_its_plugins(
     answers: tuple[Code, ...], status: str, bench: Bench
 ) -> None:
-    times = PluginTimes(bench.metrics)
+    times = PluginTimer(bench.metrics)
     for number, code in enumerate(answers):
         times.measure("filter", f"P{number}", lambda code=code: Status.new(code, "because"))
-    times.decided()
+    times.flush()
 
     assert point(bench, status) == 1

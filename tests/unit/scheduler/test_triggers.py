@@ -44,7 +44,7 @@ def test_start_up_adds_every_placement_with_a_latest_snapshot() -> None:
         a_snapshot(a_policy().in_namespace("team"), of="api"),
         a_placement(name="new"),
     )
-    world.triggers.start_up()
+    world.handlers.start()
     assert world.queue.added == [("web", "StartUp"), ("team/api", "StartUp")]
 
 
@@ -55,20 +55,20 @@ def test_D19_start_up_adds_terminating_placements_with_our_finalizer() -> None:
         a_placement(SCHEDULER_CLEANUP, name="alive"),
         leaving(a_placement(SCHEDULER_CLEANUP, name="ours", namespace="team")),
     )
-    world.triggers.start_up()
+    world.handlers.start()
     assert [key for key, _ in world.queue.added] == ["ours", "team/ours"]
 
 
 def test_start_up_adds_placements_that_are_gone_and_left_bindings() -> None:
     world = World().saw(a_placement(name="other"), a_binding("c1").build(), a_binding("c2").build())
-    world.triggers.start_up()
+    world.handlers.start()
     assert world.queue.added == [("web", "StartUp")]
 
 
 def test_start_up_leaves_bindings_alone_with_which_somebody_has_done_something() -> None:
     theirs = with_metadata(a_binding("c1").build(), finalizers=())
     world = World().saw(theirs, a_binding("c2").deleting().build(), a_binding("c3").bound().build())
-    world.triggers.start_up()
+    world.handlers.start()
     assert world.queue.keys == []
 
 
@@ -81,13 +81,13 @@ def test_start_up_releases_terminating_bindings_with_our_finalizer() -> None:
         ),
         a_binding("c4", name="api-c4").in_namespace("team").deleting().build(),
     )
-    world.triggers.start_up()
+    world.handlers.start()
     assert world.released == ["ClusterResourceBinding web-c1", "ResourceBinding api-c4"]
 
 
 def test_several_latest_snapshots_are_somebody_to_look_at_too() -> None:
     world = World().saw(a_snapshot(index=0), a_snapshot(index=1))
-    world.triggers.start_up()
+    world.handlers.start()
     assert world.queue.added == [("web", "StartUp")]
 
 
@@ -281,7 +281,7 @@ def test_other_changes_of_bindings_wake_nobody() -> None:
 
 def test_a_binding_that_appears_during_an_attempt_is_left_to_the_attempt() -> None:
     world = World().start()
-    with world.triggers.deciding("web") as appeared:
+    with world.handlers.track_attempt("web") as appeared:
         world.saw(a_binding("c7").build())
     assert (world.released, world.queue.keys) == ([], [])
     assert appeared == {"web-c7-b"}

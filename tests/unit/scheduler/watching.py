@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from fleet.clock import SystemClock
-from fleet.informers.cache import Caches, Kinds
-from fleet.kube.informer.informer import InformerConfig
+from fleet.informers.cache import Caches, PlacementKinds
+from fleet.kube.informer.informer import Access
 from fleet.kube.informer.store import Store
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, SCHEDULED_CONDITION
 from fleet.model.timestamps import MINUTE
@@ -25,8 +25,8 @@ from fleet.model.views import (
     PolicySnapshotStatus,
     View,
 )
-from fleet.scheduler.events.eligibility_clock import Judging
-from fleet.scheduler.events.event_handlers import Triggers
+from fleet.scheduler.events.eligibility_clock import EligibilityClock
+from fleet.scheduler.events.event_handlers import EventHandlers
 from fleet.snapshot.eligibility import Eligibility
 from tests.builders import NOW, ClusterBuilder, PolicyBuilder, a_policy, ago
 
@@ -83,23 +83,23 @@ class World:
         self.queue = Queue()
         self.released: list[str] = []
         self.told: list[tuple[str, int]] = []
-        self.triggers = Triggers(
+        self.handlers = EventHandlers(
             self.caches,
             self.queue,
-            judging=Judging(RULE, self.clock),
+            eligibility=EligibilityClock(RULE, self.clock),
             release=self._release,
             clock=self.clock,
-            on_trigger=lambda source, woken, _: self.told.append((source, woken)),
+            on_event=lambda source, woken, _: self.told.append((source, woken)),
             batched=batched,
         )
         self._version = 0
 
-    def _release(self, kinds: Kinds, binding: Observed[Binding]) -> None:
+    def _release(self, kinds: PlacementKinds, binding: Observed[Binding]) -> None:
         self.released.append(f"{kinds.flavour.binding.kind} {binding.view.metadata.name}")
 
     def start(self) -> World:
         """Forgets whom that has woken."""
-        self.triggers.start_up()
+        self.handlers.start()
         self.queue.added.clear()
         self.released.clear()
         return self
