@@ -28,7 +28,7 @@ from fleet.kube.resource import key_of
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt import Requests
 from fleet.scheduler.profiles import build_framework
-from fleet.scheduler.queue.item import Counts, Item
+from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame

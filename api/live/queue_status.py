@@ -11,13 +11,13 @@ from fleet.explain.answer.parts import State
 from fleet.history import Attempt
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
-from fleet.scheduler.queue.item import Item, Place
+from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.timing import SECOND, Doubling, flush_moment, nanoseconds, window_end, window_of
 from fleet.settings.tree import Queue as QueueSettings
 
 UNSEEN: Final = "This process does not schedule and cannot see the queue: ask the API of the controller for more."
 _FAILED: Final = frozenset({AttemptResult.TRANSIENT.value, AttemptResult.INTERNAL.value})
-_BACKS_OFF: Final = frozenset({Place.BACKOFF, Place.ERROR_BACKOFF})
+_BACKS_OFF: Final = frozenset({ItemState.BACKOFF, ItemState.ERROR_BACKOFF})
 
 
 def queue_model(live: Live, subject: Subject, settings: QueueSettings, *, hides: Hides) -> QueueModel:

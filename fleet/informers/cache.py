@@ -39,9 +39,9 @@ class PlacementKinds:
 
 
 class Caches:
-    def __init__(self, access: Access, *, namespaced_placements: bool = True) -> None:
+    def __init__(self, access: InformerConfig, *, namespaced_placements: bool = True) -> None:
         """Without `namespaced_placements`, ResourcePlacements are not watched: a hub may not have their kinds."""
-        self.cluster_informer = Watched(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
+        self.cluster_informer = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
         flavours = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(flavour, access) for flavour in flavours)
         self._by_kind = {kinds.flavour.placement.kind: kinds for kinds in self.kinds}
@@ -94,7 +94,7 @@ class Caches:
         """Objects by the plural of their kind."""
         return {watched.resource.plural: len(watched.store) for watched in self._all()}
 
-    def _all(self) -> Iterable[Watched[Any]]:
+    def _all(self) -> Iterable[Informer[Any]]:
         yield self.cluster_informer
         for kinds in self.kinds:
             yield from kinds
@@ -104,7 +104,7 @@ def is_latest(snapshot: Observed[PolicySnapshot]) -> bool:
     return snapshot.view.metadata.label(IS_LATEST_SNAPSHOT) == "true"
 
 
-def _kinds(flavour: Flavour, access: Access) -> PlacementKinds:
+def _kinds(flavour: PlacementScope, access: InformerConfig) -> PlacementKinds:
     kinds = PlacementKinds(
         flavour,
         Informer(access, flavour.placement, build_codec(Placement), call_class="bind"),

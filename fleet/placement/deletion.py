@@ -20,7 +20,7 @@ from fleet.model.views import Metadata, Observed, Placement
 
 
 async def claim(
-    kinds: PlacementKinds, placement: Observed[Placement], *, patience: Patience
+    kinds: PlacementKinds, placement: Observed[Placement], *, patience: RetryPolicy
 ) -> Observed[Placement] | None:
     """Our finalizer on the placement, so that nothing of it stays behind; None if it is gone or going."""
     if PLACEMENT_CLEANUP in placement.view.metadata.finalizers:
@@ -39,7 +39,7 @@ async def claim(
 
 
 async def clean_up(
-    kinds: PlacementKinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: Patience
+    kinds: PlacementKinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: RetryPolicy
 ) -> bool:
     """Whether there was anything to do for us."""
     metadata = placement.view.metadata
@@ -53,7 +53,7 @@ async def clean_up(
     return True
 
 
-async def sweep(kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, patience: Patience) -> None:
+async def sweep(kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, patience: RetryPolicy) -> None:
     """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
     delete an object does not look for finalizers that came since.
 
@@ -81,7 +81,7 @@ async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, pat
     await call_with_retries(lambda: objects.delete_collection(namespace=namespace, labels=labels), patience=patience)
 
 
-async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, patience: Patience) -> None:
+async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, patience: RetryPolicy) -> None:
     def change(document: dict[str, Any]) -> dict[str, Any] | None:
         metadata = document["metadata"]
         finalizers = metadata.get("finalizers") or []

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.informers.cache import Caches, PlacementKinds
-from fleet.kube.patch import Patience
-from fleet.kube.resource import joined_key, split_key
+from fleet.kube.patch import RetryPolicy
+from fleet.kube.resource import join_key, split_key
 from fleet.model.decoding import decode
 from fleet.model.labels import LONGEST_LABEL_VALUE
 from fleet.model.views import BindingReport, Observed, Placement, PlacementPolicy, PolicySnapshot

@@ -28,7 +28,7 @@ from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds
-from fleet.kube.resource import joined_key, key_of
+from fleet.kube.resource import join_key, key_of
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult

@@ -19,7 +19,7 @@ from fleet.errors import QueueClosed
 from fleet.framework.operations import holds_finalizer
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key, parse_key
 from fleet.kube.workqueue import WorkQueue

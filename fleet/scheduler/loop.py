@@ -52,7 +52,7 @@ class Loop:
             while True:
                 await self._schedule_one(await self.queue.get(), next_number())
 
-    async def _schedule_one(self, item: Item, number: int) -> None:
+    async def _schedule_one(self, item: QueueItem, number: int) -> None:
         started = self.clock.elapsed()
         self.metrics.observe_dequeue(item)
         with self.metrics.track_worker(), self.track_attempt(item.key) as appeared:

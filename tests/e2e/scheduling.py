@@ -195,7 +195,7 @@ class Stage(World):
         """What the rollout does with scheduled bindings, until the controller has heard of it."""
         for one in await self.bindings(key):
             if one["spec"]["targetCluster"] in clusters:
-                await self.patch(flavour_of(key).binding, key_in(one), {"spec": {"state": BOUND}})
+                await self.patch(find_scope(key).binding, key_in(one), {"spec": {"state": BOUND}})
                 await self._heard_of(self.controller.caches.kinds_of(key).bindings, key_in(one))
 
     async def nudge(self, key: str) -> None:

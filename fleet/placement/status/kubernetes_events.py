@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol
 
 from fleet.clock import Clock
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.events import NORMAL, WARNING, Reference
-from fleet.kube.resource import joined_key
+from fleet.kube.events import NORMAL, WARNING, ObjectReference
+from fleet.kube.resource import join_key
 from fleet.model.views import Observed, Placement
 from fleet.placement.reconcile_context import Look
 from fleet.placement.status.availability import Changes, Troubles

@@ -15,7 +15,7 @@ from fleet.errors import ApiError, Conflict, StaleInputs
 from fleet.framework.operations import Action, Group, Operation, drop_finalizer
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.api_calls import Fate, Outcome

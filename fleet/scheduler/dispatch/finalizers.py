@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fleet.errors import StaleInputs
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.patch import Change, Patience, revise
+from fleet.kube.patch import Mutation, RetryPolicy, update_with_retries
 from fleet.kube.resource import key_of
 from fleet.model.keys import SCHEDULER_CLEANUP
 from fleet.model.views import Observed, Placement
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 _FINALIZERS: Final = "finalizers"
 
 
-async def add_finalizer(kinds: PlacementKinds, placement: Live, *, patience: Patience) -> Live | None:
+async def add_finalizer(kinds: PlacementKinds, placement: Live, *, patience: RetryPolicy) -> Live | None:
     """The placement with our finalizer. None: it is gone or being deleted, and nothing may be placed any more."""
 
     def change(document: Document) -> Document | None:
@@ -36,7 +36,7 @@ async def add_finalizer(kinds: PlacementKinds, placement: Live, *, patience: Pat
     return None if held is None or held.view.metadata.deletion_timestamp else held
 
 
-async def remove_finalizer(kinds: PlacementKinds, placement: Live, *, patience: Patience) -> None:
+async def remove_finalizer(kinds: PlacementKinds, placement: Live, *, patience: RetryPolicy) -> None:
     def change(document: Document) -> Document | None:
         held = document["metadata"].get(_FINALIZERS) or []
         if document["metadata"].get("uid") != placement.view.metadata.uid or SCHEDULER_CLEANUP not in held:
@@ -47,7 +47,7 @@ async def remove_finalizer(kinds: PlacementKinds, placement: Live, *, patience: 
 
 
 async def _revised(
-    kinds: PlacementKinds, placement: Live, change: Change, *, type: CallType, patience: Patience
+    kinds: PlacementKinds, placement: Live, change: Mutation, *, type: CallType, patience: RetryPolicy
 ) -> Live | None:
     objects = kinds.placements.objects.paid_as(type.call_class)
     return await update_with_retries(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from fleet.clock import Clock
 from fleet.errors import Conflict, StaleInputs
-from fleet.framework.cycle.publish import Published
+from fleet.framework.cycle.decision import Published
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.dispatch.api_calls import CallType, Fate, Outcome
 from fleet.scheduler.dispatch.dispatcher import Dispatcher

@@ -9,7 +9,7 @@ from fleet.framework.cycle.decision import Published
 from fleet.framework.operations import Operation
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.patch import Patience
+from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.dispatch.binding_calls import Check

@@ -9,9 +9,9 @@ from fleet.explain import summary
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.cycle.operations import Action
+from fleet.framework.operations import Action
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.events import NORMAL, WARNING, Reference
+from fleet.kube.events import NORMAL, WARNING, ObjectReference
 from fleet.kube.resource import key_of
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.views import Binding, Observed, Placement
@@ -26,7 +26,7 @@ _NAMES_SHOWN: Final = 10
 
 
 class EventSink(Protocol):
-    def emit(self, about: Reference, type: str, reason: str, message: str) -> None: ...
+    def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None: ...
 
 
 class SchedulingEvents:
@@ -70,7 +70,7 @@ class SchedulingEvents:
             messages[key] = message
             self._sink.emit(_about(kinds, placement), WARNING, reason, message)
 
-    def _report_changes(self, about: Reference, decision: Decision) -> None:
+    def _report_changes(self, about: ObjectReference, decision: Decision) -> None:
         before = _clusters_in_use(decision.bindings)
         gained, lost = set(), set()
         for operation in decision.operations:
@@ -83,7 +83,7 @@ class SchedulingEvents:
         if parts:
             self._sink.emit(about, NORMAL, CHANGED, "; ".join(parts))
 
-    def _report_unreadable(self, about: Reference, decision: Decision) -> None:
+    def _report_unreadable(self, about: ObjectReference, decision: Decision) -> None:
         """Once per placement, cluster and property, until it changes."""
         key = decision.request.key
         unreadable = frozenset(
@@ -107,8 +107,8 @@ def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, FleetError) else f"{type(error).__name__}: {error}"
 
 
-def _about(kinds: PlacementKinds, placement: Observed[Placement]) -> Reference:
-    return Reference.of(kinds.flavour.placement, placement.view.metadata)
+def _about(kinds: PlacementKinds, placement: Observed[Placement]) -> ObjectReference:
+    return ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
 
 
 def _clusters_in_use(bindings: PlacementBindings) -> set[str]:

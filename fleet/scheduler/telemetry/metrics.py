@@ -25,6 +25,7 @@ from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status, code_of
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.api_calls import Fate
+from fleet.scheduler.queue.item import QueueItem
 from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
 from fleet.scheduler.telemetry.throughput import Throughput
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
     from fleet.scheduler.dispatch.api_calls import CallType
     from fleet.scheduler.queue.hints import QueueEvent
-    from fleet.scheduler.queue.item import QueueCounts, QueueItem
+    from fleet.scheduler.queue.item import QueueCounts
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -261,7 +262,7 @@ class SchedulerMetrics:
         if enqueued:
             self._count_enqueued("active", kind, enqueued)
 
-    def observe_dequeue(self, item: Item) -> None:
+    def observe_dequeue(self, item: QueueItem) -> None:
         """A worker has just taken the item."""
         self._queue_seconds.observe(max(0, item.popped_at - item.active_since) / _NANOSECONDS)
         due = item.initial_attempt_timestamp
@@ -441,7 +442,7 @@ def _code_in(answer: object) -> Code:
     return code_of(next((part for part in parts if isinstance(part, Status)), None))
 
 
-def _count_pending(counts: Counts) -> dict[tuple[str, ...], float]:
+def _count_pending(counts: QueueCounts) -> dict[tuple[str, ...], float]:
     return {(place,): getattr(counts, place) for place in ("active", "backoff", "unschedulable", "gated")}
 
 

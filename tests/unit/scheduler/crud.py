@@ -205,7 +205,7 @@ class Site:
 
 @asynccontextmanager
 async def a_site(server: CrudServer, *, namespaced: bool = False, concurrency: int = 32) -> AsyncIterator[Site]:
-    access = Access(reads=server, writes=server, clock=VirtualClock(), jitter=no_jitter)
+    access = InformerConfig(reads=server, writes=server, clock=VirtualClock(), jitter=no_jitter)
     kinds = Caches(access).kinds_of("shop/web" if namespaced else "web")
     dispatcher = Dispatcher(clock=VirtualClock(), concurrency=concurrency)
     for watched in kinds:

@@ -16,7 +16,7 @@ from fleet.kube.api import Method, Request
 from fleet.manager.manager import Controller
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
-from fleet.scheduler.queue.item import Item, Place
+from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.settings.loading import load_settings
 from plugins.taint_toleration import TaintToleration
 from tests.faults.hub_api import HubApi, a_hub

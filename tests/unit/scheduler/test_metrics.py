@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.core import Metric, Sample
 
 from fleet.framework.context import UNREADABLE_PROPERTY, Warning
@@ -16,8 +17,8 @@ from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.api_calls import CallType, Fate
-from fleet.scheduler.queue.hints import Event, EventKind
-from fleet.scheduler.queue.item import Counts, Item, Place, QueuePolicy
+from fleet.scheduler.queue.hints import EventKind, QueueEvent
+from fleet.scheduler.queue.item import ItemState, QueueCounts, QueueItem, QueuePolicy
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics, new_registry
 
 SECOND = 1_000_000_000
@@ -85,7 +86,8 @@ class StoppedClock:
 
 class Bench:
     def __init__(self) -> None:
-        self.registry = new_registry()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
         self.clock = StoppedClock()
         self.metrics = SchedulerMetrics(self.registry, clock=self.clock)
 
