@@ -37,9 +37,9 @@ from fleet.snapshot.frame import Frame
 class Queue(Protocol):
     """What is told of the scheduling queue."""
 
-    def look(self, key: str) -> QueueItem | None: ...
+    def peek(self, key: str) -> QueueItem | None: ...
 
-    def counts(self) -> QueueCounts: ...
+    def count_items(self) -> QueueCounts: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Live:
 
     def is_scheduling(self) -> bool:
         """Whether the scheduler of this process, if there is one, has something to do."""
-        counts = None if self.queue is None else self.queue.counts()
+        counts = None if self.queue is None else self.queue.count_items()
         return counts is not None and counts.active + counts.in_flight > 0
 
     def unsynced(self) -> list[str]:

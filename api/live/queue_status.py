@@ -25,9 +25,9 @@ def queue_model(live: Live, subject: Subject, settings: QueueSettings, *, hides:
     wakers = wakes_on(snapshot, subject.key, hides=hides)
     if live.queue is None:
         return QueueModel(space="unknown", note=UNSEEN, wakes_on=wakers)
-    item = live.queue.look(subject.key)
+    item = live.queue.peek(subject.key)
     if item is None:
-        return QueueModel(space="none", ready=live.queue.counts().active, wakes_on=wakers)
+        return QueueModel(space="none", ready=live.queue.count_items().active, wakes_on=wakers)
     return _of_item(live, live.queue, item, settings, wakers)
 
 
@@ -37,18 +37,18 @@ def _of_item(
     until, flush = _back_off_end(item, settings), _flush(item, settings)
     return QueueModel(
         space=_space(item),
-        ready=queue.counts().active,
+        ready=queue.count_items().active,
         priority=item.priority,
         attempts=item.attempts,
         unschedulable_count=item.unschedulable_count,
         consecutive_errors=item.consecutive_errors_count,
         rejectors=tuple(sorted(item.rejectors)),
         pending=tuple(sorted(item.pending)),
-        gated_by=item.hold.plugin if item.hold else None,
-        gate_message=item.hold.message if item.hold else "",
+        gated_by=item.gate.plugin if item.gate else None,
+        gate_message=item.gate.message if item.gate else "",
         since=_time_of_day(live, _entered(item)),
         backoff_until=None if until is None else _time_of_day(live, until),
-        early_pop=settings.early_pop and item.place is ItemState.BACKOFF if item.place in _BACKS_OFF else None,
+        early_pop=settings.early_pop and item.state is ItemState.BACKOFF if item.state in _BACKS_OFF else None,
         flush_by=None if flush is None else _time_of_day(live, flush),
         wakes_on=wakers,
         **_line(live, queue, item),
@@ -57,27 +57,27 @@ def _of_item(
 
 def _line(live: Live, queue: Queue, item: QueueItem) -> dict[str, Any]:
     """Who comes before a placement that is ready."""
-    if item.place is not ItemState.ACTIVE:
+    if item.state is not ItemState.ACTIVE:
         return {}
     rank = live.framework.queue_sort_func().key
-    others = (queue.look(key) for key in live.placement_keys())
-    ready = [one for one in others if one is not None and one.place is ItemState.ACTIVE]
+    others = (queue.peek(key) for key in live.placement_keys())
+    ready = [one for one in others if one is not None and one.state is ItemState.ACTIVE]
     first = [one for one in ready if rank(one) < rank(item)]
     return {"ahead": len(first), "ahead_of_higher_priority": sum(one.priority > item.priority for one in first)}
 
 
 def _space(item: QueueItem) -> str:
-    return "gated" if item.place is ItemState.POOL and item.hold else item.place.value
+    return "gated" if item.state is ItemState.UNSCHEDULABLE and item.gate else item.state.value
 
 
 # --- moments ----------------------------------------------------------------------------------------------------------
 
 
 def _entered(item: QueueItem) -> int:
-    match item.place:
+    match item.state:
         case ItemState.IN_FLIGHT:
             return item.popped_at
-        case ItemState.POOL:
+        case ItemState.UNSCHEDULABLE:
             return item.pooled_at
         case ItemState.ACTIVE:
             return item.active_since
@@ -85,7 +85,7 @@ def _entered(item: QueueItem) -> int:
 
 
 def _back_off_end(item: QueueItem, settings: QueueSettings) -> int | None:
-    match item.place:
+    match item.state:
         case ItemState.BACKOFF:
             waits = Doubling(nanoseconds(settings.initial_backoff_seconds), nanoseconds(settings.max_backoff_seconds))
             return window_end(window_of(item.timestamp + waits.nth(item.unschedulable_count)))
@@ -96,7 +96,11 @@ def _back_off_end(item: QueueItem, settings: QueueSettings) -> int | None:
 
 
 def _flush(item: QueueItem, settings: QueueSettings) -> int | None:
-    if item.place is not ItemState.POOL or not item.policy.timed_retry or not settings.max_in_unschedulable_seconds:
+    if (
+        item.state is not ItemState.UNSCHEDULABLE
+        or not item.policy.timed_retry
+        or not settings.max_in_unschedulable_seconds
+    ):
         return None
     return flush_moment(item.pooled_at, nanoseconds(settings.max_in_unschedulable_seconds))
 

@@ -39,5 +39,5 @@ def _clusters(live: Live) -> Iterator[dict[str, Any]]:
 
 def _pending(live: Live) -> Iterator[str]:
     for key in live.placement_keys():
-        if live.queue is not None and live.queue.look(key) is not None:
+        if live.queue is not None and live.queue.peek(key) is not None:
             yield key

@@ -142,8 +142,8 @@ class RolloutStandIn:
 
     async def synced(self) -> None:
         for kinds in self._kinds:
-            await kinds.bindings.reflector.synced()
-            await kinds.snapshots.reflector.synced()
+            await kinds.bindings.reflector.wait_for_sync()
+            await kinds.snapshots.reflector.wait_for_sync()
 
     def namespaces_on(self, cluster: str) -> Mapping[str, str]:
         """What cluster-scoped placements brought there: namespaces, and the work that owns each."""
@@ -167,9 +167,9 @@ class RolloutStandIn:
             Informer(access, flavour.binding, build_codec(RolledOut)),
             Informer(access, flavour.resource_snapshot, build_codec(ResourceSnapshot)),
         )
-        kinds.bindings.store.index(_PLACEMENT, _placement_of)
-        kinds.bindings.store.index(_CLUSTER, lambda held: (held.view.spec.target_cluster,))
-        kinds.snapshots.store.index(_PLACEMENT, _placement_of)
+        kinds.bindings.store.add_index(_PLACEMENT, _placement_of)
+        kinds.bindings.store.add_index(_CLUSTER, lambda held: (held.view.spec.target_cluster,))
+        kinds.snapshots.store.add_index(_PLACEMENT, _placement_of)
         kinds.bindings.store.subscribe(partial(self._binding_changed, number))
         kinds.snapshots.store.subscribe(partial(self._snapshot_changed, number))
         return kinds
@@ -210,7 +210,7 @@ class RolloutStandIn:
             else:
                 self._queue.forget(key)
             finally:
-                self._queue.done(key)
+                self._queue.finish(key)
 
     async def _advance(self, key: _Key) -> None:
         """One step of one binding. The write it ends with brings it here again."""

@@ -103,7 +103,7 @@ class MemberFleet:
         self._namespaces_on = namespaces_on
         self._tell = tell
         jitter = Random(random.random()).random  # how often requests are repeated must not change what happens
-        self._patience = RetryPolicy(clock, jitter)
+        self._retry_policy = RetryPolicy(clock, jitter)
         self._timetable = Timetable(self._habits.heartbeat)
         self._members: dict[str, Member] = {}
         self._unheard: set[str] = set()
@@ -136,7 +136,7 @@ class MemberFleet:
                     tasks.create_task(self._now_and_then(every, act), name=f"demo-{act.__name__.strip('_')}")
 
     async def synced(self) -> None:
-        await self.clusters.reflector.synced()
+        await self.clusters.reflector.wait_for_sync()
 
     async def establish(self, size: int) -> None:
         """Lets clusters join until there are that many, and returns when each was heard. If there are more, nobody is
@@ -263,7 +263,7 @@ class MemberFleet:
         member = Member.fresh(newcomer, self._random, now=self._now())
         document = member.created(heartbeat_seconds=min(math.ceil(self.interval), 600))
         with contextlib.suppress(AlreadyExists):  # somebody was faster, or an answer was lost
-            await call_with_retries(lambda: self.clusters.objects.create(document), patience=self._patience)
+            await call_with_retries(lambda: self.clusters.objects.create(document), retry_policy=self._retry_policy)
 
     async def _part(self, name: str) -> None:
         """The last thing an agent does on the hub, once what was placed on its cluster is gone."""

@@ -49,7 +49,7 @@ class Workloads:
 
     def __init__(self, api: Api, *, clock: Clock, jitter: Jitter) -> None:
         self._api = api
-        self._patience = RetryPolicy(clock, jitter)
+        self._retry_policy = RetryPolicy(clock, jitter)
         self._records = Objects(api, CONFIG_MAP, _RECORDS)
 
     async def were_here(self) -> bool:
@@ -67,17 +67,19 @@ class Workloads:
     async def _record(self) -> set[str]:
         await self._create(NAMESPACE, _named(RECORD_NAMESPACE))
         await self._create(CONFIG_MAP, _named(RECORD_NAME, RECORD_NAMESPACE) | {"data": {}})
-        return set((await call_with_retries(lambda: self._records.get(_RECORD), patience=self._patience)).data or {})
+        return set(
+            (await call_with_retries(lambda: self._records.get(_RECORD), retry_policy=self._retry_policy)).data or {}
+        )
 
     async def _write_down(self, name: str) -> None:
         """After the object: what a crash leaves unwritten is created again and found to exist."""
         patch = {"data": {name: "created"}}
-        await call_with_retries(lambda: self._records.merge_patch(_RECORD, patch), patience=self._patience)
+        await call_with_retries(lambda: self._records.merge_patch(_RECORD, patch), retry_policy=self._retry_policy)
 
     async def _create(self, resource: Resource, document: Document) -> None:
         objects = Objects(self._api, resource, _RECORDS)
         with contextlib.suppress(AlreadyExists, NotFound):  # NotFound: somebody took its namespace away
-            await call_with_retries(lambda: objects.create(document), patience=self._patience)
+            await call_with_retries(lambda: objects.create(document), retry_policy=self._retry_policy)
 
 
 def demo_objects() -> list[Created]:

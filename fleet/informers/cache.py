@@ -78,7 +78,7 @@ class Caches:
 
     async def wait_until_synced(self) -> None:
         for watched in self._all():
-            await watched.reflector.synced()
+            await watched.reflector.wait_for_sync()
 
     async def refresh(self) -> None:
         """Returns once everything is at least as new as the moment of the call."""
@@ -111,8 +111,8 @@ def _kinds(flavour: PlacementScope, access: InformerConfig) -> PlacementKinds:
         Informer(access, flavour.policy_snapshot, build_codec(PolicySnapshot), call_class="status"),
         Informer(access, flavour.binding, build_codec(Binding), call_class="bind"),
     )
-    kinds.policy_snapshots.store.index(_BY_OWNER, _owners)
-    kinds.bindings.store.index(_BY_OWNER, _owners)
+    kinds.policy_snapshots.store.add_index(_BY_OWNER, _owners)
+    kinds.bindings.store.add_index(_BY_OWNER, _owners)
     return kinds
 
 

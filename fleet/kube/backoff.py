@@ -17,18 +17,18 @@ JITTER: Final[Jitter] = Random().random
 class ExponentialBackoff:
     """Exponential waits, in seconds."""
 
-    first: float
-    most: float
-    spread: float = 0.0
+    initial: float
+    maximum: float
+    jitter: float = 0.0
     """The share of a wait that jitter may add to it."""
 
-    def wait(self, failures: int, jitter: float = 0.0) -> float:
+    def compute_delay(self, failures: int, jitter: float = 0.0) -> float:
         """The wait after that many failures before this one."""
-        doubled = self.first * 2.0 ** min(failures, 64)
-        return min(doubled, self.most) * (1 + self.spread * jitter)
+        doubled = self.initial * 2.0 ** min(failures, 64)
+        return min(doubled, self.maximum) * (1 + self.jitter * jitter)
 
 
-WATCH_BACKOFF: Final = ExponentialBackoff(first=0.8, most=30.0, spread=0.5)
+WATCH_BACKOFF: Final = ExponentialBackoff(initial=0.8, maximum=30.0, jitter=0.5)
 """Between attempts to list or watch. Jitter only adds, so that a thousand clients never come sooner than one would."""
 
 
@@ -40,8 +40,8 @@ class FailureBackoff:
         self._jitter = jitter
         self.failures = 0
 
-    def next(self, *, at_least: float | None = None) -> float:
-        wait = self._pace.wait(self.failures, self._jitter())
+    def next_delay(self, *, at_least: float | None = None) -> float:
+        wait = self._pace.compute_delay(self.failures, self._jitter())
         self.failures += 1
         return max(wait, at_least or 0.0)
 

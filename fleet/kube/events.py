@@ -40,7 +40,7 @@ _REPEATED_WITHIN: Final = 600.0
 _REMEMBERED: Final = 4096
 _WAITING: Final = 1000
 _SPAM: Final = RateLimit(rate=1 / 300, burst=25)
-_RETRIES: Final = ExponentialBackoff(first=0.5, most=10.0)
+_RETRIES: Final = ExponentialBackoff(initial=0.5, maximum=10.0)
 _ATTEMPTS: Final = 4
 _LONGEST_NAME: Final = 236
 """253 less what makes the name of an event unique."""
@@ -143,8 +143,8 @@ class EventRecorder:
         self._allowances.move_to_end(about.identity)
         if len(self._allowances) > _REMEMBERED:
             self._allowances.popitem(last=False)
-        if bucket.take():
-            bucket.give_back()
+        if bucket.reserve():
+            bucket.cancel()
             return False
         return True
 
@@ -203,7 +203,7 @@ class EventRecorder:
             except Exception as error:  # whatever it is, no event is worth the process
                 if not isinstance(error, ApiError) or not error.retriable or attempt == _ATTEMPTS - 1:
                     break
-                await self._clock.sleep(max(_RETRIES.wait(attempt), error.retry_after or 0.0))
+                await self._clock.sleep(max(_RETRIES.compute_delay(attempt), error.retry_after or 0.0))
             else:
                 return
         self._forget(key, entry)

@@ -78,7 +78,7 @@ class Leadership:
         self._terms = terms
         self._renewed_at: float | None = None
 
-    def renewed(self, sent_at: float) -> None:
+    def extend(self, sent_at: float) -> None:
         """A renewal that was sent at that time has succeeded."""
         self._renewed_at = sent_at
 
@@ -217,7 +217,7 @@ class LeaderElector:
                 self._on_problem(error)
             else:
                 if sent_at is not None:
-                    leadership.renewed(sent_at)
+                    leadership.extend(sent_at)
                 if leadership.remaining:
                     return leadership
             await self._clock.sleep(self.terms.retry * (1 + 0.2 * self._jitter()))
@@ -263,7 +263,7 @@ class LeaderElector:
                 leadership.end()
                 raise
             else:
-                leadership.renewed(sent_at)
+                leadership.extend(sent_at)
 
     async def _renew(self) -> float:
         try:

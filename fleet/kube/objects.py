@@ -48,7 +48,7 @@ class Objects(Generic[T]):
     """Whose budget writes are paid from."""
     deadline: float = DEFAULT_DEADLINE
 
-    def paid_as(self, call_class: str) -> Objects[T]:
+    def with_call_class(self, call_class: str) -> Objects[T]:
         """The same objects, written from that budget."""
         return self if call_class == self.call_class else replace(self, call_class=call_class)
 
@@ -171,14 +171,14 @@ class Objects(Generic[T]):
         except msgspec.MsgspecError as error:
             raise UnreadableAnswer(f"the answer to deleting {self.resource.kind} {key} is none: {error}") from error
         if answer.kind == "Status":
-            store.deleted(key, answer.details.uid)
+            store.apply_delete(key, answer.details.uid)
         elif (left := self.codec.read(body)) and self.codec.metadata_of(left).finalizers:
-            store.wrote(left)
+            store.apply_write(left)
 
     def _tell_written(self, store: Store[T], written: T) -> None:
         """Taking the last finalizer off an object that is being deleted is what deletes it."""
         metadata = self.codec.metadata_of(written)
         if metadata.deletion_timestamp and not metadata.finalizers:
-            store.deleted(key_of(metadata), metadata.uid)
+            store.apply_delete(key_of(metadata), metadata.uid)
         else:
-            store.wrote(written)
+            store.apply_write(written)

@@ -32,20 +32,20 @@ class RetryPolicy:
 
     clock: Clock
     jitter: Jitter
-    waits: tuple[float, ...] = RETRY_DELAYS
+    delays: tuple[float, ...] = RETRY_DELAYS
     spread: float = 0.1
 
-    async def pause(self, attempt: int, error: ApiError) -> None:
-        await self.clock.sleep(max(self.waits[attempt] * (1 + self.spread * self.jitter()), error.retry_after or 0.0))
+    async def wait(self, attempt: int, error: ApiError) -> None:
+        await self.clock.sleep(max(self.delays[attempt] * (1 + self.spread * self.jitter()), error.retry_after or 0.0))
 
     def allows(self, attempt: int) -> bool:
-        return attempt < len(self.waits)
+        return attempt < len(self.delays)
 
 
 async def call_with_retries(
     request: Callable[[], Awaitable[R]],
     *,
-    patience: RetryPolicy,
+    retry_policy: RetryPolicy,
     on: tuple[type[ApiError], ...] = (Unavailable, ServerTimeout),
 ) -> R:
     """The request, repeated while it fails with one of these. It may have happened although it failed."""
@@ -54,9 +54,9 @@ async def call_with_retries(
         try:
             return await request()
         except on as error:
-            if not patience.allows(attempt):
+            if not retry_policy.allows(attempt):
                 raise
-            await patience.pause(attempt, error)
+            await retry_policy.wait(attempt, error)
         attempt += 1
 
 
@@ -65,7 +65,7 @@ async def update_with_retries(
     key: str,
     change: Mutation,
     *,
-    patience: RetryPolicy,
+    retry_policy: RetryPolicy,
     seen: Observed[V] | None = None,
     status: bool = False,
 ) -> Observed[V] | None:
@@ -86,7 +86,7 @@ async def update_with_retries(
         return await (objects.replace_status(wanted) if status else objects.replace(wanted))
 
     try:
-        return await call_with_retries(attempt, patience=patience, on=(Conflict, Unavailable, ServerTimeout))
+        return await call_with_retries(attempt, retry_policy=retry_policy, on=(Conflict, Unavailable, ServerTimeout))
     except NotFound:
         return None
 

@@ -21,7 +21,7 @@ from fleet.kube.client.rate_limiter import RateLimit, TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 
-RETRY_BACKOFF: Final = ExponentialBackoff(first=0.005, most=60.0)
+RETRY_BACKOFF: Final = ExponentialBackoff(initial=0.005, maximum=60.0)
 RETRY_RATE_LIMIT: Final = RateLimit(rate=10, burst=100)
 
 
@@ -52,10 +52,10 @@ class WorkQueue(Generic[K]):
         return len(self._later)
 
     @property
-    def in_work(self) -> frozenset[K]:
+    def in_flight(self) -> frozenset[K]:
         return frozenset(self._in_work)
 
-    def failures_of(self, key: K) -> int:
+    def count_failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     # --- putting in ---------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class WorkQueue(Generic[K]):
         Says how long that is."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        wait = max(self._pace.wait(failures), self._retry_tokens.take())
+        wait = max(self._pace.compute_delay(failures), self._retry_tokens.reserve())
         self.add_after(key, wait)
         return wait
 
@@ -114,7 +114,7 @@ class WorkQueue(Generic[K]):
         self._idle.clear()
         return key
 
-    def done(self, key: K) -> None:
+    def finish(self, key: K) -> None:
         if key not in self._in_work:
             raise ValueError(f"{key!r} is not in work")
         self._in_work.discard(key)
@@ -138,7 +138,7 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Returns when no key is in work."""
         await self._idle.wait()
 

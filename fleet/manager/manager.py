@@ -222,13 +222,13 @@ class Controller:
                 "the grace period is over: what was begun is cut off, and whoever leads next takes it up again",
                 after_seconds=after,
                 placements=shorten_names(placements),
-                writes=shorten_names(self._gate.unsettled()),
+                writes=shorten_names(self._gate.list_unsettled()),
             )
         for task in tasks:
             task.cancel()
 
     def _is_settled(self) -> bool:
-        writes = self._gate.unsettled()
+        writes = self._gate.list_unsettled()
         if writes:
             log.warning(
                 "the lease is left to expire: the server may yet carry out what it was asked for",

@@ -91,7 +91,7 @@ class PlacementController:
         self._queue.add(key)
 
     def in_work(self) -> Set[str]:
-        return self._queue.in_work
+        return self._queue.in_flight
 
     async def _work_until(self, stopping: asyncio.Event) -> None:
         for kinds in self._caches.kinds:
@@ -109,7 +109,7 @@ class PlacementController:
                 try:
                     await self._pass(key)
                 finally:
-                    self._queue.done(key)
+                    self._queue.finish(key)
 
     async def _pass(self, key: str) -> None:
         started, controller = self._clock.elapsed(), find_scope(key).placement.plural

@@ -20,7 +20,7 @@ from fleet.model.views import Metadata, Observed, Placement
 
 
 async def claim(
-    kinds: PlacementKinds, placement: Observed[Placement], *, patience: RetryPolicy
+    kinds: PlacementKinds, placement: Observed[Placement], *, retry_policy: RetryPolicy
 ) -> Observed[Placement] | None:
     """Our finalizer on the placement, so that nothing of it stays behind; None if it is gone or going."""
     if PLACEMENT_CLEANUP in placement.view.metadata.finalizers:
@@ -34,12 +34,14 @@ async def claim(
         return {**document, "metadata": {**metadata, "finalizers": [*finalizers, PLACEMENT_CLEANUP]}}
 
     key = key_of(placement.view.metadata)
-    claimed = await update_with_retries(kinds.placements.objects, key, change, patience=patience, seen=placement)
+    claimed = await update_with_retries(
+        kinds.placements.objects, key, change, retry_policy=retry_policy, seen=placement
+    )
     return None if claimed is None or claimed.view.metadata.deletion_timestamp else claimed
 
 
 async def clean_up(
-    kinds: PlacementKinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, patience: RetryPolicy
+    kinds: PlacementKinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, retry_policy: RetryPolicy
 ) -> bool:
     """Whether there was anything to do for us."""
     metadata = placement.view.metadata
@@ -48,12 +50,12 @@ async def clean_up(
     if is_label_value(metadata.name):  # with a longer name there never was a snapshot, and no way to ask for one
         labels = f"{PARENT_PLACEMENT}={metadata.name}"
         for objects in (kinds.policy_snapshots.objects, resource_snapshots):
-            await _delete_all(objects, namespace=metadata.namespace, labels=labels, patience=patience)
-    await _release(kinds, placement, patience=patience)
+            await _delete_all(objects, namespace=metadata.namespace, labels=labels, retry_policy=retry_policy)
+    await _release(kinds, placement, retry_policy=retry_policy)
     return True
 
 
-async def sweep(kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, patience: RetryPolicy) -> None:
+async def sweep(kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, retry_policy: RetryPolicy) -> None:
     """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
     delete an object does not look for finalizers that came since.
 
@@ -68,20 +70,22 @@ async def sweep(kinds: PlacementKinds, resource_snapshots: Objects[Any], key: st
         return
     for objects, one in listed:
         with suppress(Conflict):  # another has its name by now
-            await erase(objects, objects.codec.metadata_of(one), patience=patience)
+            await erase(objects, objects.codec.metadata_of(one), retry_policy=retry_policy)
 
 
-async def erase(objects: Objects[Any], metadata: Metadata, *, patience: RetryPolicy) -> None:
+async def erase(objects: Objects[Any], metadata: Metadata, *, retry_policy: RetryPolicy) -> None:
     """That one object: what is gone is gone, and a Conflict says that another has taken its place."""
     with suppress(NotFound):
-        await call_with_retries(lambda: objects.delete(key_of(metadata), uid=metadata.uid), patience=patience)
+        await call_with_retries(lambda: objects.delete(key_of(metadata), uid=metadata.uid), retry_policy=retry_policy)
 
 
-async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, patience: RetryPolicy) -> None:
-    await call_with_retries(lambda: objects.delete_collection(namespace=namespace, labels=labels), patience=patience)
+async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, retry_policy: RetryPolicy) -> None:
+    await call_with_retries(
+        lambda: objects.delete_collection(namespace=namespace, labels=labels), retry_policy=retry_policy
+    )
 
 
-async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, patience: RetryPolicy) -> None:
+async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, retry_policy: RetryPolicy) -> None:
     def change(document: dict[str, Any]) -> dict[str, Any] | None:
         metadata = document["metadata"]
         finalizers = metadata.get("finalizers") or []
@@ -91,5 +95,5 @@ async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, pat
         return {**document, "metadata": {**metadata, "finalizers": left}}
 
     await update_with_retries(
-        kinds.placements.objects, key_of(placement.view.metadata), change, patience=patience, seen=placement
+        kinds.placements.objects, key_of(placement.view.metadata), change, retry_policy=retry_policy, seen=placement
     )

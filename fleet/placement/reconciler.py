@@ -60,16 +60,16 @@ class Equipment:
     visible: VisibleStatuses
     runs: StagedRuns
     reports: Reports
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
     clock: Clock
 
 
 class Passes:
     def __init__(self, equipment: Equipment) -> None:
         self._with = equipment
-        self._policies = PolicySnapshots(equipment.caches, patience=equipment.patience)
+        self._policies = PolicySnapshots(equipment.caches, retry_policy=equipment.retry_policy)
         self._publisher = Publisher(
-            equipment.visible, equipment.reports, patience=equipment.patience, clock=equipment.clock
+            equipment.visible, equipment.reports, retry_policy=equipment.retry_policy, clock=equipment.clock
         )
 
     async def run(self, key: str, *, reads_live: bool = False) -> float | None:
@@ -86,7 +86,7 @@ class Passes:
         if placement.view.metadata.deletion_timestamp:
             await self._end(kinds, placement)
             return None
-        claimed = await claim(kinds, placement, patience=self._with.patience)
+        claimed = await claim(kinds, placement, retry_policy=self._with.retry_policy)
         if claimed is None:
             return None  # deleted this moment: that change brings it here again
         return await self._bring_about(Look(kinds, claimed, spec_of(claimed), reads_live))
@@ -107,14 +107,14 @@ class Passes:
 
     async def _end(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         snapshots = self._with.groups.objects(placement.view.metadata.namespace)
-        if await clean_up(kinds, snapshots, placement, patience=self._with.patience):
+        if await clean_up(kinds, snapshots, placement, retry_policy=self._with.retry_policy):
             self._with.reports.released(kinds, placement)
         metadata = placement.view.metadata
         self.forget(metadata.namespace, metadata.name)
 
     async def _sweep(self, kinds: PlacementKinds, key: str) -> None:
         snapshots = self._with.groups.objects(split_key(key)[0])
-        await sweep(kinds, snapshots, key, patience=self._with.patience)
+        await sweep(kinds, snapshots, key, retry_policy=self._with.retry_policy)
 
     async def _bring_about(self, look: Look) -> float | None:
         if look.is_accessible:

@@ -25,18 +25,18 @@ def placement_controller(
     metrics.watch_heartbeats(lambda: heartbeat_ages(caches, access.clock))
     reports = Reports(events, metrics, access.clock)
     metrics.watch_troubles(reports.troubles.counts)
-    patience = RetryPolicy(access.clock, access.jitter)
+    retry_policy = RetryPolicy(access.clock, access.jitter)
     content = Content(access, rules_of(settings))
     groups = ResourceGroups(
         access,
         [kinds.flavour for kinds in caches.kinds],
-        patience=patience,
+        retry_policy=retry_policy,
         pacing=Pacing(
             settings.resource_snapshots.minimum_interval.seconds, settings.resource_snapshots.collection_time.seconds
         ),
     )
     metrics.watch_snapshots(lambda: snapshots_by_kind(caches, groups))
-    visible = VisibleStatuses(watched_copies(access), patience=patience, clock=access.clock)
+    visible = VisibleStatuses(watched_copies(access), retry_policy=retry_policy, clock=access.clock)
     passes = Passes(
         Equipment(
             caches=caches,
@@ -45,7 +45,7 @@ def placement_controller(
             visible=visible,
             runs=StagedRuns(access.reads),
             reports=reports,
-            patience=patience,
+            retry_policy=retry_policy,
             clock=access.clock,
         )
     )

@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanup:
     dispatcher: Dispatcher
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
 
     async def clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         """Deletes the bindings, without waiting for them to vanish, and lets go of the placement.
@@ -48,9 +48,9 @@ class Cleanup:
         The bindings are listed live: one that the cache lacks would be left behind for ever.
         """
         metadata = placement.view.metadata
-        bindings = await list_bindings(kinds.bindings.objects, key_of(metadata), patience=self.patience)
+        bindings = await list_bindings(kinds.bindings.objects, key_of(metadata), retry_policy=self.retry_policy)
         await self._erase(kinds, key_of(metadata), bindings)
-        await remove_finalizer(kinds, placement, patience=self.patience)
+        await remove_finalizer(kinds, placement, retry_policy=self.retry_policy)
 
     async def erase_left_behind(self, kinds: PlacementKinds, key: str, bindings: Iterable[Observed[Binding]]) -> None:
         """Deletes bindings of a placement that does not exist, or that we have let go of already: a create that
@@ -66,7 +66,7 @@ class Cleanup:
         """All are tried before the first failure is raised."""
         namespace, name = parse_key(key)
         request = PlacementRequest(placement=name, namespace=namespace)
-        means = Means(objects=kinds.bindings.objects, request=request, patience=self.patience)
+        means = Means(objects=kinds.bindings.objects, request=request, retry_policy=self.retry_policy)
         paid = means.paid_as(CallType.EVICT)
         outcomes = await asyncio.gather(*(self.dispatcher.submit(Erasure(one, paid)) for one in bindings))
         for outcome in outcomes:
@@ -119,7 +119,7 @@ class BindingReleases:
         self._queue.close()
 
     def in_work(self) -> Set[str]:
-        return self._queue.in_work
+        return self._queue.in_flight
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class BindingReleases:
                 try:
                     await self._settle(key)
                 finally:
-                    self._queue.done(key)
+                    self._queue.finish(key)
 
     async def _settle(self, key: str) -> None:
         wanted = self._wanted.pop(key, None)

@@ -72,13 +72,13 @@ class Loop:
         """The queue decides whether and when the placement is tried again."""
         key, decision = record.key, record.decision
         if record.result is AttemptResult.SHORT and decision is not None:
-            self.queue.rejected(key, rejectors=decision.rejectors, pending=decision.pending)
+            self.queue.mark_unschedulable(key, rejectors=decision.rejectors, pending=decision.pending)
         elif record.result is AttemptResult.BAD_INPUT:
-            self.queue.failed(key, at_least_seconds=self.max_delay)
+            self.queue.mark_failed(key, at_least_seconds=self.max_delay)
         elif record.result.is_failure:
-            self.queue.failed(key)
+            self.queue.mark_failed(key)
         else:
-            self.queue.succeeded(key)
+            self.queue.mark_succeeded(key)
 
     def _observe(self, record: AttemptRecord, seconds: float) -> None:
         self.metrics.observe_attempt(record, seconds)

@@ -55,21 +55,21 @@ class Scheduler:
         self.framework = build_framework(settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer))
         self.queue = AsyncQueue(_queue_of(settings, self.framework.queue_sort_func().key), clock=clock)
         self._settings = settings
-        patience = RetryPolicy(clock, jitter)
+        retry_policy = RetryPolicy(clock, jitter)
         self._dispatcher = Dispatcher(
             clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.observe_call
         )
         for kinds in caches.kinds:
             self._dispatcher.follow(kinds.policy_snapshots.store)
             self._dispatcher.follow(kinds.bindings.store)
-        bindings = BindingWrites(dispatcher=self._dispatcher, patience=patience, on_write=metrics.count_binding_write)
+        bindings = BindingWrites(dispatcher=self._dispatcher, retry_policy=retry_policy, on_write=metrics.count_binding_write)
         writing = Writing(
             bindings=bindings,
             statuses=StatusWrites(
-                dispatcher=self._dispatcher, patience=patience, clock=clock, on_write=metrics.count_status_write
+                dispatcher=self._dispatcher, retry_policy=retry_policy, clock=clock, on_write=metrics.count_status_write
             ),
-            cleanup=Cleanup(dispatcher=self._dispatcher, patience=patience),
-            patience=patience,
+            cleanup=Cleanup(dispatcher=self._dispatcher, retry_policy=retry_policy),
+            retry_policy=retry_policy,
         )
         chosen = settings.eligibility.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
         self._releases = BindingReleases(bindings, self._released, clock=clock, on_problem=_tell_release)
@@ -103,7 +103,9 @@ class Scheduler:
             kinds=_kinds_of(caches), plugins=[plugin.name for plugin in self.framework.profile.judges]
         )
         metrics.watch_queue(
-            self.queue.counts, by_plugin=self.queue.unschedulable_by_plugin, events=self.queue.kept_events
+            self.queue.count_items,
+            by_plugin=self.queue.count_unschedulable_by_plugin,
+            events=self.queue.list_recorded_events,
         )
         metrics.watch_calls(self._dispatcher.counts)
         metrics.watch_caches(caches.sizes)

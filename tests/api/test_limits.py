@@ -287,12 +287,12 @@ class _Queue:
     """With so many placements that wait, or are being decided."""
 
     def __init__(self, *, active: int = 0, in_flight: int = 0) -> None:
-        self._counts = QueueCounts(active, backoff=3, unschedulable=3, gated=3, in_flight=in_flight, slow=3)
+        self._counts = QueueCounts(active, backoff=3, unschedulable=3, gated=3, in_flight=in_flight, batched=3)
 
-    def look(self, key: str) -> None:
+    def peek(self, key: str) -> None:
         return None
 
-    def counts(self) -> QueueCounts:
+    def count_items(self) -> QueueCounts:
         return self._counts
 
 

@@ -34,7 +34,7 @@ from tests.e2e.hub import soon
 
 STARTED: Final = 600.0
 """On the clock of the queue; by day it is 09:10:00 then."""
-PATIENT: Final = QueuePolicy(at_once=False, timed_retry=True)
+PATIENT: Final = QueuePolicy(immediate=False, timed_retry=True)
 SETTINGS: Final = ["queue.baseDelay=20s", "queue.maxDelay=60s"]
 TIMES: Final = QueueSettings(base_delay=20.0, max_delay=60.0)
 
@@ -74,7 +74,7 @@ class Turned:
         return self
 
     def rejected(self) -> Turned:
-        self.queue.rejected("big", self.now, rejectors=["TaintToleration"])
+        self.queue.mark_unschedulable("big", self.now, rejectors=["TaintToleration"])
         return self
 
 
@@ -129,7 +129,7 @@ async def test_W_04_a_gated_placement_is_told_who_holds_it_why_and_since_when(st
 @staged
 async def test_W_04_a_rejected_placement_that_backs_off_is_told_until_when(stage: Stage) -> None:
     turned = Turned().added("big").taken().rejected()
-    turned.queue.wake(["big"], turned.now, trigger="MemberCluster/Add")
+    turned.queue.requeue(["big"], turned.now, trigger="MemberCluster/Add")
     found = await asked_of(stage, turned)
 
     queue = found["queue"]
@@ -140,7 +140,7 @@ async def test_W_04_a_rejected_placement_that_backs_off_is_told_until_when(stage
 @staged
 async def test_W_04_a_failed_attempt_backs_off_and_is_not_taken_early(stage: Stage) -> None:
     turned = Turned().added("big").taken()
-    turned.queue.failed("big", turned.now)
+    turned.queue.mark_failed("big", turned.now)
     found = await asked_of(stage, turned)
 
     queue = found["queue"]

@@ -322,7 +322,7 @@ async def test_W_10_why_not_of_a_hidden_cluster_is_refused(stage: Stage) -> None
 async def test_W_07_asking_leaves_the_queue_and_the_figures_of_decisions_alone(stage: Stage) -> None:
     scheduler = stage.controller.scheduler
     assert scheduler is not None
-    before, frame = scheduler.queue.counts(), scheduler.table.frame()
+    before, frame = scheduler.queue.count_items(), scheduler.table.frame()
     attempts = "fleet_schedule_attempts_total", {"result": "scheduled", "profile": "DefaultProfile"}
     decided = stage.controller.registry.get_sample_value(*attempts)
     assert decided
@@ -330,6 +330,6 @@ async def test_W_07_asking_leaves_the_queue_and_the_figures_of_decisions_alone(s
     for path in ("/v1/placements/-/web/why?explain=all&fixes=deep", "/v1/clusters/osl-1/why-not?placement=big"):
         assert (await stage.get(path)).status_code == 200
 
-    assert scheduler.queue.counts() == before
+    assert scheduler.queue.count_items() == before
     assert scheduler.table.frame() is frame
     assert stage.controller.registry.get_sample_value(*attempts) == decided

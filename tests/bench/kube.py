@@ -156,7 +156,7 @@ async def own_laps(port: int, size: Size, view: View) -> Laps:
     async with asyncio.TaskGroup() as group, reflecting(port, store) as reflector:
         begun = Moment.now()
         with longest_stall(group) as stall:
-            await reflector.synced()
+            await reflector.wait_for_sync()
         listed = Moment.now()
         while store.version != size.last_version:
             await asyncio.sleep(0.01)
@@ -189,7 +189,7 @@ async def bytes_per_object(port: int, size: Size, view: View) -> float:
     try:
         before, _ = tracemalloc.get_traced_memory()
         async with reflecting(port, store) as reflector:
-            await reflector.synced()
+            await reflector.wait_for_sync()
         del reflector
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()

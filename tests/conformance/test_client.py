@@ -31,7 +31,7 @@ from tests.control_plane.access import kubeconfig
 from tests.faults.watching import Fold, a_store, state_of
 
 SECONDS_WITH_A_RESTART = 200  # a server may take 90 to start; an idle machine's takes 5
-ONCE_A_SECOND = ReflectorTimings(pace=ExponentialBackoff(first=0.1, most=1.0))
+ONCE_A_SECOND = ReflectorTimings(pace=ExponentialBackoff(initial=0.1, maximum=1.0))
 """A controller would wait up to 45 seconds for a server that is down."""
 
 Cluster = Observed[MemberCluster]
@@ -64,7 +64,7 @@ async def watched(
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(reflector.run(), name="reflector")
-        await reflector.synced()
+        await reflector.wait_for_sync()
         yield store
         running.cancel()
 
@@ -128,7 +128,7 @@ def test_a_list_comes_in_pages(hub: Hub, unique: str) -> None:
 
 def test_writers_that_collide_all_get_through(hub: Hub, unique: str) -> None:
     """Each adds a label of its own to the same object, on the version it has just read."""
-    patience = RetryPolicy(SystemClock(), lambda: 0.0, waits=(0.0,) * 20)
+    retry_policy = RetryPolicy(SystemClock(), lambda: 0.0, delays=(0.0,) * 20)
 
     async def scene(transport: Transport) -> None:
         objects = _objects(transport)
@@ -145,7 +145,8 @@ def test_writers_that_collide_all_get_through(hub: Hub, unique: str) -> None:
         async with asyncio.TaskGroup() as tasks:
             for label in labels:
                 tasks.create_task(
-                    update_with_retries(objects, unique, labelling(label), patience=patience, seen=seen), name=label
+                    update_with_retries(objects, unique, labelling(label), retry_policy=retry_policy, seen=seen),
+                    name=label,
                 )
         final = await objects.get(unique)
         assert set(final.view.metadata.labels or {}) == {"test", *labels}

@@ -70,7 +70,7 @@ async def working(transport: Transport, *, part_bytes: int = 600) -> AsyncIterat
     groups = ResourceGroups(
         access,
         (CLUSTER_SCOPED, NAMESPACED),
-        patience=RetryPolicy(clock, lambda: 0.0),
+        retry_policy=RetryPolicy(clock, lambda: 0.0),
         pacing=Pacing(minimum_interval=0, collection_time=0),
         part_bytes=part_bytes,
     )

@@ -309,8 +309,8 @@ class Stage(World):
 
     def _is_idle(self) -> bool:
         assert self.controller.scheduler is not None
-        counts = self.controller.scheduler.queue.counts()
-        waiting = counts.active or counts.backoff or counts.in_flight or counts.slow
+        counts = self.controller.scheduler.queue.count_items()
+        waiting = counts.active or counts.backoff or counts.in_flight or counts.batched
         return not (waiting or self.overheard.under_way)
 
     async def has_seen_everything(self) -> bool:

@@ -192,7 +192,7 @@ async def test_in_batched_mode_changes_of_clusters_wait_and_edits_do_not(hub: Hu
         assert await fleet.states("other") == {}
 
         assert fleet.controller.scheduler is not None
-        fleet.controller.scheduler.queue.move_batch()
+        fleet.controller.scheduler.queue.flush_batch()
         await fleet.soon_on("other", "a", "b")
 
 
@@ -202,7 +202,7 @@ async def attempted(fleet: Stage, count: int) -> bool:
 
 async def waiting(fleet: Stage, count: int) -> bool:
     assert fleet.controller.scheduler is not None
-    return fleet.controller.scheduler.queue.counts().slow == count
+    return fleet.controller.scheduler.queue.count_items().batched == count
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ async def handed_over(controller: Controller) -> None:
     assert scheduler is not None
 
     async def is_between_attempts() -> bool:
-        return not scheduler.queue.counts().in_flight
+        return not scheduler.queue.count_items().in_flight
 
     await soon(is_between_attempts)
 

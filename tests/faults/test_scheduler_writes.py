@@ -184,20 +184,20 @@ def decided(bindings: list[Any], previous: Any) -> Decision:
 async def attempt(site: Site) -> None:
     kinds = site.kinds
     placement = await kinds.placements.objects.get("web")
-    assert await add_finalizer(kinds, placement, patience=PATIENCE)
-    bindings = await list_bindings(kinds.bindings.objects, "web", patience=PATIENCE)
+    assert await add_finalizer(kinds, placement, retry_policy=PATIENCE)
+    bindings = await list_bindings(kinds.bindings.objects, "web", retry_policy=PATIENCE)
     snapshot = await kinds.policy_snapshots.objects.get(SNAPSHOT)
     decision = decided(bindings, snapshot.view.status)
-    writes = BindingWrites(dispatcher=site.dispatcher, patience=PATIENCE)
+    writes = BindingWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE)
     raise_failure(await writes.write_operations(kinds, decision.request, decision.operations))
     assert decision.published is not None
-    statuses = StatusWrites(dispatcher=site.dispatcher, patience=PATIENCE, clock=VirtualClock())
+    statuses = StatusWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock())
     await statuses.write_status(kinds, snapshot, decision.published)
 
 
 async def clean_up(site: Site) -> None:
     placement = await site.kinds.placements.objects.get("web")
-    await Cleanup(dispatcher=site.dispatcher, patience=PATIENCE).clean_up(site.kinds, placement)
+    await Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE).clean_up(site.kinds, placement)
 
 
 Work = Callable[[Site], Coroutine[Any, Any, None]]
@@ -384,7 +384,7 @@ def test_a_new_binding_has_one_label_one_finalizer_and_no_more() -> None:
 
 def test_all_operations_there_are_take_part() -> None:
     async def actions(site: Site) -> set[Action]:
-        bindings = await list_bindings(site.bindings, "web", patience=PATIENCE)
+        bindings = await list_bindings(site.bindings, "web", retry_policy=PATIENCE)
         snapshot = await site.kinds.policy_snapshots.objects.get(SNAPSHOT)
         return {one.action for one in decided(bindings, snapshot.view.status).operations}
 

@@ -72,7 +72,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def done(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.in_work)))
-        self._call(lambda: self.queue.done(key))
+        self._call(lambda: self.queue.finish(key))
         self.in_work.discard(key)
 
     @rule()
@@ -88,7 +88,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_in_work_is_known(self) -> None:
-        assert self.queue.in_work == self.in_work
+        assert self.queue.in_flight == self.in_work
 
     @invariant()
     def a_closed_queue_gives_nothing(self) -> None:

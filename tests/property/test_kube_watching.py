@@ -99,14 +99,14 @@ class Play:
                 self.hub.delete(name)
                 self.hub.put(name)
             case "own put":
-                self.scene.store.wrote(_observed(self.hub.put(name)))
+                self.scene.store.apply_write(_observed(self.hub.put(name)))
             case "own put late":
                 written = _observed(self.hub.put(name))
                 await asyncio.sleep(0.05)
-                self.scene.store.wrote(written)
+                self.scene.store.apply_write(written)
             case "own delete" if name in self.hub.objects:
                 document = self.hub.delete(name)
-                self.scene.store.deleted(name, document["metadata"]["uid"])
+                self.scene.store.apply_delete(name, document["metadata"]["uid"])
             case "compact":
                 self.hub.compact()
 
@@ -162,7 +162,7 @@ def test_a_list_equals_the_fold_of_its_watch(script: list[Step], lost_after: lis
                 await play.perform(step)
             await asyncio.sleep(600)
             async with watching(ScriptedApi(hub)) as newcomer:
-                await newcomer.reflector.synced()
+                await newcomer.reflector.wait_for_sync()
                 readable = state_of(newcomer.store)
                 assert {name: state_of(follower.store)[name] for name in readable} == readable
                 assert set(follower.reflector.unreadable) == set(newcomer.reflector.unreadable)

@@ -63,7 +63,7 @@ def hints() -> QueueingHints:
 class Known:
     key: str
     timestamp: int
-    place: ItemState = ItemState.POOL
+    place: ItemState = ItemState.UNSCHEDULABLE
     rejections: int = 0
     errors: int = 0
     rejectors: set[str] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Known:
     pooled_at: int = 0
     held_since: int | None = None
     reported: bool = False
-    again: QueueingStrategy = QueueingStrategy.STAY
+    again: QueueingStrategy = QueueingStrategy.SKIP
     deleted: bool = False
     missed: list[QueueEvent] = field(default_factory=list)
 
@@ -94,7 +94,7 @@ class Known:
 
     def verdict(self, event: QueueEvent) -> QueueingStrategy:
         if event.only not in (None, self.key) or event.excluding == self.key:
-            return QueueingStrategy.STAY
+            return QueueingStrategy.SKIP
         if event.label:
             return QueueingStrategy.AFTER_BACKOFF
         asked = {"Approval"} if self.held else self.rejectors | self.pending
@@ -102,8 +102,8 @@ class Known:
             return QueueingStrategy.AFTER_BACKOFF
         yes = {plugin for plugin in asked if (plugin, event.kind) in LISTENS and (event.new + int(self.key)) % 3 != 0}
         if yes & self.pending and not self.held:
-            return QueueingStrategy.AT_ONCE
-        return QueueingStrategy.AFTER_BACKOFF if yes else QueueingStrategy.STAY
+            return QueueingStrategy.IMMEDIATELY
+        return QueueingStrategy.AFTER_BACKOFF if yes else QueueingStrategy.SKIP
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -127,14 +127,14 @@ class QueueMachine(RuleBasedStateMachine):
 
     def admit(self, key: str) -> None:
         self.known[key] = Known(key, self.now)
-        self.queue_up(self.known[key], QueueingStrategy.AT_ONCE)
+        self.queue_up(self.known[key], QueueingStrategy.IMMEDIATELY)
 
     def queue_up(self, one: Known, wake: QueueingStrategy) -> None:
         if self.holds(one):
             return
         wait = min(2 ** (one.rejections - 1), 10) * SECOND if one.rejections else 0
         window = (one.timestamp + wait) // SECOND
-        free = wake is QueueingStrategy.AT_ONCE or one.at_once or not one.rejections
+        free = wake is QueueingStrategy.IMMEDIATELY or one.at_once or not one.rejections
         one.place = ItemState.ACTIVE if free or window < self.now // SECOND else ItemState.BACKOFF
         one.ready = (window + 1) * SECOND
 
@@ -144,12 +144,12 @@ class QueueMachine(RuleBasedStateMachine):
             return False
         if one.held_since is None:
             one.held_since, one.reported = self.now, False
-        one.place, one.pooled_at = ItemState.POOL, self.now
+        one.place, one.pooled_at = ItemState.UNSCHEDULABLE, self.now
         return True
 
     def hurry(self, one: Known) -> None:
-        if one.place is ItemState.POOL:
-            self.queue_up(one, QueueingStrategy.AT_ONCE)
+        if one.place is ItemState.UNSCHEDULABLE:
+            self.queue_up(one, QueueingStrategy.IMMEDIATELY)
         else:
             one.place = ItemState.ACTIVE
 
@@ -158,19 +158,19 @@ class QueueMachine(RuleBasedStateMachine):
         if one is None:
             self.admit(key)
         elif one.place is ItemState.IN_FLIGHT:
-            one.again = max(one.again, QueueingStrategy.AT_ONCE if one.at_once else QueueingStrategy.AFTER_BACKOFF)
+            one.again = max(one.again, QueueingStrategy.IMMEDIATELY if one.at_once else QueueingStrategy.AFTER_BACKOFF)
         elif one.held:
             pass
         elif one.at_once:
             self.hurry(one)
-        elif one.place is ItemState.POOL:
+        elif one.place is ItemState.UNSCHEDULABLE:
             self.queue_up(one, QueueingStrategy.AFTER_BACKOFF)
 
     def flush(self) -> None:
         for one in self.known.values():
             if one.place in (ItemState.BACKOFF, ItemState.ERROR_BACKOFF) and one.ready <= self.now:
                 one.place = ItemState.ACTIVE
-            if one.place is ItemState.POOL and not one.at_once and one.searched_at <= self.now:
+            if one.place is ItemState.UNSCHEDULABLE and not one.at_once and one.searched_at <= self.now:
                 self.queue_up(one, QueueingStrategy.AFTER_BACKOFF)
         if self.slow_due is not None and self.slow_due <= self.now:
             self.move()
@@ -220,19 +220,19 @@ class QueueMachine(RuleBasedStateMachine):
         if one is None:
             self.admit(key)
         elif one.place is ItemState.IN_FLIGHT:
-            one.again = QueueingStrategy.AT_ONCE
+            one.again = QueueingStrategy.IMMEDIATELY
         else:
             self.hurry(one)
 
     @rule(keys=some_keys)
     def wake(self, keys: list[str]) -> None:
-        self.queue.wake(keys, self.now, trigger="cluster")
+        self.queue.requeue(keys, self.now, trigger="cluster")
         for key in keys:
             self.stir(key)
 
     @rule(keys=some_keys)
     def wake_slowly(self, keys: list[str]) -> None:
-        self.queue.wake(keys, self.now, trigger="cluster", slow=True)
+        self.queue.requeue(keys, self.now, trigger="cluster", batched=True)
         for key in keys:
             if key not in self.known or self.known[key].place is not ItemState.ACTIVE:
                 self.slow[key] = None
@@ -241,7 +241,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def move_batch(self) -> None:
-        self.queue.move_batch(self.now)
+        self.queue.flush_batch(self.now)
         self.move()
 
     @rule(kind=st.sampled_from(KINDS), number=st.integers(0, 2), excluding=st.none() | keys)
@@ -253,13 +253,13 @@ class QueueMachine(RuleBasedStateMachine):
         self._happened(QueueEvent(EVERYTHING, only=only, label="Reload"))
 
     def _happened(self, event: QueueEvent) -> None:
-        self.queue.happened(event, self.now)
+        self.queue.handle_event(event, self.now)
         if not event.label and event.kind not in {kind for _, kind in LISTENS}:
             return
         for one in self.known.values():
             if one.place is ItemState.IN_FLIGHT and not one.deleted:
                 one.missed.append(event)
-            elif one.place is ItemState.POOL and (wake := one.verdict(event)):
+            elif one.place is ItemState.UNSCHEDULABLE and (wake := one.verdict(event)):
                 self.queue_up(one, wake)
 
     @rule(keys=some_keys)
@@ -272,7 +272,7 @@ class QueueMachine(RuleBasedStateMachine):
             elif one is not None and one.place is not ItemState.IN_FLIGHT:
                 self.hurry(one)
             elif one is not None and (not one.deleted or one.again):
-                one.again = QueueingStrategy.AT_ONCE
+                one.again = QueueingStrategy.IMMEDIATELY
 
     @rule(key=keys)
     def delete(self, key: str) -> None:
@@ -280,7 +280,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.unslow(key)
         one = self.known.get(key)
         if one is not None and one.place is ItemState.IN_FLIGHT:
-            one.deleted, one.again = True, QueueingStrategy.STAY
+            one.deleted, one.again = True, QueueingStrategy.SKIP
         else:
             self.known.pop(key, None)
 
@@ -315,7 +315,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.known[want].place, self.known[want].missed, self.known[want].again = (
                 ItemState.IN_FLIGHT,
                 [],
-                QueueingStrategy.STAY,
+                QueueingStrategy.SKIP,
             )
             self.unslow(want)
 
@@ -323,14 +323,14 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def succeed(self, data: st.DataObject) -> None:
         key = self._worker(data)
-        self.queue.succeeded(key, self.now)
+        self.queue.mark_succeeded(key, self.now)
         self.leave(self.known[key])
 
     @precondition(lambda self: self.those_in(ItemState.IN_FLIGHT))
     @rule(data=st.data(), rejectors=plugins, pending=plugins)
     def reject(self, data: st.DataObject, rejectors: set[str], pending: set[str]) -> None:
         key = self._worker(data)
-        self.queue.rejected(key, self.now, rejectors=rejectors, pending=pending)
+        self.queue.mark_unschedulable(key, self.now, rejectors=rejectors, pending=pending)
         one = self.land(key)
         if one is None:
             return
@@ -340,20 +340,20 @@ class QueueMachine(RuleBasedStateMachine):
         if wake:
             self.queue_up(one, wake)
         else:
-            one.place, one.pooled_at = ItemState.POOL, self.now
+            one.place, one.pooled_at = ItemState.UNSCHEDULABLE, self.now
 
     @precondition(lambda self: self.those_in(ItemState.IN_FLIGHT))
     @rule(data=st.data(), at_least=st.sampled_from([0, 7]))
     def fail(self, data: st.DataObject, at_least: int) -> None:
         key = self._worker(data)
-        self.queue.failed(key, self.now, at_least_seconds=at_least)
+        self.queue.mark_failed(key, self.now, at_least_seconds=at_least)
         one = self.land(key)
         if one is None:
             return
         one.errors += 1
         one.rejectors, one.pending = set(), set()
-        if one.again is QueueingStrategy.AT_ONCE:
-            self.queue_up(one, QueueingStrategy.AT_ONCE)
+        if one.again is QueueingStrategy.IMMEDIATELY:
+            self.queue_up(one, QueueingStrategy.IMMEDIATELY)
         elif not self.holds(one):
             one.place = ItemState.ERROR_BACKOFF
             one.ready = self.now + max(min(5_000_000 * 2 ** (one.errors - 1), 60 * SECOND), at_least * SECOND)
@@ -367,17 +367,17 @@ class QueueMachine(RuleBasedStateMachine):
     def every_key_is_where_the_model_says(self) -> None:
         for key in KEYS:
             item, one = self.queue.get(key), self.known.get(key)
-            assert (item and (item.place, item.hold is not None)) == (one and (one.place, one.held)), key
+            assert (item and (item.state, item.gate is not None)) == (one and (one.place, one.held)), key
 
     @invariant()
     def the_counts_agree(self) -> None:
-        counts = self.queue.counts()
+        counts = self.queue.count_items()
         assert counts.active == len(self.those_in(ItemState.ACTIVE))
         assert counts.backoff == len(self.those_in(ItemState.BACKOFF)) + len(self.those_in(ItemState.ERROR_BACKOFF))
         assert counts.gated == sum(one.held for one in self.known.values())
-        assert counts.unschedulable + counts.gated == len(self.those_in(ItemState.POOL))
+        assert counts.unschedulable + counts.gated == len(self.those_in(ItemState.UNSCHEDULABLE))
         assert counts.in_flight == len(self.those_in(ItemState.IN_FLIGHT))
-        assert counts.slow == len(self.slow)
+        assert counts.batched == len(self.slow)
 
     @invariant()
     def the_next_moment_is_known(self) -> None:
@@ -385,7 +385,7 @@ class QueueMachine(RuleBasedStateMachine):
         for one in self.known.values():
             if one.place in (ItemState.BACKOFF, ItemState.ERROR_BACKOFF):
                 moments.append(one.ready)
-            if one.place is ItemState.POOL and not one.at_once:
+            if one.place is ItemState.UNSCHEDULABLE and not one.at_once:
                 moments.append(one.searched_at)
             if one.held_since is not None and not one.reported:
                 moments.append(one.held_since + 5 * SECOND)
@@ -394,17 +394,17 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def events_are_kept_for_those_in_flight_only(self) -> None:
         longest = max((len(one.missed) for one in self.those_in(ItemState.IN_FLIGHT) if not one.deleted), default=0)
-        assert len(self.queue.kept_events) == longest
+        assert len(self.queue.recorded_events) == longest
 
     def teardown(self) -> None:
         """Nobody in work and every placement gone: nothing is left."""
         for one in self.those_in(ItemState.IN_FLIGHT):
-            self.queue.succeeded(one.key, self.now)
+            self.queue.mark_succeeded(one.key, self.now)
         for key in KEYS:
             self.queue.delete(key, self.now)
-        assert not any(self.queue.counts())
+        assert not any(self.queue.count_items())
         assert self.queue.next_due(self.now) is None
-        assert self.queue.unschedulable_by_plugin() == {}
+        assert self.queue.count_unschedulable_by_plugin() == {}
         assert self.queue.pop(self.now + 10**15) is None
 
 

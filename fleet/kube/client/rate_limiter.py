@@ -34,7 +34,7 @@ class TokenBucket:
         self._tokens = float(budget.burst)
         self._counted_at = clock.elapsed()
 
-    def take(self) -> float:
+    def reserve(self) -> float:
         """Takes a token and says in how many seconds it is there."""
         now = self._clock.elapsed()
         refilled = self._tokens + (now - self._counted_at) * self._budget.rate
@@ -42,7 +42,7 @@ class TokenBucket:
         self._counted_at = now
         return max(0.0, -self._tokens / self._budget.rate)
 
-    def give_back(self) -> None:
+    def cancel(self) -> None:
         self._tokens += 1
 
 
@@ -51,15 +51,15 @@ class RateLimiter:
     """Lease renewals are never held back: being late there costs the leadership."""
 
     clock: Clock
-    budgets: Mapping[str, RateLimit] = field(default_factory=dict)
+    limits: Mapping[str, RateLimit] = field(default_factory=dict)
     default: RateLimit = DEFAULT_RATE_LIMIT
     _buckets: dict[str, TokenBucket] = field(default_factory=dict, init=False)
 
-    async def admit(self, call_class: str) -> None:
+    async def acquire(self, call_class: str) -> None:
         if call_class == LEASE_CLASS:
             return
         bucket = self._buckets.get(call_class) or self._open(call_class)
-        wait = bucket.take()
+        wait = bucket.reserve()
         if wait:
             await self._wait(bucket, wait)
 
@@ -67,10 +67,10 @@ class RateLimiter:
         try:
             await self.clock.sleep(seconds)
         except BaseException:
-            bucket.give_back()
+            bucket.cancel()
             raise
 
     def _open(self, call_class: str) -> TokenBucket:
-        bucket = TokenBucket(self.budgets.get(call_class, self.default), self.clock)
+        bucket = TokenBucket(self.limits.get(call_class, self.default), self.clock)
         self._buckets[call_class] = bucket
         return bucket

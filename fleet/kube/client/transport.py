@@ -144,7 +144,7 @@ class Transport:
         begun_at = self._clock.elapsed()
         try:
             async with asyncio.timeout(request.deadline):
-                await self._flow.admit(request.call_class)
+                await self._flow.acquire(request.call_class)
                 used = self._line.configuration
                 target = _target_of(request, seconds=request.deadline - (self._clock.elapsed() - begun_at))
                 try:

@@ -71,7 +71,7 @@ class WriteGate:
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self._api.stream(request)
 
-    def unsettled(self) -> list[str]:
+    def list_unsettled(self) -> list[str]:
         """The writes that the server may yet carry out."""
         self._forget_settled()
         return [f"{request.method} {request.path}" for request, _ in self._unsettled.values()]

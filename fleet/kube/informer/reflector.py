@@ -137,7 +137,7 @@ class Reflector(Generic[T]):
     def is_synced(self) -> bool:
         return self._synced.is_set()
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Returns once the store has held a complete list."""
         await self._synced.wait()
 
@@ -180,7 +180,7 @@ class Reflector(Generic[T]):
                 await (self._list() if self._asked else self._unless_asked(self._list()))
             except ApiError as error:
                 self._note(error)
-                return self._backoff.next(at_least=error.retry_after)
+                return self._backoff.next_delay(at_least=error.retry_after)
         begun_at, begun_from = self._clock.elapsed(), self._store.version
         try:
             await self._unless_asked(self._watch())
@@ -205,7 +205,7 @@ class Reflector(Generic[T]):
             self._backoff.reset()
         if healthy and problem is None:
             return 0.0
-        return self._backoff.next(at_least=problem.retry_after if problem else None)
+        return self._backoff.next_delay(at_least=problem.retry_after if problem else None)
 
     def _note(self, error: ApiError) -> None:
         self.counts.failures += 1
@@ -261,7 +261,7 @@ class Reflector(Generic[T]):
     def _take_listed(self, relist: Relist[T], document: bytes) -> None:
         try:
             listed = self._read(document)
-            relist.take(listed)
+            relist.add(listed)
         except Exception as error:
             relist.keep(self._set_aside(document, error).key)
         else:
@@ -347,15 +347,15 @@ class Reflector(Generic[T]):
         try:
             seen = self._read(document)
         except Exception as error:
-            self._store.saw_version(self._set_aside(document, error).version)
+            self._store.advance_version(self._set_aside(document, error).version)
         else:
             self._put(seen, document)
 
     def _put(self, seen: T, document: bytes) -> None:
         try:
-            self._store.saw(seen)
+            self._store.apply_event(seen)
         except Exception as error:  # an index could make nothing of it
-            self._store.saw_version(self._set_aside(document, error).version)
+            self._store.advance_version(self._set_aside(document, error).version)
         else:
             self._note_readable(seen)
 
@@ -363,14 +363,14 @@ class Reflector(Generic[T]):
         head = read_head(document)
         if head is None:
             raise UnreadableAnswer(f"a watch of {self._path} says that an object without a name is gone")
-        self._store.saw_deleted(head.key, uid=head.metadata.uid, version=head.metadata.resource_version)
+        self._store.apply_delete_event(head.key, uid=head.metadata.uid, version=head.metadata.resource_version)
         self.unreadable.pop(head.key, None)
 
     def _saw_bookmark(self, document: bytes) -> None:
         version = read_version(document)
         if is_older(version, self._store.version):
             raise Gone(f"{self._path} is at {version} again, after {self._store.version}: the server was set back")
-        self._store.saw_version(version)
+        self._store.advance_version(version)
 
     # --- objects ------------------------------------------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ class Store(Generic[T]):
 
     # --- arranging ----------------------------------------------------------------------------------------------------
 
-    def index(self, name: str, values_of: IndexFunction[T]) -> None:
+    def add_index(self, name: str, values_of: IndexFunction[T]) -> None:
         if name in self._indexes:
             raise ValueError(f"an index named {name} already exists")
         index = self._indexes[name] = _Index(values_of)
@@ -123,13 +123,13 @@ class Store(Generic[T]):
 
     # --- our own writes -----------------------------------------------------------------------------------------------
 
-    def wrote(self, written: T) -> None:
+    def apply_write(self, written: T) -> None:
         """The API server answered our write with this object."""
         metadata = self.codec.metadata_of(written)
         if is_older(self.version, metadata.resource_version) and not self._is_buried(metadata):
             self._put_newer(written, metadata)
 
-    def deleted(self, key: str, uid: str) -> None:
+    def apply_delete(self, key: str, uid: str) -> None:
         """The API server confirmed that this object is gone. Not for objects that are only being deleted."""
         held = self._objects.get(key)
         if held is None or self.codec.metadata_of(held).uid != uid:
@@ -139,14 +139,14 @@ class Store(Generic[T]):
 
     # --- the watch ----------------------------------------------------------------------------------------------------
 
-    def saw(self, seen: T) -> None:
+    def apply_event(self, seen: T) -> None:
         """The watch brought this object."""
         metadata = self.codec.metadata_of(seen)
         if not self._tombstones or not self._is_buried(metadata):
             self._put_newer(seen, metadata)
-        self.saw_version(metadata.resource_version)
+        self.advance_version(metadata.resource_version)
 
-    def saw_deleted(self, key: str, *, uid: str, version: str) -> None:
+    def apply_delete_event(self, key: str, *, uid: str, version: str) -> None:
         """Gone, or gone from what the watch selects."""
         buried = self._tombstones.get(key)
         if buried is not None and buried.uid == uid:
@@ -154,9 +154,9 @@ class Store(Generic[T]):
         held = self._objects.get(key)
         if held is not None and not is_older(version, self.codec.metadata_of(held).resource_version):
             self._change(key, held, None)
-        self.saw_version(version)
+        self.advance_version(version)
 
-    def saw_version(self, version: str) -> None:
+    def advance_version(self, version: str) -> None:
         """The watch has told everything up to this version."""
         if version and not is_older(version, self.version):
             self.version = version
@@ -235,7 +235,7 @@ class Relist(Generic[T]):
         """All pages of a list have the version of the first."""
         self._version = version
 
-    def take(self, listed: T) -> None:
+    def add(self, listed: T) -> None:
         store = self._store
         metadata = store.codec.metadata_of(listed)
         key = key_of(metadata)

@@ -60,7 +60,7 @@ class Selectable:
         if resource in self._kinds:
             return
         watched = Informer(self._access, resource, candidate_codec(resource))
-        watched.store.index(BY_NAMESPACE, lambda candidate: (candidate.metadata.namespace,))
+        watched.store.add_index(BY_NAMESPACE, lambda candidate: (candidate.metadata.namespace,))
         kind = self._kinds[resource] = WatchedKind(watched, tells_first_list)
         watched.store.subscribe(lambda old, new: self._tell(kind, old, new))
         if self._group is not None:
@@ -110,7 +110,7 @@ class Selectable:
         )
 
     async def _open(self, kind: WatchedKind) -> None:
-        await kind.watched.reflector.synced()
+        await kind.watched.reflector.wait_for_sync()
         kind.synced.set()
         if kind.tells_first_list:
             for candidate in kind.watched.store.values():

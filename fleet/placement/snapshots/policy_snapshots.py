@@ -121,9 +121,9 @@ def wanted_clusters(snapshot: PolicySnapshot) -> int | None:
 
 
 class PolicySnapshots:
-    def __init__(self, caches: Caches, *, patience: RetryPolicy) -> None:
+    def __init__(self, caches: Caches, *, retry_policy: RetryPolicy) -> None:
         self._caches = caches
-        self._patience = patience
+        self._retry_policy = retry_policy
 
     async def ensure(
         self, kinds: PlacementKinds, placement: Observed[Placement], spec: PlacementSpec, *, reads_live: bool = False
@@ -154,7 +154,7 @@ class PolicySnapshots:
             objects = kinds.policy_snapshots.objects
             found = await objects.list(namespace=metadata.namespace, labels=f"{PARENT_PLACEMENT}={metadata.name}")
             for one in found:
-                kinds.policy_snapshots.store.wrote(one)
+                kinds.policy_snapshots.store.apply_write(one)
         else:
             found = self._caches.policy_snapshots(key_of(metadata))
         ours = [one for one in map(_Snapshot.of, found) if one.belongs_to(placement)]
@@ -190,7 +190,7 @@ class PolicySnapshots:
             document = _document(kinds, placement, policy, index=candidate)
             name = document["metadata"]["name"]
             try:
-                return await call_with_retries(partial(create, document), patience=self._patience)
+                return await call_with_retries(partial(create, document), retry_policy=self._retry_policy)
             except AlreadyExists:
                 made_before = await self._made_before(kinds, placement, policy, name)
             if made_before is not None:
@@ -250,12 +250,12 @@ class PolicySnapshots:
 
         objects = kinds.policy_snapshots.objects
         return await update_with_retries(
-            objects, key_of(snapshot.view.metadata), change, patience=self._patience, seen=snapshot
+            objects, key_of(snapshot.view.metadata), change, retry_policy=self._retry_policy, seen=snapshot
         )
 
     async def _delete(self, kinds: PlacementKinds, snapshots: Iterable[_Snapshot]) -> None:
         for one in snapshots:
-            await erase(kinds.policy_snapshots.objects, one.observed.view.metadata, patience=self._patience)
+            await erase(kinds.policy_snapshots.objects, one.observed.view.metadata, retry_policy=self._retry_policy)
 
 
 def _current(known: Sequence[_Snapshot]) -> _Snapshot | None:

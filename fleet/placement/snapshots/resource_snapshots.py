@@ -84,12 +84,12 @@ class ResourceGroups:
         access: InformerConfig,
         flavours: Iterable[PlacementScope],
         *,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         pacing: Pacing | None = None,
         part_bytes: int = PART_BYTES,
     ) -> None:
         self._stored = StoredGroups(access, flavours)
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._pacing = pacing or Pacing()
         self._part_bytes = part_bytes
 
@@ -152,7 +152,7 @@ class ResourceGroups:
         contents = (one.content for one in selected.objects)
         parts = split(selected.objects, limit=self._part_bytes)
         plan = Plan(self._stored.owner(metadata), metadata, resources_hash(contents), parts)
-        attempt = _Attempt(self._stored, self._patience, self._pacing, plan, limit=spec.revision_history_limit)
+        attempt = _Attempt(self._stored, self._retry_policy, self._pacing, plan, limit=spec.revision_history_limit)
         try:
             with self._stored.writing(metadata):
                 return await attempt.run(now, reads_live=reads_live)
@@ -165,7 +165,7 @@ class _Attempt:
     """To have the group of a plan."""
 
     stored: StoredGroups
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
     pacing: Pacing
     plan: Plan
     limit: int
@@ -267,7 +267,7 @@ class _Attempt:
     async def _is_created(self, document: Json) -> bool:
         """Now or before: an answer may have got lost. False where somebody else has the name."""
         try:
-            await call_with_retries(partial(self._objects.create, document), patience=self.patience)
+            await call_with_retries(partial(self._objects.create, document), retry_policy=self.retry_policy)
         except AlreadyExists:
             return await self._is_held_by_us(document["metadata"])
         return True
@@ -295,7 +295,9 @@ class _Attempt:
         """A patch, because the objects inside can be very large; with the version, as a PUT would have it."""
         patch = {"metadata": {"resourceVersion": metadata.resource_version, **change}}
         try:
-            await call_with_retries(partial(self._objects.merge_patch, key_of(metadata), patch), patience=self.patience)
+            await call_with_retries(
+                partial(self._objects.merge_patch, key_of(metadata), patch), retry_policy=self.retry_policy
+            )
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {metadata.name} was deleted a moment ago") from error
 
@@ -307,7 +309,7 @@ class _Attempt:
     async def _delete(self, group: Group) -> None:
         """Master first: without it, nobody takes the rest for a group."""
         for part in group.parts():
-            await erase(self._objects, part.metadata, patience=self.patience)
+            await erase(self._objects, part.metadata, retry_policy=self.retry_policy)
 
 
 def _current(groups: Sequence[Group]) -> Group | None:

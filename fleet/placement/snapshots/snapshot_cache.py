@@ -81,7 +81,7 @@ class StoredGroups:
     async def ready(self) -> None:
         """Returns once every snapshot is known."""
         for kind in self._kinds.values():
-            await kind.watched.reflector.synced()
+            await kind.watched.reflector.wait_for_sync()
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class StoredGroups:
             found = await self.objects(placement.namespace).get(key)
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {key} was deleted a moment ago") from error
-        self._of(placement).watched.store.wrote(found)
+        self._of(placement).watched.store.apply_write(found)
         return found
 
     async def fingerprint(self, placement: Metadata, group: Group) -> str:
@@ -164,13 +164,13 @@ class StoredGroups:
         labels = f"{PARENT_PLACEMENT}={placement.name}"
         found = await kind.watched.objects.list(namespace=placement.namespace, labels=labels)
         for one in found:
-            kind.watched.store.wrote(one)
+            kind.watched.store.apply_write(one)
         return [one for one in found if one.belongs_to(placement)]
 
 
 def _kind(access: InformerConfig, flavour: PlacementScope) -> _Kind:
     watched = Informer(access, flavour.resource_snapshot, snapshot_codec())
-    watched.store.index(_BY_OWNER, _owners)
+    watched.store.add_index(_BY_OWNER, _owners)
     whole = Objects(access.reads, flavour.resource_snapshot, build_codec(_Whole))
     return _Kind(flavour, watched, whole)
 

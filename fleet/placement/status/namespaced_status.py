@@ -47,17 +47,17 @@ def watched_copies(access: InformerConfig) -> Informer[Copy]:
 
 
 class VisibleStatuses:
-    def __init__(self, copies: Informer[Copy], *, patience: RetryPolicy, clock: Clock) -> None:
+    def __init__(self, copies: Informer[Copy], *, retry_policy: RetryPolicy, clock: Clock) -> None:
         self.copies = copies
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._clock = clock
-        copies.store.index(_BY_NAME, lambda copy: (copy.view.metadata.name,))
+        copies.store.add_index(_BY_NAME, lambda copy: (copy.view.metadata.name,))
 
     async def ready(self) -> None:
         """Until then, a copy that is not known may exist."""
         try:
             async with asyncio.timeout(_SYNC_SECONDS):
-                await self.copies.reflector.synced()
+                await self.copies.reflector.wait_for_sync()
         except TimeoutError as error:
             raise StaleInputs(f"objects of kind {COPIES.kind} were not read yet") from error
 
@@ -96,11 +96,11 @@ class VisibleStatuses:
         if held is None:
             document = {"metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]}, **wanted}
             try:
-                await call_with_retries(lambda: self.copies.objects.create(document), patience=self._patience)
+                await call_with_retries(lambda: self.copies.objects.create(document), retry_policy=self._retry_policy)
                 return
             except AlreadyExists:
                 pass  # the cache did not know it yet
-        await update_with_retries(self.copies.objects, key, change, patience=self._patience, seen=held)
+        await update_with_retries(self.copies.objects, key, change, retry_policy=self._retry_policy, seen=held)
 
 
 def is_accessible(spec: PlacementSpec, placement: Observed[Placement]) -> bool:

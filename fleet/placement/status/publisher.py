@@ -23,10 +23,10 @@ _CALL_CLASS: Final = "status"
 
 
 class Publisher:
-    def __init__(self, visible: VisibleStatuses, reports: Reports, *, patience: RetryPolicy, clock: Clock) -> None:
+    def __init__(self, visible: VisibleStatuses, reports: Reports, *, retry_policy: RetryPolicy, clock: Clock) -> None:
         self._visible = visible
         self._reports = reports
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._clock = clock
 
     async def publish(self, look: Look, statement: Statement, *, shown_in: str | None) -> None:
@@ -66,7 +66,9 @@ class Publisher:
                 return now
             return await objects.replace_status({**document, "status": wanted})
 
-        return await call_with_retries(attempt, patience=self._patience, on=(Conflict, Unavailable, ServerTimeout))
+        return await call_with_retries(
+            attempt, retry_policy=self._retry_policy, on=(Conflict, Unavailable, ServerTimeout)
+        )
 
     def _now(self) -> str:
         return format_timestamp(epoch_nanoseconds(self._clock))

@@ -40,11 +40,11 @@ class Means:
 
     objects: Objects[Live]
     request: PlacementRequest
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
     check: Check = lambda: None
 
     def paid_as(self, type: CallType) -> Means:
-        objects = self.objects.paid_as(type.call_class)
+        objects = self.objects.with_call_class(type.call_class)
         return self if objects is self.objects else replace(self, objects=objects)
 
     async def patch(self, operation: Operation) -> Live:
@@ -112,11 +112,11 @@ class Create(_Ours):
         )
 
     async def _post(self, document: dict[str, Any]) -> Live:
-        return await repeatedly(lambda: self.means.objects.create(document), patience=self.means.patience)
+        return await repeatedly(lambda: self.means.objects.create(document), retry_policy=self.means.retry_policy)
 
     async def _holder_of_name(self, document: dict[str, Any]) -> Live | None:
         key = join_key(self.means.request.namespace, document["metadata"]["name"])
-        return await repeatedly(lambda: read_live(self.means.objects, key), patience=self.means.patience)
+        return await repeatedly(lambda: read_live(self.means.objects, key), retry_policy=self.means.retry_policy)
 
     def _is_wanted(self, holder: Binding) -> bool:
         """Whether the holder is what was to be created. One that should have been decided about instead is an error."""
@@ -162,7 +162,7 @@ class Update(_Ours):
     async def send(self) -> Live:
         self.means.check()
         try:
-            return await repeatedly(lambda: self.means.patch(self.operation), patience=self.means.patience)
+            return await repeatedly(lambda: self.means.patch(self.operation), retry_policy=self.means.retry_policy)
         except (Conflict, NotFound) as error:
             request, operation = self.means.request, self.operation
             raise StaleInputs(f"{request.key}: binding {operation.name} changed meanwhile: {error}") from error
@@ -233,7 +233,7 @@ class Removal(_Ours):
                 raise
 
         try:
-            return await repeatedly(attempt, patience=self.means.patience, also=Conflict)
+            return await repeatedly(attempt, retry_policy=self.means.retry_policy, also=Conflict)
         except NotFound:
             return None
 
@@ -304,7 +304,7 @@ class Erasure(_Ours):
                 raise
 
         try:
-            await repeatedly(attempt, patience=self.means.patience, also=Conflict)
+            await repeatedly(attempt, retry_policy=self.means.retry_policy, also=Conflict)
         except NotFound:
             return
 

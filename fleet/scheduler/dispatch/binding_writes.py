@@ -45,7 +45,7 @@ class WriteResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingWrites:
     dispatcher: Dispatcher
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
     on_write: OnWrite = lambda *_: None
     """Told of every write: the action, and written, skipped, conflict or failed."""
 
@@ -58,7 +58,7 @@ class BindingWrites:
         check: Check = lambda: None,
     ) -> list[WriteResult]:
         """Up to and with the first group in which a write failed. Failures are in the results: `raise_failure`."""
-        means = Means(objects=kinds.bindings.objects, request=request, patience=self.patience, check=check)
+        means = Means(objects=kinds.bindings.objects, request=request, retry_policy=self.retry_policy, check=check)
         results: list[WriteResult] = []
         for _, group in groupby(sorted(operations, key=_group_of), key=_group_of):
             written = await self._write_group(list(group), means)
@@ -71,7 +71,7 @@ class BindingWrites:
         """Drops our finalizer of a binding that is being deleted."""
         metadata = binding.metadata
         placement = PlacementRequest(placement=metadata.label(PARENT_PLACEMENT) or "", namespace=metadata.namespace)
-        means = Means(objects=kinds.bindings.objects, request=placement, patience=self.patience)
+        means = Means(objects=kinds.bindings.objects, request=placement, retry_policy=self.retry_policy)
         (result,) = await self._write_group([drop_finalizer(binding)], means)
         return result
 

@@ -21,7 +21,7 @@ Document = dict[str, Any]
 _FINALIZERS: Final = "finalizers"
 
 
-async def add_finalizer(kinds: PlacementKinds, placement: Live, *, patience: RetryPolicy) -> Live | None:
+async def add_finalizer(kinds: PlacementKinds, placement: Live, *, retry_policy: RetryPolicy) -> Live | None:
     """The placement with our finalizer. None: it is gone or being deleted, and nothing may be placed any more."""
 
     def change(document: Document) -> Document | None:
@@ -32,26 +32,26 @@ async def add_finalizer(kinds: PlacementKinds, placement: Live, *, patience: Ret
             return None
         return _with_finalizers(document, [*held, SCHEDULER_CLEANUP])
 
-    held = await _revised(kinds, placement, change, type=CallType.BIND, patience=patience)
+    held = await _revised(kinds, placement, change, type=CallType.BIND, retry_policy=retry_policy)
     return None if held is None or held.view.metadata.deletion_timestamp else held
 
 
-async def remove_finalizer(kinds: PlacementKinds, placement: Live, *, patience: RetryPolicy) -> None:
+async def remove_finalizer(kinds: PlacementKinds, placement: Live, *, retry_policy: RetryPolicy) -> None:
     def change(document: Document) -> Document | None:
         held = document["metadata"].get(_FINALIZERS) or []
         if document["metadata"].get("uid") != placement.view.metadata.uid or SCHEDULER_CLEANUP not in held:
             return None
         return _with_finalizers(document, [one for one in held if one != SCHEDULER_CLEANUP])
 
-    await _revised(kinds, placement, change, type=CallType.EVICT, patience=patience)
+    await _revised(kinds, placement, change, type=CallType.EVICT, retry_policy=retry_policy)
 
 
 async def _revised(
-    kinds: PlacementKinds, placement: Live, change: Mutation, *, type: CallType, patience: RetryPolicy
+    kinds: PlacementKinds, placement: Live, change: Mutation, *, type: CallType, retry_policy: RetryPolicy
 ) -> Live | None:
-    objects = kinds.placements.objects.paid_as(type.call_class)
+    objects = kinds.placements.objects.with_call_class(type.call_class)
     return await update_with_retries(
-        objects, key_of(placement.view.metadata), change, patience=patience, seen=placement
+        objects, key_of(placement.view.metadata), change, retry_policy=retry_policy, seen=placement
     )
 
 

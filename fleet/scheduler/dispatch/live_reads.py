@@ -25,21 +25,23 @@ nothing to gain within milliseconds: the attempt fails, and the placement's back
 
 
 async def repeatedly(
-    request: Callable[[], Awaitable[R]], *, patience: RetryPolicy, also: type[ApiError] | None = None
+    request: Callable[[], Awaitable[R]], *, retry_policy: RetryPolicy, also: type[ApiError] | None = None
 ) -> R:
-    return await call_with_retries(request, patience=patience, on=REPEATED if also is None else (*REPEATED, also))
+    return await call_with_retries(
+        request, retry_policy=retry_policy, on=REPEATED if also is None else (*REPEATED, also)
+    )
 
 
 async def read_live(objects: Objects[T], key: str) -> T | None:
     """None if it does not exist."""
     found = await objects.find(key)
     if found is not None and objects.store is not None:
-        objects.store.wrote(found)
+        objects.store.apply_write(found)
     return found
 
 
 async def list_bindings(
-    objects: Objects[Observed[Binding]], placement: str, *, patience: RetryPolicy
+    objects: Objects[Observed[Binding]], placement: str, *, retry_policy: RetryPolicy
 ) -> list[Observed[Binding]]:
     """All of a placement, by name."""
     namespace, name = split_key(placement)
@@ -47,8 +49,8 @@ async def list_bindings(
     async def ask() -> list[Observed[Binding]]:
         return await objects.list(namespace=namespace, labels=f"{PARENT_PLACEMENT}={name}")
 
-    found = await repeatedly(ask, patience=patience)
+    found = await repeatedly(ask, retry_policy=retry_policy)
     if objects.store is not None:
         for one in found:
-            objects.store.wrote(one)
+            objects.store.apply_write(one)
     return sorted(found, key=lambda one: one.view.metadata.name)

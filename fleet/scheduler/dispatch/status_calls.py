@@ -48,7 +48,7 @@ class StatusChange:
 @dataclass(frozen=True, slots=True)
 class StatusMeans:
     objects: Objects[Live]
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
     clock: Clock
 
 
@@ -84,7 +84,7 @@ class StatusCall(Call[Live]):
                 raise
 
         try:
-            return await repeatedly(attempt, patience=self.means.patience, also=Conflict)
+            return await repeatedly(attempt, retry_policy=self.means.retry_policy, also=Conflict)
         except NotFound as error:
             raise StaleInputs(f"{self._name} is gone, nothing can be published on it") from error
 

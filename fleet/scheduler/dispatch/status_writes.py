@@ -21,7 +21,7 @@ Live = Observed[PolicySnapshot]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWrites:
     dispatcher: Dispatcher
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
     clock: Clock
     on_write: Callable[[str], None] = lambda _: None
     """Told how it went: written, skipped, conflict or failed."""
@@ -31,9 +31,9 @@ class StatusWrites:
         if not published.differs_from(snapshot.view.status):
             self.on_write("skipped")
             return False
-        objects = kinds.policy_snapshots.objects.paid_as(CallType.STATUS.call_class)
+        objects = kinds.policy_snapshots.objects.with_call_class(CallType.STATUS.call_class)
         change = StatusChange(published.observed_generation, (published.condition,), published.decisions)
-        call = StatusCall(change, snapshot, StatusMeans(objects, self.patience, self.clock))
+        call = StatusCall(change, snapshot, StatusMeans(objects, self.retry_policy, self.clock))
         outcome = await self.dispatcher.submit(call)
         self.on_write(_result_of(outcome))
         if outcome.error is not None:

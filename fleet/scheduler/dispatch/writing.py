@@ -24,15 +24,15 @@ class Writing:
     bindings: BindingWrites
     statuses: StatusWrites
     cleanup: Cleanup
-    patience: RetryPolicy
+    retry_policy: RetryPolicy
 
     async def claim(self, kinds: PlacementKinds, placement: Observed[Placement]) -> bool:
         """Our finalizer goes onto the placement; False if it is gone or being deleted."""
-        return await add_finalizer(kinds, placement, patience=self.patience) is not None
+        return await add_finalizer(kinds, placement, retry_policy=self.retry_policy) is not None
 
     async def listed(self, kinds: PlacementKinds, key: str) -> list[Observed[Binding]]:
         """A placement's bindings, live and by name."""
-        return await list_bindings(kinds.bindings.objects, key, patience=self.patience)
+        return await list_bindings(kinds.bindings.objects, key, retry_policy=self.retry_policy)
 
     async def operations(
         self, kinds: PlacementKinds, request: PlacementRequest, operations: Iterable[Operation], *, check: Check

@@ -45,7 +45,7 @@ class PlacementQueue(Protocol):
 
     def add(self, key: str, *, trigger: str) -> None: ...
 
-    def wake(self, keys: Iterable[str], *, trigger: str, slow: bool = False) -> None: ...
+    def requeue(self, keys: Iterable[str], *, trigger: str, batched: bool = False) -> None: ...
 
 
 ReleaseBinding = Callable[[PlacementKinds, Observed[Binding]], None]
@@ -68,7 +68,7 @@ class EventHandlers:
         on_event: ObserveEvent = lambda *_: None,
         batched: bool = False,
     ) -> None:
-        """With `batched`, changes of clusters go to the queue's slow lane."""
+        """With `batched`, changes of clusters are requeued in batches."""
         self._caches = caches
         self._queue = queue
         self._eligibility = eligibility
@@ -152,7 +152,7 @@ class EventHandlers:
 
     def _requeue_affected(self, keys: Collection[str], *, trigger: str) -> None:
         if keys:
-            self._queue.wake(keys, trigger=trigger, slow=self._batched)
+            self._queue.requeue(keys, trigger=trigger, batched=self._batched)
         self._observe(MEMBER_CLUSTERS, len(keys))
 
     # --- placements ---------------------------------------------------------------------------------------------------

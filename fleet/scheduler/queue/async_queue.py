@@ -46,21 +46,21 @@ class AsyncQueue:
     def closed(self) -> bool:
         return self._closed
 
-    def look(self, key: str) -> QueueItem | None:
+    def peek(self, key: str) -> QueueItem | None:
         """For who only wants to know. None for a key that waits for nothing."""
         item = self._queue.get(key)
         return None if item is None else item.deep_copy()
 
-    def counts(self) -> QueueCounts:
-        return self._queue.counts()
+    def count_items(self) -> QueueCounts:
+        return self._queue.count_items()
 
-    def unschedulable_by_plugin(self) -> Mapping[str, int]:
+    def count_unschedulable_by_plugin(self) -> Mapping[str, int]:
         """Rejected placements, by who has to change their mind."""
-        return self._queue.unschedulable_by_plugin()
+        return self._queue.count_unschedulable_by_plugin()
 
-    def kept_events(self) -> Sequence[QueueEvent]:
+    def list_recorded_events(self) -> Sequence[QueueEvent]:
         """What somebody in flight may have missed."""
-        return self._queue.kept_events
+        return self._queue.recorded_events
 
     # --- reasons to run -----------------------------------------------------------------------------------------------
 
@@ -69,14 +69,14 @@ class AsyncQueue:
             self._queue.add(key, self._now(), trigger=trigger)
             self._changed()
 
-    def wake(self, keys: Iterable[str], *, trigger: str, slow: bool = False) -> None:
+    def requeue(self, keys: Iterable[str], *, trigger: str, batched: bool = False) -> None:
         if not self._closed:
-            self._queue.wake(keys, self._now(), trigger=trigger, slow=slow)
+            self._queue.requeue(keys, self._now(), trigger=trigger, batched=batched)
             self._changed()
 
-    def happened(self, event: QueueEvent) -> None:
+    def handle_event(self, event: QueueEvent) -> None:
         if not self._closed:
-            self._queue.happened(event, self._now())
+            self._queue.handle_event(event, self._now())
             self._changed()
 
     def activate(self, keys: Iterable[str]) -> None:
@@ -84,9 +84,9 @@ class AsyncQueue:
             self._queue.activate(keys, self._now())
             self._changed()
 
-    def move_batch(self) -> None:
+    def flush_batch(self) -> None:
         if not self._closed:
-            self._queue.move_batch(self._now())
+            self._queue.flush_batch(self._now())
             self._changed()
 
     def delete(self, key: str) -> None:
@@ -104,19 +104,19 @@ class AsyncQueue:
             await self._wait_for_item()
         raise QueueClosed("the scheduling queue is closed")
 
-    def permitted(self, key: str) -> None:
-        self._queue.permitted(key)
+    def mark_permitted(self, key: str) -> None:
+        self._queue.mark_permitted(key)
 
-    def succeeded(self, key: str) -> None:
-        self._queue.succeeded(key, self._now())
+    def mark_succeeded(self, key: str) -> None:
+        self._queue.mark_succeeded(key, self._now())
         self._returned()
 
-    def rejected(self, key: str, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()) -> None:
-        self._queue.rejected(key, self._now(), rejectors=rejectors, pending=pending)
+    def mark_unschedulable(self, key: str, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()) -> None:
+        self._queue.mark_unschedulable(key, self._now(), rejectors=rejectors, pending=pending)
         self._returned()
 
-    def failed(self, key: str, *, at_least_seconds: float = 0) -> float:
-        wait = self._queue.failed(key, self._now(), at_least_seconds=at_least_seconds)
+    def mark_failed(self, key: str, *, at_least_seconds: float = 0) -> float:
+        wait = self._queue.mark_failed(key, self._now(), at_least_seconds=at_least_seconds)
         self._returned()
         return wait
 
@@ -132,7 +132,7 @@ class AsyncQueue:
             if not getter.done():
                 getter.set_result(None)
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Returns when no item is in work."""
         await self._idle.wait()
 

@@ -64,7 +64,7 @@ class Places:
     def admit(self, key: str, now: int, triggers: tuple[str, ...]) -> None:
         uid, priority, policy = self._describe(key)
         item = QueueItem(
-            key, uid, priority, policy, added_at=now, timestamp=now, place=ItemState.POOL, triggers=triggers
+            key, uid, priority, policy, added_at=now, timestamp=now, state=ItemState.UNSCHEDULABLE, triggers=triggers
         )
         self.items[key] = item
         if not self._is_held(item, now):
@@ -76,7 +76,7 @@ class Places:
         if (item.uid, item.priority, item.policy) == traits:
             return
         item.uid, item.priority, item.policy = traits
-        if item.place is ItemState.ACTIVE:
+        if item.state is ItemState.ACTIVE:
             self.active.push(item.key, self._rank(item))
 
     def drop(self, item: QueueItem) -> None:
@@ -97,9 +97,9 @@ class Places:
         if key is None:
             return None
         item = self.items[key]
-        if item.place is not ItemState.ACTIVE:
+        if item.state is not ItemState.ACTIVE:
             item.active_since = now
-        item.place = ItemState.IN_FLIGHT
+        item.state = ItemState.IN_FLIGHT
         item.attempts += 1
         item.popped_at = now
         return item
@@ -108,17 +108,17 @@ class Places:
 
     def hurry(self, item: QueueItem, now: int, trigger: str) -> None:
         """Without regard to back-off. Who sat out a back-off was found free of holds before."""
-        item.note(trigger)
-        place = item.place
+        item.add_trigger(trigger)
+        place = item.state
         if place is ItemState.ACTIVE:
             return
         self._leave(item)
-        if place is not ItemState.POOL or not self._is_held(item, now):
+        if place is not ItemState.UNSCHEDULABLE or not self._is_held(item, now):
             self._activate(item, now)
 
     def stir(self, item: QueueItem, now: int, *, wake: QueueingStrategy, trigger: str) -> None:
         """Out of the pool; the time spent there counts as back-off."""
-        item.note(trigger)
+        item.add_trigger(trigger)
         self.pool.take(item)
         self.requeue(item, now, wake)
 
@@ -127,7 +127,7 @@ class Places:
         if self._is_held(item, now):
             return
         window = window_of(item.timestamp + self._rejection_waits.nth(item.unschedulable_count))
-        free = wake is QueueingStrategy.AT_ONCE or item.policy.at_once or item.unschedulable_count == 0
+        free = wake is QueueingStrategy.IMMEDIATELY or item.policy.immediate or item.unschedulable_count == 0
         if free or window < window_of(now):
             self._activate(item, now)
         else:
@@ -141,7 +141,7 @@ class Places:
 
     def rest(self, item: QueueItem, now: int) -> None:
         self.pool.put(item, now)
-        self._enter(item, ItemState.POOL)
+        self._enter(item, ItemState.UNSCHEDULABLE)
 
     def _activate(self, item: QueueItem, now: int) -> None:
         item.active_since = now
@@ -151,28 +151,28 @@ class Places:
         self._enter(item, ItemState.ACTIVE)
 
     def _enter(self, item: QueueItem, place: ItemState) -> None:
-        item.place = place
+        item.state = place
         if self._observe is not None:
             self._observe(place, item.triggers[-1] if item.triggers else REJECTED)
 
     def _leave(self, item: QueueItem) -> None:
-        if item.place is ItemState.POOL:
+        if item.state is ItemState.UNSCHEDULABLE:
             self.pool.take(item)
-        elif item.place is ItemState.ACTIVE:
+        elif item.state is ItemState.ACTIVE:
             self.active.discard(item.key)
-        elif item.place is ItemState.BACKOFF:
+        elif item.state is ItemState.BACKOFF:
             self.rejected.discard(item.key)
         else:
             self.failed.discard(item.key)
 
     def _is_held(self, item: QueueItem, now: int) -> bool:
         """Asks whether the item may be queued; if not, it is in the pool afterwards."""
-        before, item.hold = item.hold, self._pre_enqueue(item, now) if self._pre_enqueue else None
-        if item.hold is None:
+        before, item.gate = item.gate, self._pre_enqueue(item, now) if self._pre_enqueue else None
+        if item.gate is None:
             if before is not None:
                 self._unreported.discard(item.key)
             return False
-        if item.hold != before:
+        if item.gate != before:
             self._unreported.push(item.key, now)
         self.rest(item, now)
         return True

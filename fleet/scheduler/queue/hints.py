@@ -77,9 +77,9 @@ class EventRegistration:
 
 
 class QueueingStrategy(enum.IntEnum):
-    STAY = 0
+    SKIP = 0
     AFTER_BACKOFF = 1
-    AT_ONCE = 2
+    IMMEDIATELY = 2
 
 
 RejectedBy = Mapping[str, Mapping[str, QueueItem]]
@@ -108,11 +108,11 @@ class QueueingHints:
         self._on_error = on_error
         self._by_kind: dict[EventKind, tuple[_Listener, ...]] = {}
 
-    def heard(self, kind: EventKind) -> bool:
+    def handles(self, kind: EventKind) -> bool:
         """Whether anything can follow from such an event."""
         return kind == EVERYTHING or bool(self._of_kind(kind))
 
-    def judge(self, event: QueueEvent, rejected_by: RejectedBy) -> dict[str, QueueingStrategy]:
+    def evaluate(self, event: QueueEvent, rejected_by: RejectedBy) -> dict[str, QueueingStrategy]:
         """Who is to be woken, and how. Keys that are to stay are not in it."""
         if event.kind == EVERYTHING:
             return _all_of(event, *rejected_by.values())
@@ -124,9 +124,11 @@ class QueueingHints:
             self._ask(listener, event, rejected_by.get(listener.plugin, {}), found)
         return found
 
-    def judge_one(self, event: QueueEvent, item: QueueItem) -> QueueingStrategy:
+    def evaluate_item(self, event: QueueEvent, item: QueueItem) -> QueueingStrategy:
         plugins = item.rejectors | item.pending or {NO_PLUGIN}
-        return self.judge(event, {plugin: {item.key: item} for plugin in plugins}).get(item.key, QueueingStrategy.STAY)
+        return self.evaluate(event, {plugin: {item.key: item} for plugin in plugins}).get(
+            item.key, QueueingStrategy.SKIP
+        )
 
     def _of_kind(self, kind: EventKind) -> tuple[_Listener, ...]:
         known = self._by_kind.get(kind)
@@ -141,7 +143,7 @@ class QueueingHints:
         asked, best = [], []
         for item in self._worth_asking(listener, event, items):
             wake = _strongest(listener.plugin, item)
-            if event.concerns(item.key) and found.get(item.key, QueueingStrategy.STAY) < wake:
+            if event.concerns(item.key) and found.get(item.key, QueueingStrategy.SKIP) < wake:
                 asked.append(item)
                 best.append(wake)
         if not asked:
@@ -201,4 +203,6 @@ def _all_of(event: QueueEvent, *groups: Mapping[str, QueueItem]) -> dict[str, Qu
 
 def _strongest(plugin: str, item: QueueItem) -> QueueingStrategy:
     """What the plugin's yes is worth."""
-    return QueueingStrategy.AT_ONCE if plugin in item.pending and item.hold is None else QueueingStrategy.AFTER_BACKOFF
+    return (
+        QueueingStrategy.IMMEDIATELY if plugin in item.pending and item.gate is None else QueueingStrategy.AFTER_BACKOFF
+    )

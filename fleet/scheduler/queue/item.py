@@ -30,7 +30,7 @@ class ItemState(enum.Enum):
     """Rejected by plugins; worth another attempt, but not yet."""
     ERROR_BACKOFF = "error"
     """Its attempt failed."""
-    POOL = "unschedulable"
+    UNSCHEDULABLE = "unschedulable"
     """Waits for an event; held items are here as well."""
     IN_FLIGHT = "in_flight"
     """A worker has it."""
@@ -40,7 +40,7 @@ class ItemState(enum.Enum):
 class QueuePolicy:
     """How a profile's placements are treated between attempts. The defaults are those of `DefaultProfile`."""
 
-    at_once: bool = True
+    immediate: bool = True
     """A hit makes a rejected placement run at once; otherwise it first sits out its back-off."""
     timed_retry: bool = False
     """A placement that no event woke for long is tried again anyway."""
@@ -76,7 +76,7 @@ class QueueItem:
     added_at: int
     timestamp: int
     """When it was added, or came back from its last attempt. Decides who goes first, and starts the back-off."""
-    place: ItemState
+    state: ItemState
     triggers: tuple[str, ...] = ()
     """Why it runs: what has woken it since it was last taken, in order, each once, up to a limit."""
     attempts: int = 0
@@ -93,9 +93,9 @@ class QueueItem:
     """Plugins that rejected the last attempt."""
     pending: frozenset[str] = frozenset()
     """Plugins that rejected it although progress was made; when one of them says so it runs at once."""
-    hold: PreEnqueueGate | None = None
+    gate: PreEnqueueGate | None = None
 
-    def note(self, trigger: str) -> None:
+    def add_trigger(self, trigger: str) -> None:
         self.triggers = coalesced(self.triggers, trigger)
 
     def deep_copy(self) -> QueueItem:
@@ -110,5 +110,5 @@ class QueueCounts(NamedTuple):
     """Without those that are held."""
     gated: int
     in_flight: int
-    slow: int
+    batched: int
     """Keys that wait for the next batch; they may be in the pool or in flight as well."""

@@ -76,14 +76,14 @@ class SchedulingQueue:
         return len(self._in_flight)
 
     @property
-    def kept_events(self) -> Sequence[QueueEvent]:
+    def recorded_events(self) -> Sequence[QueueEvent]:
         """What somebody in flight may have missed."""
         return self._in_flight.events
 
     def get(self, key: str) -> QueueItem | None:
         return self._items.get(key)
 
-    def counts(self) -> QueueCounts:
+    def count_items(self) -> QueueCounts:
         places = self._places
         return QueueCounts(
             active=len(places.active),
@@ -91,10 +91,10 @@ class SchedulingQueue:
             unschedulable=len(places.pool.items) - places.pool.gated,
             gated=places.pool.gated,
             in_flight=len(self._in_flight),
-            slow=len(self._slow),
+            batched=len(self._slow),
         )
 
-    def unschedulable_by_plugin(self) -> Mapping[str, int]:
+    def count_unschedulable_by_plugin(self) -> Mapping[str, int]:
         """Items in the pool by who has to change their mind; the empty name stands for nobody in particular."""
         return {plugin: len(items) for plugin, items in self._places.pool.by_plugin.items()}
 
@@ -105,26 +105,26 @@ class SchedulingQueue:
         item = self._items.get(key)
         if item is None:
             self._places.admit(key, now, (trigger,))
-        elif item.place is ItemState.IN_FLIGHT:
+        elif item.state is ItemState.IN_FLIGHT:
             self._in_flight.of(key).note(trigger, at_once=True)
         else:
             self._places.refresh(item)
             self._places.hurry(item, now, trigger)
 
-    def wake(self, keys: Iterable[str], now: int, *, trigger: str, slow: bool = False) -> None:
+    def requeue(self, keys: Iterable[str], now: int, *, trigger: str, batched: bool = False) -> None:
         """Something changed that these placements read, known from an index. Held ones stay held."""
-        if slow and self._slow.open:
+        if batched and self._slow.open:
             self._slow.add((key for key in keys if not self._coalesced(key, trigger)), now, trigger=trigger)
             return
         for key in keys:
             self._wake(key, now, trigger)
 
-    def happened(self, event: QueueEvent, now: int) -> None:
+    def handle_event(self, event: QueueEvent, now: int) -> None:
         """Wakes the rejected placements that the event can help, as far as the plugins' hints can tell."""
-        if not self._hints.heard(event.kind):
+        if not self._hints.handles(event.kind):
             return
         self._in_flight.record(event)
-        for key, wake in self._hints.judge(event, self._places.pool.by_plugin).items():
+        for key, wake in self._hints.evaluate(event, self._places.pool.by_plugin).items():
             self._places.stir(self._items[key], now, wake=wake, trigger=str(event))
 
     def activate(self, keys: Iterable[str], now: int) -> None:
@@ -134,12 +134,12 @@ class SchedulingQueue:
             if item is None:
                 if key in self._slow:
                     self._places.admit(key, now, (FORCED,))
-            elif item.place is not ItemState.IN_FLIGHT:
+            elif item.state is not ItemState.IN_FLIGHT:
                 self._places.hurry(item, now, FORCED)
             elif not (flight := self._in_flight.of(key)).deleted or flight.again:
                 flight.note(FORCED, at_once=True)
 
-    def move_batch(self, now: int) -> None:
+    def flush_batch(self, now: int) -> None:
         """Wakes who waits in the slow lane, before its time if need be."""
         for key, triggers in self._slow.take_batch(now).items():
             for trigger in triggers:
@@ -152,7 +152,7 @@ class SchedulingQueue:
         item = self._items.get(key)
         if item is None:
             return
-        if item.place is ItemState.IN_FLIGHT:
+        if item.state is ItemState.IN_FLIGHT:
             self._in_flight.of(key).forget()
             self._in_flight.stop_listening(key)
         else:
@@ -167,20 +167,22 @@ class SchedulingQueue:
         if item is None:
             return None
         for trigger in self._slow.take(item.key):
-            item.note(trigger)
+            item.add_trigger(trigger)
         self._in_flight.take_off(item)
         return item
 
-    def permitted(self, key: str) -> None:
+    def mark_permitted(self, key: str) -> None:
         """The clusters are settled; from here on events are no concern of this attempt."""
         self._in_flight.stop_listening(key)
 
-    def succeeded(self, key: str, now: int) -> None:
+    def mark_succeeded(self, key: str, now: int) -> None:
         """Nothing is left to do; the next failure starts over."""
         flight = self._in_flight.land(key)
         self._renew(flight, now)
 
-    def rejected(self, key: str, now: int, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()) -> None:
+    def mark_unschedulable(
+        self, key: str, now: int, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
+    ) -> None:
         """Too few clusters qualify: waits in the pool, unless what it missed in flight wakes it."""
         events = self._in_flight.events_since_taken(key)
         flight = self._in_flight.land(key)
@@ -193,12 +195,12 @@ class SchedulingQueue:
         item.rejectors, item.pending = frozenset(rejectors), frozenset(pending)
         self._come_back(flight, now)
         wake = self._meanwhile(flight, events)
-        if wake is QueueingStrategy.STAY:
+        if wake is QueueingStrategy.SKIP:
             self._places.rest(item, now)
         else:
             self._places.requeue(item, now, wake)
 
-    def failed(self, key: str, now: int, *, at_least_seconds: float = 0) -> float:
+    def mark_failed(self, key: str, now: int, *, at_least_seconds: float = 0) -> float:
         """The attempt went wrong: comes back by itself, later after each failure, and together with all others no
         faster than the shared budget. Says in how many seconds."""
         flight = self._in_flight.land(key)
@@ -212,9 +214,9 @@ class SchedulingQueue:
         wait = max(wait, nanoseconds(at_least_seconds))
         self._come_back(flight, now)
         if flight.at_once:
-            self._places.requeue(item, now, QueueingStrategy.AT_ONCE)
+            self._places.requeue(item, now, QueueingStrategy.IMMEDIATELY)
             return 0.0
-        item.note(RETRY)
+        item.add_trigger(RETRY)
         self._places.retry(item, now, wait=wait)
         return wait / SECOND
 
@@ -236,7 +238,7 @@ class SchedulingQueue:
     def _flush(self, now: int) -> None:
         self._places.flush(now)
         if self._slow.due is not None and self._slow.due <= now:
-            self.move_batch(now)
+            self.flush_batch(now)
 
     # --- details ------------------------------------------------------------------------------------------------------
 
@@ -244,16 +246,16 @@ class SchedulingQueue:
         item = self._items.get(key)
         if item is None:
             self._places.admit(key, now, (trigger,))
-        elif item.place is ItemState.IN_FLIGHT:
-            self._in_flight.of(key).note(trigger, at_once=item.policy.at_once)
-        elif item.hold is not None:
-            item.note(trigger)
-        elif item.policy.at_once:
+        elif item.state is ItemState.IN_FLIGHT:
+            self._in_flight.of(key).note(trigger, at_once=item.policy.immediate)
+        elif item.gate is not None:
+            item.add_trigger(trigger)
+        elif item.policy.immediate:
             self._places.hurry(item, now, trigger)
-        elif item.place is ItemState.POOL:
+        elif item.state is ItemState.UNSCHEDULABLE:
             self._places.stir(item, now, wake=QueueingStrategy.AFTER_BACKOFF, trigger=trigger)
         else:
-            item.note(trigger)
+            item.add_trigger(trigger)
 
     def _renew(self, flight: Flight, now: int) -> None:
         """After an attempt that leaves nothing behind."""
@@ -271,28 +273,28 @@ class SchedulingQueue:
     def _meanwhile(self, flight: Flight, events: list[QueueEvent] | None) -> QueueingStrategy:
         """How much of what happened in flight concerns the item. Items woken by an index were told directly."""
         wake = _wanted_again(flight)
-        if events is None and not flight.item.policy.at_once:
-            flight.item.note(RETRY)
+        if events is None and not flight.item.policy.immediate:
+            flight.item.add_trigger(RETRY)
             wake = max(wake, QueueingStrategy.AFTER_BACKOFF)
         for event in events or ():
-            if wake is QueueingStrategy.AT_ONCE:
+            if wake is QueueingStrategy.IMMEDIATELY:
                 break
-            judged = self._hints.judge_one(event, flight.item)
+            judged = self._hints.evaluate_item(event, flight.item)
             if judged:
-                flight.item.note(str(event))
+                flight.item.add_trigger(str(event))
                 wake = max(wake, judged)
         return wake
 
     def _coalesced(self, key: str, trigger: str) -> bool:
         """Whether the key runs so soon that it need not wait for the next batch."""
         item = self._items.get(key)
-        if item is None or item.place is not ItemState.ACTIVE:
+        if item is None or item.state is not ItemState.ACTIVE:
             return False
-        item.note(trigger)
+        item.add_trigger(trigger)
         return True
 
 
 def _wanted_again(flight: Flight) -> QueueingStrategy:
     if not flight.again:
-        return QueueingStrategy.STAY
-    return QueueingStrategy.AT_ONCE if flight.at_once else QueueingStrategy.AFTER_BACKOFF
+        return QueueingStrategy.SKIP
+    return QueueingStrategy.IMMEDIATELY if flight.at_once else QueueingStrategy.AFTER_BACKOFF

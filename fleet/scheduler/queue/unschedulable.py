@@ -21,10 +21,10 @@ class Pool:
         self._leftovers = KeyHeap()
 
     def put(self, item: QueueItem, now: int) -> None:
-        item.place = ItemState.POOL
+        item.state = ItemState.UNSCHEDULABLE
         item.pooled_at = now
         self.items[item.key] = item
-        self.gated += item.hold is not None
+        self.gated += item.gate is not None
         for plugin in _listed_under(item):
             self.by_plugin.setdefault(plugin, {})[item.key] = item
         if item.policy.timed_retry and self._longest:
@@ -34,7 +34,7 @@ class Pool:
         """Out of the pool, before anything about the item changes."""
         key = item.key
         del self.items[key]
-        self.gated -= item.hold is not None
+        self.gated -= item.gate is not None
         for plugin in _listed_under(item):
             listed = self.by_plugin[plugin]
             del listed[key]
@@ -55,8 +55,8 @@ class Pool:
 
 
 def _listed_under(item: QueueItem) -> Collection[str]:
-    if item.hold is not None:
-        return (item.hold.plugin,)
+    if item.gate is not None:
+        return (item.gate.plugin,)
     if item.pending:
         return item.rejectors | item.pending
     return item.rejectors or (NO_PLUGIN,)

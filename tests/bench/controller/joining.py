@@ -70,14 +70,14 @@ async def _join_one(placements: int) -> Joined:
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(scheduler.run(stopping))
-        await _until(lambda: scheduler.queue.counts().unschedulable == placements)
+        await _until(lambda: scheduler.queue.count_items().unschedulable == placements)
         gc.collect()
         gc.freeze()
         begun = time.process_time()
         _saw(caches.clusters, _cluster(CLUSTERS, version=hub.next_version()))
         woken = time.process_time()
         assert len(scheduler.queue) == placements, "somebody was not woken"
-        await _until(lambda: scheduler.queue.counts().unschedulable == placements)
+        await _until(lambda: scheduler.queue.count_items().unschedulable == placements)
         decided = time.process_time()
         gc.unfreeze()
         stopping.set()
@@ -105,7 +105,7 @@ def _cluster(number: int, *, version: str) -> bytes:
 
 
 def _saw(store: Store[Any], document: bytes) -> None:
-    store.saw(store.codec.read(document))
+    store.apply_event(store.codec.read(document))
 
 
 async def _until(is_so: Callable[[], bool]) -> None:

@@ -40,5 +40,5 @@ def test_a_pod_without_a_mounted_account_is_nobody(name: str, identity: Path) ->
 def test_each_class_of_writes_has_the_budget_of_the_settings() -> None:
     settings = load_settings(None, {}, ["api.budget.bind.qps=100", "api.burst=500"]).settings
     flow = flow_of(settings, SystemClock())
-    assert flow.budgets == {"bind": RateLimit(100, 300), "evict": RateLimit(50, 100), "status": RateLimit(50, 100)}
+    assert flow.limits == {"bind": RateLimit(100, 300), "evict": RateLimit(50, 100), "status": RateLimit(50, 100)}
     assert flow.default == RateLimit(250, 500)

@@ -118,9 +118,9 @@ class Bench:
 @asynccontextmanager
 async def working(hub: ContentHub | None = None, pacing: Pacing | None = None) -> AsyncIterator[Bench]:
     hub = hub or ContentHub()
-    patience = RetryPolicy(hub.clock, no_jitter)
+    retry_policy = RetryPolicy(hub.clock, no_jitter)
     groups = ResourceGroups(
-        hub.access(), (CLUSTER_SCOPED, NAMESPACED), patience=patience, pacing=pacing, part_bytes=PART
+        hub.access(), (CLUSTER_SCOPED, NAMESPACED), retry_policy=retry_policy, pacing=pacing, part_bytes=PART
     )
     bench = Bench(hub, groups, hub.clock)
     groups.subscribe(bench.woken.append)
@@ -527,7 +527,7 @@ def _play(story: Story, limit: int, fault: Any = None) -> ContentHub:
 
 @dataclass
 class AtWrite:
-    """Four times in a row from the n-th write on, which is more than patience allows."""
+    """Four times in a row from the n-th write on, which is more than retry_policy allows."""
 
     number: int
     fault: Callable[[], Any]

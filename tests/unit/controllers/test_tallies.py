@@ -60,7 +60,7 @@ def size_of(document: dict[str, Any]) -> int:
 @virtual
 async def test_the_controller_tells_them() -> None:
     controller = a_controller(a_hub())
-    controller.caches.kinds[0].bindings.store.saw(observed(a_binding("c1").build()))
-    controller.caches.clusters.saw(a_cluster("c7").build())
+    controller.caches.kinds[0].bindings.store.apply_event(observed(a_binding("c1").build()))
+    controller.caches.clusters.apply_event(a_cluster("c7").build())
     assert controller.registry.get_sample_value("fleet_bindings", {"state": "Scheduled"}) == 1
     assert controller.registry.get_sample_value("fleet_cluster_heartbeat_age_seconds", {"cluster": "c7"}) is not None

@@ -150,12 +150,14 @@ class Workbench:
 
     async def start(self) -> None:
         """A new process: caches are empty, memory is gone."""
-        patience = RetryPolicy(self.clock, no_jitter)
+        retry_policy = RetryPolicy(self.clock, no_jitter)
         self.reports = Reports(self.told, self.told, self.clock)
         self.caches = Caches(self.access)
         self.copies = watched_copies(self.access)
-        self.groups = ResourceGroups(self.access, [kinds.flavour for kinds in self.caches.kinds], patience=patience)
-        self.visible = VisibleStatuses(self.copies, patience=patience, clock=self.clock)
+        self.groups = ResourceGroups(
+            self.access, [kinds.flavour for kinds in self.caches.kinds], retry_policy=retry_policy
+        )
+        self.visible = VisibleStatuses(self.copies, retry_policy=retry_policy, clock=self.clock)
         self.passes = Passes(
             Equipment(
                 caches=self.caches,
@@ -164,7 +166,7 @@ class Workbench:
                 visible=self.visible,
                 runs=StagedRuns(self.hub),
                 reports=self.reports,
-                patience=patience,
+                retry_policy=retry_policy,
                 clock=self.clock,
             )
         )

@@ -23,7 +23,7 @@ def now() -> float:
 async def test_a_burst_passes_at_once_and_the_rest_at_the_rate() -> None:
     flow = RateLimiter(VirtualClock(), default=RateLimit(rate=10, burst=5))
     for _ in range(15):
-        await flow.admit("read")
+        await flow.acquire("read")
     assert now() == pytest.approx(1.0)
 
 
@@ -33,7 +33,7 @@ async def test_who_waits_together_is_served_one_after_the_other() -> None:
     served = []
 
     async def caller(number: int) -> None:
-        await flow.admit("read")
+        await flow.acquire("read")
         served.append((number, round(now(), 3)))
 
     async with asyncio.TaskGroup() as group:
@@ -44,28 +44,28 @@ async def test_who_waits_together_is_served_one_after_the_other() -> None:
 
 @virtual
 async def test_one_class_cannot_starve_another() -> None:
-    flow = RateLimiter(VirtualClock(), budgets={"status": RateLimit(rate=0.001, burst=1)})
-    await flow.admit("status")
+    flow = RateLimiter(VirtualClock(), limits={"status": RateLimit(rate=0.001, burst=1)})
+    await flow.acquire("status")
     async with asyncio.timeout(1):
-        await flow.admit("bind")
+        await flow.acquire("bind")
 
 
 @virtual
 async def test_leases_are_never_held_back() -> None:
     flow = RateLimiter(VirtualClock(), default=RateLimit(rate=0.001, burst=1))
     for _ in range(100):
-        await flow.admit(LEASE_CLASS)
+        await flow.acquire(LEASE_CLASS)
     assert now() == 0
 
 
 @virtual
 async def test_who_gives_up_waiting_gives_the_token_back() -> None:
     flow = RateLimiter(VirtualClock(), default=RateLimit(rate=0.1, burst=1))
-    await flow.admit("read")
+    await flow.acquire("read")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
-            await flow.admit("read")
-    await flow.admit("read")
+            await flow.acquire("read")
+    await flow.acquire("read")
     assert now() == pytest.approx(10)
 
 
@@ -73,7 +73,7 @@ async def test_who_gives_up_waiting_gives_the_token_back() -> None:
 async def test_saved_tokens_are_no_more_than_the_burst() -> None:
     bucket = TokenBucket(RateLimit(rate=10, burst=2), VirtualClock())
     await asyncio.sleep(1000)
-    assert [bucket.take() for _ in range(3)] == pytest.approx([0, 0, 0.1])
+    assert [bucket.reserve() for _ in range(3)] == pytest.approx([0, 0, 0.1])
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_a_budget_that_lets_nothing_pass_is_refused(budget: RateLimit) -> None:
 
 
 def test_jitter_only_adds_to_a_wait() -> None:
-    pace = ExponentialBackoff(first=1, most=8, spread=0.5)
-    assert [pace.wait(failures) for failures in range(6)] == [1, 2, 4, 8, 8, 8]
-    assert [pace.wait(failures, 1.0) for failures in range(2)] == [1.5, 3]
-    assert pace.wait(10**9) == 8
+    pace = ExponentialBackoff(initial=1, maximum=8, jitter=0.5)
+    assert [pace.compute_delay(failures) for failures in range(6)] == [1, 2, 4, 8, 8, 8]
+    assert [pace.compute_delay(failures, 1.0) for failures in range(2)] == [1.5, 3]
+    assert pace.compute_delay(10**9) == 8
 
 
 def test_a_wait_is_at_least_what_was_asked_for() -> None:
     backoff = FailureBackoff(WATCH_BACKOFF, no_jitter)
-    assert backoff.next(at_least=5) == 5
-    assert backoff.next(at_least=0.1) == 1.6
+    assert backoff.next_delay(at_least=5) == 5
+    assert backoff.next_delay(at_least=0.1) == 1.6
     backoff.reset()
-    assert backoff.next() == 0.8
+    assert backoff.next_delay() == 0.8
 
 
 def test_the_system_clock_elapses_and_knows_utc() -> None:

@@ -34,7 +34,7 @@ async def test_a_closed_gate_lets_nothing_but_reads_pass() -> None:
     await gate.call(READ)
     with pytest.raises(NotLeading):
         await gate.call(WRITE)
-    assert gate.unsettled() == []
+    assert gate.list_unsettled() == []
 
 
 @virtual
@@ -42,9 +42,9 @@ async def test_a_write_is_unsettled_until_it_is_answered() -> None:
     gate = a_gate(Slow(before=5.0))
     writing = asyncio.create_task(gate.call(WRITE))
     await asyncio.sleep(1)
-    assert gate.unsettled() == [f"DELETE {PATH}"]
+    assert gate.list_unsettled() == [f"DELETE {PATH}"]
     await writing
-    assert gate.unsettled() == []
+    assert gate.list_unsettled() == []
 
 
 @virtual
@@ -52,7 +52,7 @@ async def test_a_read_is_never_unsettled() -> None:
     gate = a_gate(Slow(before=5.0))
     reading = asyncio.create_task(gate.call(READ))
     await asyncio.sleep(1)
-    assert gate.unsettled() == []
+    assert gate.list_unsettled() == []
     await reading
 
 
@@ -62,9 +62,9 @@ async def test_a_write_without_an_answer_is_unsettled_until_its_deadline() -> No
     with pytest.raises(ConnectionLost):
         await gate.call(WRITE)
     await asyncio.sleep(29)
-    assert gate.unsettled() == [f"DELETE {PATH}"]
+    assert gate.list_unsettled() == [f"DELETE {PATH}"]
     await asyncio.sleep(2)
-    assert gate.unsettled() == []
+    assert gate.list_unsettled() == []
 
 
 @virtual
@@ -74,9 +74,9 @@ async def test_a_write_that_is_cut_off_is_unsettled_until_its_deadline() -> None
     await asyncio.sleep(1)
     writing.cancel()
     await asyncio.wait({writing})
-    assert gate.unsettled() == [f"DELETE {PATH}"]
+    assert gate.list_unsettled() == [f"DELETE {PATH}"]
     await asyncio.sleep(30)
-    assert gate.unsettled() == []
+    assert gate.list_unsettled() == []
 
 
 @pytest.mark.parametrize("weather", [Refuse(503), Refuse(409, "Conflict"), Down()])
@@ -86,6 +86,6 @@ def test_a_write_that_was_refused_is_settled(weather: Weather) -> None:
         gate = a_gate(weather)
         with suppress(ApiError):
             await gate.call(WRITE)
-        assert gate.unsettled() == []
+        assert gate.list_unsettled() == []
 
     refused()

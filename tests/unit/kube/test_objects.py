@@ -50,9 +50,9 @@ def bodies(server: ObjectServer) -> list[Any]:
 async def test_objects_paid_from_another_budget_are_otherwise_the_same() -> None:
     server = ObjectServer()
     objects = objects_on(server, cached=True)
-    assert objects.paid_as(objects.call_class) is objects
+    assert objects.with_call_class(objects.call_class) is objects
 
-    await objects.paid_as("evict").create({"metadata": {"name": "c1"}})
+    await objects.with_call_class("evict").create({"metadata": {"name": "c1"}})
 
     assert [request.call_class for _, request in server.requests] == ["evict"]
     assert objects.store is not None
@@ -236,7 +236,7 @@ async def test_a_revision_of_what_was_seen_needs_one_request() -> None:
     server = ObjectServer()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1"}, "unknown": {"kept": True}})
-    revised = await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+    revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen)
     assert revised is not None
     assert revised.view.metadata.labels == {"a": "b"}
     assert server.objects[PATH]["unknown"] == {"kept": True}
@@ -253,7 +253,7 @@ async def test_after_a_conflict_the_change_is_decided_again_on_the_live_object()
         server.store(PATH, {**server.objects[PATH], "spec": {"theirs": 1}})
 
     server.before_next_write = [interfere, interfere]
-    revised = await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+    revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen)
     assert revised is not None
     assert server.objects[PATH]["spec"] == {"theirs": 1}
     assert server.objects[PATH]["metadata"]["labels"] == {"a": "b"}
@@ -264,7 +264,7 @@ async def test_a_change_that_is_there_already_writes_nothing() -> None:
     server = ObjectServer()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1", "labels": {"a": "b"}}})
-    assert await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen) == seen
+    assert await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen) == seen
     assert len(server.requests) == 1
 
 
@@ -277,15 +277,17 @@ async def test_a_revision_whose_answer_was_lost_is_not_made_twice() -> None:
     server.weather = lambda _: next(weathers, None)
     written = dict(server.objects)
     with pytest.raises(Exception, match="reset"):
-        await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE, seen=seen)
+        await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen)
     assert server.objects != written
-    assert await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE) is not None
+    assert await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE) is not None
     assert sum(request.method is Method.PUT for _, request in server.requests) == 1
 
 
 @virtual
 async def test_a_revision_of_what_is_gone_is_nothing() -> None:
-    assert await update_with_retries(objects_on(ObjectServer()), "c1", labelled("a", "b"), patience=PATIENCE) is None
+    assert (
+        await update_with_retries(objects_on(ObjectServer()), "c1", labelled("a", "b"), retry_policy=PATIENCE) is None
+    )
 
 
 @virtual
@@ -295,7 +297,7 @@ async def test_endless_conflicts_are_given_up_after_four_attempts() -> None:
     await objects.create({"metadata": {"name": "c1"}})
     server.before_next_write = [lambda: server.store(PATH, server.objects[PATH])] * 9
     with pytest.raises(Conflict):
-        await update_with_retries(objects, "c1", labelled("a", "b"), patience=PATIENCE)
+        await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE)
     puts = [at for at, request in server.requests if request.method is Method.PUT]
     assert [later - puts[0] for later in puts] == pytest.approx([0, 0.01, 0.06, 0.31])
 
@@ -305,7 +307,7 @@ async def test_a_request_is_repeated_for_want_of_a_server_and_for_nothing_else()
     refusals = iter([Refuse(503), Refuse(500, "ServerTimeout", retry_after=2), Refuse(404, "NotFound")])
     server = ObjectServer(weather=lambda _: next(refusals))
     with pytest.raises(NotFound):
-        await call_with_retries(lambda: objects_on(server).get("c1"), patience=PATIENCE)
+        await call_with_retries(lambda: objects_on(server).get("c1"), retry_policy=PATIENCE)
     times = [at for at, _ in server.requests]
     assert times == pytest.approx([0, 0.01, 2.01])
 
@@ -315,7 +317,7 @@ async def test_a_request_is_repeated_for_want_of_a_server_and_for_nothing_else()
 async def test_patience_ends(refusal: Refuse, error: type[Exception]) -> None:
     server = ObjectServer(weather=lambda _: refusal)
     with pytest.raises(error):
-        await call_with_retries(lambda: objects_on(server).get("c1"), patience=PATIENCE)
+        await call_with_retries(lambda: objects_on(server).get("c1"), retry_policy=PATIENCE)
     assert len(server.requests) == 4
 
 

@@ -49,7 +49,7 @@ async def test_a_watch_that_breaks_inside_a_line_is_resumed_where_it_broke() -> 
                 store,
                 clock=SystemClock(),
                 jitter=no_jitter,
-                timings=ReflectorTimings(pace=ExponentialBackoff(first=0.01, most=0.1)),
+                timings=ReflectorTimings(pace=ExponentialBackoff(initial=0.01, maximum=0.1)),
                 on_problem=problems.append,
             )
             running = group.create_task(reflector.run(), name="reflector")

@@ -44,10 +44,10 @@ async def test_a_key_in_work_is_not_given_to_a_second_worker_but_comes_again_whe
     queue.add("a")
     queue.add("a")
     assert len(queue) == 0
-    queue.done("a")
+    queue.finish("a")
     assert len(queue) == 1
     assert await queue.get() == "a"
-    queue.done("a")
+    queue.finish("a")
     assert len(queue) == 0
 
 
@@ -96,7 +96,7 @@ async def test_a_delayed_key_that_is_added_comes_at_once_and_only_once() -> None
     queue.add_after("a", 5)
     queue.add("a")
     assert await queue.get() == "a"
-    queue.done("a")
+    queue.finish("a")
     assert (len(queue), queue.delayed) == (0, 0)
 
 
@@ -108,7 +108,7 @@ async def test_a_delayed_key_in_work_waits_for_its_worker() -> None:
     queue.add_after("a", 1)
     await asyncio.sleep(2)
     assert len(queue) == 0
-    queue.done("a")
+    queue.finish("a")
     assert len(queue) == 1
 
 
@@ -118,7 +118,7 @@ async def test_waits_double_with_every_failure_up_to_the_most() -> None:
     waits = [queue.retry("a") for _ in range(16)]
     assert waits[:4] == pytest.approx([0.005, 0.010, 0.020, 0.040])
     assert waits[-2:] == [60, 60]
-    assert queue.failures_of("a") == 16
+    assert queue.count_failures("a") == 16
 
 
 @virtual
@@ -159,10 +159,10 @@ async def test_closing_lets_running_work_finish() -> None:
     await queue.get()
     queue.add("a")
     queue.close()
-    finished = asyncio.create_task(queue.idle(), name="shutdown")
+    finished = asyncio.create_task(queue.wait_until_idle(), name="shutdown")
     await asyncio.sleep(1)
     assert not finished.done()
-    queue.done("a")
+    queue.finish("a")
     await finished
     assert len(queue) == 0
 
@@ -170,4 +170,4 @@ async def test_closing_lets_running_work_finish() -> None:
 @virtual
 async def test_only_a_key_in_work_can_be_done() -> None:
     with pytest.raises(ValueError, match="'a' is not in work"):
-        a_queue().done("a")
+        a_queue().finish("a")

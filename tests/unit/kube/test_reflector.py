@@ -51,7 +51,7 @@ def want_the_servers_state(scene: Watching) -> None:
 async def test_lists_then_follows_the_watch() -> None:
     hub = a_hub("c1", "c2")
     async with watching(ScriptedApi(hub)) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         assert set(scene.store) == {"c1", "c2"}
         hub.put("c3")
         hub.put("c1", spec={"taints": [{"key": "gpu"}]})
@@ -66,7 +66,7 @@ async def test_lists_page_by_page() -> None:
     hub = a_hub(*(f"c{number:03}" for number in range(250)))
     api = ScriptedApi(hub, page=100)
     async with watching(api) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         want_the_servers_state(scene)
     assert len(api.list_times()) == 3
 
@@ -111,7 +111,7 @@ async def test_a_watch_that_ends_in_good_order_is_resumed_at_once() -> None:
 async def test_an_event_may_arrive_in_any_pieces() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub, piece=7)) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.put("c2", metadata_is="long enough for many pieces")
         hub.delete("c1")
         await asyncio.sleep(1)
@@ -154,7 +154,7 @@ BREAKS: list[Fault] = [
 async def test_nothing_is_lost_or_doubled_when_a_watch_breaks(fault: Fault) -> None:
     hub = a_hub("c1", "c2")
     async with watching(ScriptedApi(hub, watches=[fault])) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.put("c3")
         hub.put("c1", spec={})
         hub.delete("c2")
@@ -175,7 +175,7 @@ async def test_a_silent_watch_is_given_up() -> None:
 async def test_trickling_bytes_are_no_sign_of_life() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub, watches=[Trickle()])) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.put("c2")
         await asyncio.sleep(152)
         assert isinstance(scene.problems[0], DeadlineExceeded)
@@ -186,7 +186,7 @@ async def test_trickling_bytes_are_no_sign_of_life() -> None:
 async def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.kube.informer.watch.LONGEST_LINE", 1000)
     async with watching(ScriptedApi(a_hub("c1"), watches=[Trickle()])) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         scene.api.hub.put("c2")
         await asyncio.sleep(140)
         assert isinstance(scene.problems[0], UnreadableAnswer)
@@ -206,7 +206,7 @@ async def test_a_compacted_version_leads_to_a_new_list_that_tells_only_differenc
     hub = a_hub("c1", "c2", "c3")
     api = ScriptedApi(hub, watches=[Reset(after=0)])
     async with watching(api) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         scene.fold.told.clear()
         hub.put("c1")
         hub.delete("c2")
@@ -227,7 +227,7 @@ async def test_a_server_that_was_set_back_is_believed() -> None:
     hub = a_hub("c1", "c2")
     backup = hub.backup()
     async with watching(ScriptedApi(hub)) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.put("c2", spec={})
         hub.put("c3")
         await asyncio.sleep(1)
@@ -257,7 +257,7 @@ async def test_setting_the_time_of_day_changes_nothing(days: float) -> None:
 async def test_a_machine_that_slept_goes_on_where_it_was() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub, watches=[Reset(after=0)])) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         scene.clock.slept += 36_000
         hub.put("c2")
         await asyncio.sleep(2)
@@ -285,7 +285,7 @@ async def test_a_machine_that_slept_goes_on_where_it_was() -> None:
 async def test_a_failed_list_is_repeated(fault: Fault) -> None:
     api = ScriptedApi(a_hub("c1"), lists=[fault])
     async with watching(api) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         want_the_servers_state(scene)
         assert now() <= 32
     assert len(api.list_times()) == 2
@@ -295,7 +295,7 @@ async def test_a_failed_list_is_repeated(fault: Fault) -> None:
 async def test_a_list_whose_pages_expire_is_repeated_in_one_piece() -> None:
     api = ScriptedApi(a_hub(*(f"c{number}" for number in range(9))), page=3, lists=[None, Refuse(410, "Expired")])
     async with watching(api) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         want_the_servers_state(scene)
     limits = [dict(request.query).get("limit") for _, request in api.requests[:3]]
     assert limits == ["500", "500", None]
@@ -305,7 +305,7 @@ async def test_a_list_whose_pages_expire_is_repeated_in_one_piece() -> None:
 async def test_an_empty_list_empties_the_store() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub, watches=[Reset(after=0)])) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.delete("c1")
         hub.compact()
         await asyncio.sleep(5)
@@ -379,7 +379,7 @@ async def test_a_server_that_closes_every_watch_at_once_is_backed_off_from() -> 
 async def test_waits_as_long_as_the_server_asks(fault: Fault) -> None:
     api = ScriptedApi(a_hub("c1"), watches=[fault])
     async with watching(api) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         api.hub.put("c2")
         await asyncio.sleep(30)
         assert isinstance(scene.problems[0], TooManyRequests)
@@ -518,7 +518,7 @@ async def test_refreshing_again_and_again_starves_nobody() -> None:
 async def test_an_unreadable_object_stops_nothing_and_is_reported() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub)) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.put("bad", spec={"taints": "none"})
         hub.put("c2")
         await asyncio.sleep(1)
@@ -535,7 +535,7 @@ async def test_an_unreadable_object_stops_nothing_and_is_reported() -> None:
 async def test_the_last_readable_state_of_an_unreadable_object_stays() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub, watches=[Reset(after=1)])) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         good = scene.store.get("c1")
         hub.put("c1", spec=5)
         await asyncio.sleep(1)
@@ -550,7 +550,7 @@ async def test_the_last_readable_state_of_an_unreadable_object_stays() -> None:
 async def test_an_object_that_can_be_read_again_is_no_longer_remembered() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub)) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.put("c1", spec=5)
         await asyncio.sleep(1)
         hub.put("c1", spec={})
@@ -563,7 +563,7 @@ async def test_an_object_that_can_be_read_again_is_no_longer_remembered() -> Non
 async def test_an_unreadable_object_can_be_deleted() -> None:
     hub = a_hub("c1")
     async with watching(ScriptedApi(hub)) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         hub.put("c1", spec=5)
         hub.delete("c1")
         await asyncio.sleep(1)
@@ -576,7 +576,7 @@ async def test_unreadable_objects_of_a_list_are_remembered_until_a_list_lacks_th
     hub = a_hub("c1")
     hub.put("bad", spec=5)
     async with watching(ScriptedApi(hub, watches=[Reset(after=0)])) as scene:
-        await scene.reflector.synced()
+        await scene.reflector.wait_for_sync()
         assert set(scene.store) == {"c1"}
         assert set(scene.reflector.unreadable) == {"bad"}
         hub.delete("bad")

@@ -22,7 +22,7 @@ def listed(store: Store[Cluster], version: int, *clusters: Cluster) -> None:
     relist = store.relist()
     relist.begin(str(version))
     for cluster in clusters:
-        relist.take(cluster)
+        relist.add(cluster)
     relist.end()
 
 
@@ -47,43 +47,43 @@ def versions(store: Store[Cluster]) -> dict[str, str]:
 
 def test_our_own_write_is_visible_at_once(store: Store[Cluster], fold: Fold) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.wrote(a_cluster("c1", 12))
-    store.wrote(a_cluster("c2", 13))
+    store.apply_write(a_cluster("c1", 12))
+    store.apply_write(a_cluster("c2", 13))
     assert versions(store) == {"c1": "12", "c2": "13"}
     assert fold.state() == versions(store)
 
 
 def test_older_events_do_not_overwrite_our_write(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.wrote(a_cluster("c1", 13))
-    store.saw(a_cluster("c1", 11))
+    store.apply_write(a_cluster("c1", 13))
+    store.apply_event(a_cluster("c1", 11))
     assert versions(store) == {"c1": "13"}
 
 
 def test_our_write_is_told_once_although_the_watch_brings_it_too(store: Store[Cluster], fold: Fold) -> None:
     listed(store, 10)
-    store.wrote(a_cluster("c1", 11))
-    store.saw(a_cluster("c1", 11))
+    store.apply_write(a_cluster("c1", 11))
+    store.apply_event(a_cluster("c1", 11))
     assert len(fold.told) == 1
 
 
 def test_newer_events_overwrite_our_write(store: Store[Cluster]) -> None:
     listed(store, 10)
-    store.wrote(a_cluster("c1", 11))
-    store.saw(a_cluster("c1", 12))
+    store.apply_write(a_cluster("c1", 11))
+    store.apply_event(a_cluster("c1", 12))
     assert versions(store) == {"c1": "12"}
 
 
 def test_an_answer_that_the_watch_has_overtaken_is_no_news(store: Store[Cluster]) -> None:
     listed(store, 10)
-    store.saw(a_cluster("c1", 11))
-    store.saw_deleted("c1", uid="u1", version="12")
-    store.wrote(a_cluster("c1", 11))
+    store.apply_event(a_cluster("c1", 11))
+    store.apply_delete_event("c1", uid="u1", version="12")
+    store.apply_write(a_cluster("c1", 11))
     assert "c1" not in store
 
 
 def test_before_the_first_list_nothing_can_be_judged_and_our_writes_wait(store: Store[Cluster]) -> None:
-    store.wrote(a_cluster("c1", 11))
+    store.apply_write(a_cluster("c1", 11))
     assert len(store) == 0
 
 
@@ -91,38 +91,38 @@ def test_a_list_made_before_our_write_does_not_delete_it(store: Store[Cluster]) 
     listed(store, 10)
     relist = store.relist()
     relist.begin("10")
-    store.wrote(a_cluster("c1", 11))
+    store.apply_write(a_cluster("c1", 11))
     relist.end()
     assert "c1" in store
 
 
 def test_a_list_made_after_our_write_is_believed(store: Store[Cluster]) -> None:
     listed(store, 10)
-    store.wrote(a_cluster("c1", 11))
+    store.apply_write(a_cluster("c1", 11))
     listed(store, 12)
     assert "c1" not in store
 
 
 def test_our_deletion_is_visible_at_once_and_older_events_do_not_undo_it(store: Store[Cluster], fold: Fold) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.deleted("c1", "u1")
-    store.saw(a_cluster("c1", 11))
+    store.apply_delete("c1", "u1")
+    store.apply_event(a_cluster("c1", 11))
     assert "c1" not in store
-    store.saw_deleted("c1", uid="u1", version="12")
+    store.apply_delete_event("c1", uid="u1", version="12")
     assert len(fold.told) == 2
 
 
 def test_a_successor_of_what_we_deleted_appears(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.deleted("c1", "u1")
-    store.saw(a_cluster("c1", 13, uid="u2"))
-    store.saw_deleted("c1", uid="u1", version="12")
+    store.apply_delete("c1", "u1")
+    store.apply_event(a_cluster("c1", 13, uid="u2"))
+    store.apply_delete_event("c1", uid="u1", version="12")
     assert versions(store) == {"c1": "13"}
 
 
 def test_a_deletion_of_ours_that_hit_a_predecessor_spares_the_successor(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5, uid="u2"))
-    store.deleted("c1", "u1")
+    store.apply_delete("c1", "u1")
     assert "c1" in store
 
 
@@ -130,23 +130,23 @@ def test_a_list_that_was_under_way_does_not_undo_our_deletion(store: Store[Clust
     listed(store, 10, a_cluster("c1", 5))
     relist = store.relist()
     relist.begin("10")
-    store.deleted("c1", "u1")
-    relist.take(a_cluster("c1", 5))
+    store.apply_delete("c1", "u1")
+    relist.add(a_cluster("c1", 5))
     relist.end()
     assert "c1" not in store
 
 
 def test_a_later_list_is_believed_even_about_what_we_deleted(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.deleted("c1", "u1")
+    store.apply_delete("c1", "u1")
     listed(store, 12, a_cluster("c1", 11))
     assert "c1" in store
 
 
 def test_a_late_answer_to_a_write_does_not_undo_our_deletion(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.deleted("c1", "u1")
-    store.wrote(a_cluster("c1", 12))
+    store.apply_delete("c1", "u1")
+    store.apply_write(a_cluster("c1", 12))
     assert "c1" not in store
 
 
@@ -154,27 +154,27 @@ def test_a_deletion_of_ours_is_remembered_beyond_a_list_that_was_under_way(store
     listed(store, 10, a_cluster("c1", 5))
     relist = store.relist()
     relist.begin("10")
-    store.deleted("c1", "u1")
+    store.apply_delete("c1", "u1")
     relist.end()
-    store.saw(a_cluster("c1", 11))
+    store.apply_event(a_cluster("c1", 11))
     assert "c1" not in store
 
 
 def test_a_deletion_of_ours_that_a_later_list_denies_is_forgotten(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.deleted("c1", "u1")
+    store.apply_delete("c1", "u1")
     listed(store, 12, a_cluster("c1", 11))
-    store.saw(a_cluster("c1", 13))
+    store.apply_event(a_cluster("c1", 13))
     assert versions(store) == {"c1": "13"}
 
 
 def test_a_deletion_of_ours_is_remembered_only_until_the_watch_brings_it(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.deleted("c1", "u1")
-    store.saw_deleted("c1", uid="of-a-predecessor", version="4")
-    store.saw(a_cluster("c1", 11))
+    store.apply_delete("c1", "u1")
+    store.apply_delete_event("c1", uid="of-a-predecessor", version="4")
+    store.apply_event(a_cluster("c1", 11))
     assert "c1" not in store
-    store.saw_deleted("c1", uid="u1", version="12")
+    store.apply_delete_event("c1", uid="u1", version="12")
     assert not store._tombstones
 
 
@@ -183,21 +183,21 @@ def test_a_deletion_of_ours_is_remembered_only_until_the_watch_brings_it(store: 
 
 def test_a_name_that_passed_to_another_object_is_told_as_gone_and_new(store: Store[Cluster], fold: Fold) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.saw(a_cluster("c1", 12, uid="u2"))
+    store.apply_event(a_cluster("c1", 12, uid="u2"))
     assert [(old is None, new is None) for old, new in fold.told] == [(True, False), (False, True), (True, False)]
 
 
 def test_the_deletion_of_a_predecessor_does_not_touch_our_new_object(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 5))
-    store.wrote(a_cluster("c1", 15, uid="u2"))
-    store.saw_deleted("c1", uid="u1", version="14")
+    store.apply_write(a_cluster("c1", 15, uid="u2"))
+    store.apply_delete_event("c1", uid="u1", version="14")
     assert versions(store) == {"c1": "15"}
 
 
 def test_versions_only_grow(store: Store[Cluster]) -> None:
     listed(store, 10)
-    store.saw_version("9")
-    store.saw_version("")
+    store.advance_version("9")
+    store.advance_version("")
     assert store.version == "10"
 
 
@@ -218,8 +218,8 @@ def test_versions_are_compared_as_numbers_or_not_at_all(one: str, other: str, *,
 
 def test_where_versions_are_no_numbers_the_watch_is_believed(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", "z"))
-    store.saw(a_cluster("c1", "a"))
-    store.wrote(a_cluster("c1", "m"))
+    store.apply_event(a_cluster("c1", "a"))
+    store.apply_write(a_cluster("c1", "m"))
     assert versions(store) == {"c1": "a"}
 
 
@@ -237,18 +237,18 @@ def names(clusters: list[Cluster]) -> set[str]:
 
 def test_an_index_follows_every_change(store: Store[Cluster]) -> None:
     listed(store, 10, a_cluster("c1", 1, region="eu"), a_cluster("c2", 2, region="eu"), a_cluster("c3", 3))
-    store.index("region", by_region)
+    store.add_index("region", by_region)
     assert names(store.by_index("region", "eu")) == {"c1", "c2"}
-    store.saw(a_cluster("c1", 11, region="us"))
-    store.saw_deleted("c2", uid="u1", version="12")
+    store.apply_event(a_cluster("c1", 11, region="us"))
+    store.apply_delete_event("c2", uid="u1", version="12")
     assert store.by_index("region", "eu") == []
     assert names(store.by_index("region", "us")) == {"c1"}
 
 
 def test_two_indexes_cannot_have_one_name(store: Store[Cluster]) -> None:
-    store.index("region", by_region)
+    store.add_index("region", by_region)
     with pytest.raises(ValueError, match="region"):
-        store.index("region", by_region)
+        store.add_index("region", by_region)
 
 
 def test_an_index_that_refuses_an_object_leaves_everything_as_it_was(store: Store[Cluster], fold: Fold) -> None:
@@ -257,11 +257,11 @@ def test_an_index_that_refuses_an_object_leaves_everything_as_it_was(store: Stor
             raise LookupError("mars")
         return by_region(cluster)
 
-    store.index("region", by_region)
-    store.index("picky", picky)
+    store.add_index("region", by_region)
+    store.add_index("picky", picky)
     listed(store, 10, a_cluster("c1", 1, region="eu"))
     with pytest.raises(LookupError):
-        store.saw(a_cluster("c1", 11, region="mars"))
+        store.apply_event(a_cluster("c1", 11, region="mars"))
     assert versions(store) == fold.state() == {"c1": "1"}
     assert names(store.by_index("region", "eu")) == names(store.by_index("picky", "eu")) == {"c1"}
 

@@ -83,7 +83,7 @@ class Desk:
         """The server has it, and the scheduler read it."""
         self.server.put(path_of(name), document)
         found = await self.site.bindings.get(name)
-        self.site.kinds.bindings.store.saw(found)
+        self.site.kinds.bindings.store.apply_event(found)
         self.server.requests.clear()
         return found.view
 
@@ -96,7 +96,7 @@ class Desk:
     def others_write(self, name: str, patch: Json) -> None:
         """And the watch brings it."""
         written = msgspec.json.encode(self.server.edit(path_of(name), patch))
-        self.site.kinds.bindings.store.saw(self.site.bindings.codec.read(written))
+        self.site.kinds.bindings.store.apply_event(self.site.bindings.codec.read(written))
 
     @asynccontextmanager
     async def writing_after(self, first: Operation, then: Operation) -> AsyncIterator[asyncio.Task[list[WriteResult]]]:
@@ -116,7 +116,9 @@ async def a_desk(server: CrudServer | None = None, **more: Any) -> AsyncIterator
     async with a_site(server or CrudServer(), **more) as site:
         told: list[tuple[Action, str]] = []
         writes = BindingWrites(
-            dispatcher=site.dispatcher, patience=PATIENCE, on_write=lambda action, result: told.append((action, result))
+            dispatcher=site.dispatcher,
+            retry_policy=PATIENCE,
+            on_write=lambda action, result: told.append((action, result)),
         )
         yield Desk(site, writes, told, IN_SHOP if more.get("namespaced") else WEB)
 

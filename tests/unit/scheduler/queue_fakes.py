@@ -10,7 +10,7 @@ from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueueIte
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.timing import SECOND, nanoseconds
 
-EXTENDED = QueuePolicy(at_once=False, timed_retry=True)
+EXTENDED = QueuePolicy(immediate=False, timed_retry=True)
 
 CLUSTER_ADDED = EventKind("MemberCluster", "Add")
 CLUSTER_TAINTS = EventKind("MemberCluster", "UpdateTaints")
@@ -57,12 +57,12 @@ class Turned:
             self.queue.add(key, self.now, trigger=trigger)
         return self
 
-    def wake(self, *keys: str, trigger: str = "cluster", slow: bool = False) -> Turned:
-        self.queue.wake(keys, self.now, trigger=trigger, slow=slow)
+    def wake(self, *keys: str, trigger: str = "cluster", batched: bool = False) -> Turned:
+        self.queue.requeue(keys, self.now, trigger=trigger, batched=batched)
         return self
 
     def happened(self, event: QueueEvent) -> Turned:
-        self.queue.happened(event, self.now)
+        self.queue.handle_event(event, self.now)
         return self
 
     def activate(self, *keys: str) -> Turned:
@@ -89,14 +89,14 @@ class Turned:
         return found
 
     def reject(self, key: str, *rejectors: str, pending: tuple[str, ...] = ()) -> Turned:
-        self.queue.rejected(key, self.now, rejectors=rejectors, pending=pending)
+        self.queue.mark_unschedulable(key, self.now, rejectors=rejectors, pending=pending)
         return self
 
     def fail(self, key: str, *, at_least_seconds: float = 0) -> float:
-        return self.queue.failed(key, self.now, at_least_seconds=at_least_seconds)
+        return self.queue.mark_failed(key, self.now, at_least_seconds=at_least_seconds)
 
     def succeed(self, key: str) -> Turned:
-        self.queue.succeeded(key, self.now)
+        self.queue.mark_succeeded(key, self.now)
         return self
 
     def tick(self) -> list[QueueItem]:
@@ -108,7 +108,7 @@ class Turned:
 
     def counts(self) -> dict[str, int]:
         """Without the places where nobody is."""
-        return {place: count for place, count in self.queue.counts()._asdict().items() if count}
+        return {place: count for place, count in self.queue.count_items()._asdict().items() if count}
 
     def rejected(self, *keys: str, by: str = "Taints") -> Turned:
         """The keys, tried once and in the pool."""

@@ -117,7 +117,7 @@ async def scheduling(hub: HubApi, *assignments: str) -> AsyncIterator[Records]:
     )
     records.caches = controller.caches
     assert controller.scheduler is not None
-    records.item = controller.scheduler.queue.look
+    records.item = controller.scheduler.queue.peek
     hub.requests.clear()
     task = asyncio.create_task(controller.run())
     try:
@@ -269,7 +269,7 @@ async def test_F3_095_what_is_decided_is_what_the_placement_asks_for_when_it_is_
         await asyncio.sleep(60)
         wanted = [(one.key, one.decision.request.wanted) for one in records.all if one.decision is not None]
     assert queued is not None
-    assert queued.place is ItemState.ACTIVE
+    assert queued.state is ItemState.ACTIVE
     assert wanted == [("web", 1), ("other", 1), ("web", 3)]
 
 
@@ -307,7 +307,7 @@ async def test_F3_007_a_plugin_that_breaks_rejects_nothing_and_is_tried_again(br
         item = records.item("web")
         assert records.endings == [AttemptResult.INTERNAL]
         assert item is not None
-        assert (item.place, item.rejectors, item.consecutive_errors_count) == (ItemState.ERROR_BACKOFF, frozenset(), 1)
+        assert (item.state, item.rejectors, item.consecutive_errors_count) == (ItemState.ERROR_BACKOFF, frozenset(), 1)
         await asyncio.sleep(120)
         assert records.endings == [AttemptResult.INTERNAL, AttemptResult.INTERNAL, AttemptResult.DECIDED]
 

@@ -37,7 +37,7 @@ PLACEMENT = f"{GROUP}/clusterresourceplacements/web"
 
 
 async def clean_up(site: Site) -> None:
-    cleanup = Cleanup(dispatcher=site.dispatcher, patience=PATIENCE)
+    cleanup = Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE)
     await cleanup.clean_up(site.kinds, await site.kinds.placements.objects.get("web"))
 
 
@@ -107,7 +107,7 @@ async def test_a_namespaced_placement_takes_the_bindings_of_its_namespace_along(
     server.put(f"{folder}/resourcebindings/b1", a_document("c1", namespace="shop"))
     server.put(f"{GROUP}/namespaces/other/resourcebindings/b1", a_document("c1", namespace="other"))
     async with a_site(server, namespaced=True) as site:
-        cleanup = Cleanup(dispatcher=site.dispatcher, patience=PATIENCE)
+        cleanup = Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE)
         await cleanup.clean_up(site.kinds, await site.kinds.placements.objects.get("shop/web"))
     assert sorted(server.objects) == [
         f"{GROUP}/namespaces/other/resourcebindings/b1",
@@ -155,7 +155,7 @@ async def test_of_what_outlived_its_placement_only_what_is_as_the_scheduler_made
     server.put(path_of("bound"), a_document("c3", state="Bound"))
     async with a_site(server) as site:
         bindings = await site.kinds.bindings.objects.list()
-        await Cleanup(dispatcher=site.dispatcher, patience=PATIENCE).erase_left_behind(site.kinds, "web", bindings)
+        await Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE).erase_left_behind(site.kinds, "web", bindings)
     assert left(server) == {"theirs": [WORK_CLEANUP], "bound": [SCHEDULER_BINDING_CLEANUP]}
     assert b'"uid":"uid-' in (server.requests[-1].body or b"")
 
@@ -223,7 +223,7 @@ class Releasing:
         """The watch."""
         self.site.server.put(path_of(name), document)
         found = await self.site.bindings.get(name)
-        self.site.kinds.bindings.store.saw(found)
+        self.site.kinds.bindings.store.apply_event(found)
         return found
 
     async def settle(self) -> None:
@@ -236,7 +236,7 @@ async def releasing(server: CrudServer) -> AsyncIterator[Releasing]:
     problems: list[tuple[str, Exception]] = []
     async with a_site(server) as site, asyncio.TaskGroup() as group:
         releases = BindingReleases(
-            BindingWrites(dispatcher=site.dispatcher, patience=PATIENCE),
+            BindingWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE),
             enqueued.append,
             clock=VirtualClock(),
             on_problem=lambda key, error: problems.append((key, error)),
@@ -307,7 +307,7 @@ async def test_a_release_and_an_attempt_that_drops_the_same_finalizer_need_one_r
         server.seconds = 1.0
         desk.releases.add(desk.site.kinds, binding)
         await asyncio.sleep(0.5)
-        writes = BindingWrites(dispatcher=desk.site.dispatcher, patience=PATIENCE)
+        writes = BindingWrites(dispatcher=desk.site.dispatcher, retry_policy=PATIENCE)
         result = await writes.release(desk.site.kinds, binding.view)
         assert (result.error, result.skipped) == (None, True)
         assert server.writes() == [("PATCH", "clusterresourcebindings/b1")]
@@ -321,7 +321,7 @@ async def test_a_refresh_gives_way_to_the_release_of_the_same_binding() -> None:
         server.seconds = 1.0
         desk.releases.add(desk.site.kinds, binding)
         await asyncio.sleep(0.5)
-        writes = BindingWrites(dispatcher=desk.site.dispatcher, patience=PATIENCE)
+        writes = BindingWrites(dispatcher=desk.site.dispatcher, retry_policy=PATIENCE)
         (result,) = await writes.write_operations(desk.site.kinds, WEB, [update(Action.REFRESH, binding.view)])
         assert isinstance(result.error, StaleInputs)
         assert server.writes() == [("PATCH", "clusterresourcebindings/b1")]

@@ -205,7 +205,7 @@ async def test_ten_bindings_wait_for_one_turn_of_ten_thousand_others() -> None:
     slots = 32
     flow = RateLimiter(VirtualClock(), default=RateLimit(rate=250, burst=1))
     async with an_office(concurrency=slots, seconds=0.004) as office:
-        office.wire.admit = flow.admit
+        office.wire.admit = flow.acquire
         for number in range(10_000):
             office.submit(f"all{number}", about=f"all{number}", type=BIND, of="everywhere")
         await asyncio.sleep(1.0)
@@ -316,9 +316,9 @@ async def test_a_call_whose_predecessor_did_its_work_is_dropped() -> None:
 @virtual
 async def test_Q_30_ten_thousand_status_writes_delay_a_bind_by_no_more_than_its_own_budget() -> None:
     slow = RateLimit(rate=10, burst=1)
-    flow = RateLimiter(VirtualClock(), budgets={"status": slow, "bind": slow})
+    flow = RateLimiter(VirtualClock(), limits={"status": slow, "bind": slow})
     async with an_office(concurrency=32, seconds=0.0) as office:
-        office.wire.admit = flow.admit
+        office.wire.admit = flow.acquire
         for number in range(10_000):
             office.submit(f"s{number}", about=f"o{number}")
         await office.submit("b0", about="another", type=BIND)

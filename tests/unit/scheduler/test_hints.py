@@ -101,7 +101,7 @@ def test_F3_113_a_plugin_that_registers_nothing_is_woken_by_every_event() -> Non
 )
 def test_F3_113_registrations_may_stand_for_many_kinds(kind: EventKind, *, covered: bool) -> None:
     assert kind.covers(CLUSTER_ADDED) is covered
-    assert QueueingHints({"Taints": [EventRegistration(kind)]}).heard(CLUSTER_ADDED) is covered
+    assert QueueingHints({"Taints": [EventRegistration(kind)]}).handles(CLUSTER_ADDED) is covered
 
 
 # --- what the answer does ---------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ async def test_a_placement_that_is_gone_leaves_nothing_behind_and_may_come_back(
     asyncio.get_running_loop().call_later(1, lambda: queue.add("web", trigger="made again"))
     await ran_for(2, loop)
     assert [key for key, _ in attempts.ran] == ["web", "web"]
-    assert sum(queue.counts()) == 0
+    assert sum(queue.count_items()) == 0
 
 
 @virtual

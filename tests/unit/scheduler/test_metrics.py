@@ -132,10 +132,10 @@ def an_item(**changes: Any) -> QueueItem:
         key="web",
         uid="u",
         priority=0,
-        policy=QueuePolicy(at_once=True, timed_retry=False),
+        policy=QueuePolicy(immediate=True, timed_retry=False),
         added_at=0,
         timestamp=0,
-        place=ItemState.IN_FLIGHT,
+        state=ItemState.IN_FLIGHT,
     )
     for name, value in changes.items():
         setattr(item, name, value)

@@ -234,7 +234,7 @@ def test_F3_099_a_copy_of_an_item_goes_its_own_way() -> None:
     copied = queue.pop().deep_copy()
     queue.fail("a")
     assert copied.consecutive_errors_count == 0
-    assert copied.place is ItemState.IN_FLIGHT
+    assert copied.state is ItemState.IN_FLIGHT
 
 
 # --- insisting and deleting -------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_Q_46_force_activating_a_placement_that_was_deleted_in_flight_does_nothi
 def test_Q_47_deleting_a_waiting_item_leaves_no_residue(place: str) -> None:
     queue = waiting_in(place).delete("a")
     assert queue.counts() == {}
-    assert queue.queue.unschedulable_by_plugin() == {}
+    assert queue.queue.count_unschedulable_by_plugin() == {}
     assert queue.next_due() is None
     assert queue.later(1000).tick() == []
     assert queue.popped() is None
@@ -297,7 +297,7 @@ def test_Q_47_deleting_a_waiting_item_leaves_no_residue(place: str) -> None:
 def test_Q_47_deleting_an_item_in_flight_leaves_no_residue_when_it_returns(ending: str, *, permitted: bool) -> None:
     queue = waiting_in("flight")
     if permitted:
-        queue.queue.permitted("a")
+        queue.queue.mark_permitted("a")
     queue.delete("a")
     getattr(queue, ending)("a")
     assert queue.counts() == {}
@@ -341,4 +341,4 @@ def test_every_move_is_told_with_its_reason() -> None:
 
 def test_rejected_items_are_counted_by_plugin() -> None:
     queue = pooled("a", "b").rejected("c", by="Affinity")
-    assert queue.queue.unschedulable_by_plugin() == {"Taints": 2, "Affinity": 1}
+    assert queue.queue.count_unschedulable_by_plugin() == {"Taints": 2, "Affinity": 1}

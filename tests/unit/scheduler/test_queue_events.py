@@ -88,18 +88,18 @@ def test_events_are_kept_for_the_oldest_in_flight_only() -> None:
         queue.happened(cluster_added())
     queue.add("b").pop()
     queue.happened(cluster_added())
-    assert len(queue.queue.kept_events) == 4
+    assert len(queue.queue.recorded_events) == 4
     queue.succeed("a")
-    assert len(queue.queue.kept_events) == 1
+    assert len(queue.queue.recorded_events) == 1
     queue.succeed("b")
-    assert len(queue.queue.kept_events) == 0
+    assert len(queue.queue.recorded_events) == 0
 
 
 def test_an_item_whose_clusters_are_settled_keeps_no_events_and_comes_back_after_its_back_off() -> None:
     queue = in_flight("a")
-    queue.queue.permitted("a")
+    queue.queue.mark_permitted("a")
     queue.happened(cluster_added())
-    assert len(queue.queue.kept_events) == 0
+    assert len(queue.queue.recorded_events) == 0
     assert queue.reject("a", "Other").counts() == {"backoff": 1}
 
 
@@ -107,7 +107,7 @@ def test_events_that_nobody_registered_for_are_not_kept() -> None:
     queue = in_flight("a")
     for _ in range(100):
         queue.happened(QueueEvent(HEARTBEAT))
-    assert len(queue.queue.kept_events) == 0
+    assert len(queue.queue.recorded_events) == 0
 
 
 @pytest.mark.parametrize("ending", ["succeed", "reject", "fail"])
@@ -124,7 +124,7 @@ def test_Q_12_after_ten_thousand_attempts_with_events_nothing_is_left(ending: st
         getattr(queue, ending)(second)
         if number in (1_000, 9_999):
             sizes.append(size_of(queue))
-    assert len(queue.queue.kept_events) == 0
+    assert len(queue.queue.recorded_events) == 0
     assert sizes[1] <= 2 * sizes[0]
     assert queue.delete("a").delete("b").counts() == {}
 

@@ -21,7 +21,7 @@ def test_F3_112_a_held_placement_is_not_queued() -> None:
     queue, _ = held("a")
     assert queue.counts() == {"gated": 1}
     assert queue.popped() is None
-    assert queue.queue.unschedulable_by_plugin() == {"Approval": 1}
+    assert queue.queue.count_unschedulable_by_plugin() == {"Approval": 1}
 
 
 def test_Q_14_unrelated_events_do_not_ask_about_a_held_placement() -> None:
@@ -119,8 +119,8 @@ def test_F3_112_a_failed_placement_is_asked_about_before_it_waits() -> None:
 
 def reported(queue: Turned) -> list[tuple[str, str]]:
     def told(item: QueueItem) -> tuple[str, str]:
-        assert item.hold is not None
-        return item.key, item.hold.message
+        assert item.gate is not None
+        return item.key, item.gate.message
 
     return [told(item) for item in queue.tick()]
 

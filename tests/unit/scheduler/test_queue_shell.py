@@ -28,7 +28,7 @@ def now() -> float:
 
 async def rejected(queue: AsyncQueue, key: str) -> None:
     queue.add(key, trigger="created")
-    queue.rejected((await queue.get()).key, rejectors=["Taints"])
+    queue.mark_unschedulable((await queue.get()).key, rejectors=["Taints"])
 
 
 async def taken(queue: AsyncQueue) -> tuple[str, float]:
@@ -50,7 +50,7 @@ async def test_one_call_wakes_as_many_workers_as_there_are_items() -> None:
     queue = a_queue()
     workers = [asyncio.create_task(queue.get(), name=f"worker {number}") for number in range(3)]
     await asyncio.sleep(1)
-    queue.wake(["a", "b"], trigger="cluster")
+    queue.requeue(["a", "b"], trigger="cluster")
     await asyncio.sleep(1)
     assert [worker.result().key for worker in workers if worker.done()] == ["a", "b"]
     queue.add("c", trigger="created")
@@ -73,7 +73,7 @@ async def test_a_failed_item_comes_back_in_time() -> None:
     queue = a_queue()
     queue.add("a", trigger="created")
     await queue.get()
-    assert queue.failed("a", at_least_seconds=20) == 20
+    assert queue.mark_failed("a", at_least_seconds=20) == 20
     assert await taken(queue) == ("a", 20)
 
 
@@ -83,7 +83,7 @@ async def test_the_earlier_of_two_waits_is_not_missed() -> None:
     for key, wait in [("late", 30.0), ("early", 3.0)]:
         queue.add(key, trigger="created")
         await queue.get()
-        queue.failed(key, at_least_seconds=wait)
+        queue.mark_failed(key, at_least_seconds=wait)
     assert await taken(queue) == ("early", 3)
     assert await taken(queue) == ("late", 30)
 
@@ -94,7 +94,7 @@ async def test_Q_16_an_item_that_enters_back_off_wakes_an_idle_worker() -> None:
     await rejected(queue, "a")
     worker = asyncio.create_task(taken(queue), name="worker")
     await asyncio.sleep(0.5)
-    queue.wake(["a"], trigger="cluster")
+    queue.requeue(["a"], trigger="cluster")
     assert await worker == ("a", 0.5)
 
 
@@ -103,7 +103,7 @@ async def test_Q_18_without_early_popping_a_worker_waits_for_the_flush() -> None
     queue = a_queue(settings=QueueSettings(early_pop=False))
     await asyncio.sleep(0.3)
     await rejected(queue, "a")
-    queue.wake(["a"], trigger="cluster")
+    queue.requeue(["a"], trigger="cluster")
     assert len(queue) == 0
     assert await taken(queue) == ("a", 2)
 
@@ -119,7 +119,7 @@ async def test_Q_04_an_item_that_nobody_wakes_comes_after_five_minutes_and_a_hal
 async def test_an_event_wakes_whom_it_helps() -> None:
     queue = a_queue(hints=QueueingHints({"Taints": [EventRegistration(CLUSTER_ADDED)]}))
     await rejected(queue, "a")
-    queue.happened(QueueEvent(CLUSTER_ADDED))
+    queue.handle_event(QueueEvent(CLUSTER_ADDED))
     assert (await queue.get()).triggers == ("MemberCluster/Add",)
 
 
@@ -139,10 +139,10 @@ async def test_Q_15_the_owner_of_a_held_placement_hears_of_it_after_five_seconds
 @virtual
 async def test_a_batch_is_moved_in_time_or_on_a_signal() -> None:
     queue = a_queue(policy=QueuePolicy(), settings=QueueSettings(batch_period=300))
-    queue.wake(["a"], trigger="cluster", slow=True)
+    queue.requeue(["a"], trigger="cluster", batched=True)
     assert await taken(queue) == ("a", 300)
-    queue.wake(["b"], trigger="cluster", slow=True)
-    queue.move_batch()
+    queue.requeue(["b"], trigger="cluster", batched=True)
+    queue.flush_batch()
     assert (await queue.get()).key == "b"
 
 
@@ -178,7 +178,7 @@ async def test_closing_lets_waiting_workers_return_and_hands_out_nothing_more() 
     with pytest.raises(QueueClosed):
         await worker
     queue.add("a", trigger="created")
-    queue.wake(["b"], trigger="cluster")
+    queue.requeue(["b"], trigger="cluster")
     with pytest.raises(QueueClosed):
         await queue.get()
     assert len(queue) == 0
@@ -187,10 +187,10 @@ async def test_closing_lets_waiting_workers_return_and_hands_out_nothing_more() 
 @virtual
 async def test_closing_stops_the_mover() -> None:
     queue = a_queue(policy=QueuePolicy(), settings=QueueSettings(batch_period=300))
-    queue.wake(["a"], trigger="cluster", slow=True)
+    queue.requeue(["a"], trigger="cluster", batched=True)
     queue.close()
     await asyncio.sleep(1000)
-    assert queue.counts().slow == 1
+    assert queue.count_items().batched == 1
 
 
 @virtual
@@ -200,19 +200,19 @@ async def test_items_in_work_are_finished_after_closing() -> None:
         queue.add(key, trigger="created")
         await queue.get()
     queue.close()
-    waiting = asyncio.create_task(queue.idle(), name="shutdown")
-    queue.succeeded("a")
-    queue.rejected("b", rejectors=["Taints"])
+    waiting = asyncio.create_task(queue.wait_until_idle(), name="shutdown")
+    queue.mark_succeeded("a")
+    queue.mark_unschedulable("b", rejectors=["Taints"])
     await asyncio.sleep(1)
     assert not waiting.done()
-    queue.failed("c")
+    queue.mark_failed("c")
     await waiting
     assert now() == 1
 
 
 @virtual
 async def test_a_queue_that_nobody_took_from_is_idle() -> None:
-    await a_queue().idle()
+    await a_queue().wait_until_idle()
 
 
 def test_a_quiet_queue_sets_no_timer() -> None:

@@ -79,7 +79,7 @@ class Desk:
     async def holds(self, document: Json) -> Observed[PolicySnapshot]:
         self.server.put(PATH, document)
         found = await self.site.kinds.policy_snapshots.objects.get("web-1")
-        self.site.kinds.policy_snapshots.store.saw(found)
+        self.site.kinds.policy_snapshots.store.apply_event(found)
         self.server.requests.clear()
         return found
 
@@ -99,7 +99,9 @@ class Desk:
 async def a_desk(server: CrudServer | None = None) -> AsyncIterator[Desk]:
     async with a_site(server or CrudServer(), concurrency=1) as site:
         told: list[str] = []
-        writes = StatusWrites(dispatcher=site.dispatcher, patience=PATIENCE, clock=VirtualClock(), on_write=told.append)
+        writes = StatusWrites(
+            dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock(), on_write=told.append
+        )
         yield Desk(site, writes, told)
 
 
@@ -151,7 +153,7 @@ async def test_a_status_of_a_namespaced_snapshot_goes_into_its_namespace() -> No
         path = f"{GROUP}/namespaces/shop/schedulingpolicysnapshots/web-1"
         site.server.put(path, {**a_snapshot(), "metadata": {**a_snapshot()["metadata"], "namespace": "shop"}})
         snapshot = await site.kinds.policy_snapshots.objects.get("shop/web-1")
-        writes = StatusWrites(dispatcher=site.dispatcher, patience=PATIENCE, clock=VirtualClock())
+        writes = StatusWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock())
         await writes.write_status(site.kinds, snapshot, published(C1))
         assert site.server.writes() == [("PUT", "namespaces/shop/schedulingpolicysnapshots/web-1/status")]
         assert site.server.bodies()[0]["metadata"]["namespace"] == "shop"

@@ -85,7 +85,7 @@ def test_D25_what_a_relist_finds_is_a_change_like_any_other() -> None:
     world = a_fleet().start()
     relist = world.caches.clusters.relist()
     relist.begin("1000")
-    relist.take(with_metadata(a_cluster("c8").build(), resource_version="999"))
+    relist.add(with_metadata(a_cluster("c8").build(), resource_version="999"))
     relist.end()
     assert [trigger for _, trigger in world.queue.woken] == ["MemberCluster/Add c8", "MemberCluster/Delete c7"]
 

@@ -65,9 +65,9 @@ class Queue:
     def add(self, key: str, *, trigger: str) -> None:
         self.added.append((key, trigger))
 
-    def wake(self, keys: Iterable[str], *, trigger: str, slow: bool = False) -> None:
+    def requeue(self, keys: Iterable[str], *, trigger: str, batched: bool = False) -> None:
         self.woken.append((sorted(keys), trigger))
-        self.slow.append(slow)
+        self.slow.append(batched)
 
     @property
     def keys(self) -> list[str]:
@@ -107,14 +107,14 @@ class World:
     def saw(self, *seen: ClusterBuilder | Placement | PolicySnapshot | Binding) -> World:
         for one in seen:
             if isinstance(one, ClusterBuilder):
-                self.caches.clusters.saw(self._newer(one.build()))
+                self.caches.clusters.apply_event(self._newer(one.build()))
             else:
-                self._store_of(one).saw(observed(self._newer(one)))
+                self._store_of(one).apply_event(observed(self._newer(one)))
         return self
 
     def gone(self, store: Store[Any], key: str) -> None:
         self._version += 1
-        store.saw_deleted(key, uid="", version=str(self._version))
+        store.apply_delete_event(key, uid="", version=str(self._version))
 
     def _store_of(self, view: Placement | PolicySnapshot | Binding) -> Store[Any]:
         kinds = self.caches.kinds[1 if view.metadata.namespace else 0]
