@@ -212,7 +212,7 @@ async def test_bindings_stay_where_only_the_cache_does_not_know_their_placement(
     await a_placement(hub)
     async with scheduling(hub) as records:
         hub.requests.clear()
-        records.caches.kinds[0].placements.store.saw_deleted("web", uid="", version="999999")
+        records.caches.kinds[0].placements.store.apply_delete_event("web", uid="", version="999999")
         await asyncio.sleep(5)
         assert records.endings == [AttemptResult.DECIDED, AttemptResult.DECIDED]
         assert len(await hub.list(BINDINGS)) == 1
