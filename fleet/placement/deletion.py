@@ -41,7 +41,11 @@ async def claim(
 
 
 async def clean_up(
-    kinds: PlacementKinds, resource_snapshots: Objects[Any], placement: Observed[Placement], *, retry_policy: RetryPolicy
+    kinds: PlacementKinds,
+    resource_snapshots: Objects[Any],
+    placement: Observed[Placement],
+    *,
+    retry_policy: RetryPolicy,
 ) -> bool:
     """Whether there was anything to do for us."""
     metadata = placement.view.metadata
@@ -55,7 +59,9 @@ async def clean_up(
     return True
 
 
-async def sweep(kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, retry_policy: RetryPolicy) -> None:
+async def sweep(
+    kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, retry_policy: RetryPolicy
+) -> None:
     """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
     delete an object does not look for finalizers that came since.
 

@@ -62,7 +62,9 @@ class Scheduler:
         for kinds in caches.kinds:
             self._dispatcher.follow(kinds.policy_snapshots.store)
             self._dispatcher.follow(kinds.bindings.store)
-        bindings = BindingWrites(dispatcher=self._dispatcher, retry_policy=retry_policy, on_write=metrics.count_binding_write)
+        bindings = BindingWrites(
+            dispatcher=self._dispatcher, retry_policy=retry_policy, on_write=metrics.count_binding_write
+        )
         writing = Writing(
             bindings=bindings,
             statuses=StatusWrites(
