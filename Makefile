@@ -75,6 +75,7 @@ gen: $(DEV) ## Generate what is committed but not written by hand: CRDs, schemas
 	$(PYTHON) -m charts.schema charts/fleet
 	$(PYTHON) -m charts.readme charts/fleet
 	$(PYTHON) -m api.openapi api/openapi.json
+	$(PYTHON) docs/acceptance.py
 
 vectors: $(DEV) ## Compare decisions with recorded ones (DIR=folder IGNORE=tags)
 	$(PYTHON) -m tests.vectors.runner "$(DIR)" --ignore "$(IGNORE)"
