@@ -69,7 +69,7 @@ def render(page: str) -> str:
     def with_tests(match: re.Match[str]) -> str:
         row = Row(*match.groups())
         tests = ", ".join(f"`{file}`" for file in test_files().get(row.id, ()))
-        return f"| {row.id} | {row.subject} | {row.state} | {tests or '–'} | {row.note} |"
+        return f"| {row.id} | {row.subject} | {row.state} | {tests or '-'} | {row.note} |"
 
     return _ROW.sub(with_tests, page)
 

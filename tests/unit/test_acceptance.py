@@ -42,7 +42,7 @@ def test_parts_alone_close_nothing() -> None:
 
 @pytest.mark.parametrize("row", by_state("library", "partly", "open"), ids=lambda row: row.id)
 def test_a_row_that_is_not_closed_says_what_is_missing(row: Row) -> None:
-    assert row.note.strip("– ")
+    assert row.note.strip("- ")
 
 
 @pytest.mark.parametrize("row", by_state("open"), ids=lambda row: row.id)
