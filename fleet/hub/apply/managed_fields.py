@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.errors import ApplyError
-from fleet.hub.apply.empty_objects import empty_object
 from fleet.hub.apply.field_sets import (
     FieldSet,
     Steps,
@@ -36,7 +35,7 @@ from fleet.hub.apply.managers import (
     is_reset,
     merge_oldest,
 )
-from fleet.hub.apply.shapes import Shape, shape_of_kind, shape_of_schema
+from fleet.hub.apply.shapes import Shape, empty_object, shape_of_kind, shape_of_schema
 from fleet.hub.apply.values import (
     check,
     compare,

@@ -5,13 +5,16 @@ Values that no schema describes have the deduced shape: maps are merged, lists a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from fleet.hub.apply.builtin_shapes import ROOTS, TYPES
+from fleet.hub.records import Line, read_records
 from fleet.hub.schema.schema import Schema
 
 JSONSchema = Mapping[str, Any]
@@ -65,7 +68,7 @@ DEDUCED.others = DEDUCED.items = DEDUCED
 @lru_cache(maxsize=512)
 def shape_of_schema(schema: Schema) -> Shape:
     shape = _compile(schema.source)
-    shape.fields = {**shape.fields, "apiVersion": SCALAR, "kind": SCALAR, "metadata": _load_types()["ObjectMeta"]}
+    shape.fields = {**shape.fields, "apiVersion": SCALAR, "kind": SCALAR, "metadata": load_shapes().types["ObjectMeta"]}
     return shape
 
 
@@ -81,7 +84,7 @@ def _compile(schema: JSONSchema) -> Shape:
     )
     if schema.get("x-kubernetes-embedded-resource"):
         shape.fields |= {"apiVersion": SCALAR, "kind": SCALAR}
-        shape.fields.setdefault("metadata", _load_types()["ObjectMeta"])
+        shape.fields.setdefault("metadata", load_shapes().types["ObjectMeta"])
     return shape
 
 
@@ -103,39 +106,74 @@ def _list_shape(schema: JSONSchema) -> Shape:
 
 # --- built-in kinds ---------------------------------------------------------------------------------------------------
 
-_TOKEN: Final = re.compile(
-    r"(?P<name>\w+):(?P<form>[^/+=\[]*(?:\[[^\]]*\])?)(?P<merges>/\w*)?(?P<retains>\+)?(?P<replaced>=)?"
+_SHAPES_FILE: Final = Path(__file__).with_name("builtin_shapes.txt")
+_EMPTY_OBJECTS_FILE: Final = Path(__file__).with_name("empty_objects.txt")
+_FIELD: Final = re.compile(
+    r"(?P<name>\w+):(?P<form>[!\w@?{}]+(?:\[[\w,=]*\])?|\[\])(?P<merges>/\w*)?(?P<retains>\+)?(?P<replaced>=)?"
 )
 
 
+class _BuiltinShapes(NamedTuple):
+    kinds: dict[str, Shape]
+    types: dict[str, Shape]
+
+
 def shape_of_kind(api_version: str, kind: str) -> Shape:
-    """The shape of a built-in kind; deduced if there is no such."""
-    return _load_roots().get(f"{api_version}.{kind}", DEDUCED)
+    """The shape of a built-in kind, and the deduced shape for any other."""
+    return load_shapes().kinds.get(f"{api_version}.{kind}", DEDUCED)
 
 
-@lru_cache(maxsize=1)
-def _load_roots() -> dict[str, Shape]:
-    roots = {}
-    for root in ROOTS.split():
-        name, _, type_name = root.partition("=")
-        roots[name] = _load_types()[type_name or name.rpartition(".")[2]]
-    return roots
+def empty_object(api_version: str, kind: str) -> dict[str, Any]:
+    return {"metadata": {}, **deepcopy(load_empty_objects().get(f"{api_version}.{kind}", {}))}
 
 
-@lru_cache(maxsize=1)
-def _load_types() -> dict[str, Shape]:
-    lines = [line.split() for line in TYPES.replace("\n    ", " ").splitlines()]
-    types = {name: Shape(has_all_fields=True) for name, *_ in lines}
-    for name, *tokens in lines:
-        types[name].fields.update(_parse_field(token, types) for token in tokens)
-    for root in ROOTS.split():
-        types.setdefault(root.rpartition("=")[2].rpartition(".")[2], Shape(has_all_fields=True))
-    return types
+@lru_cache(maxsize=2)
+def load_shapes(path: Path = _SHAPES_FILE) -> _BuiltinShapes:
+    """Raises InputError with the line number for a line that does not fit."""
+    shapes = _BuiltinShapes({}, {})
+    listed = set()
+    for record in read_records(path):
+        (_, head), *words = record.words()
+        if head == "kinds":
+            (_, api_version), *kinds = words
+            for _, kind in kinds:
+                name, _, type_name = kind.partition("=")
+                shapes.kinds[f"{api_version}.{name}"] = _shape_of_type(type_name or name, shapes.types)
+            continue
+        if head in listed:
+            raise record.head.error(f"type {head} is listed twice")
+        listed.add(head)
+        fields = _shape_of_type(head, shapes.types).fields
+        for line, word in words:
+            name, shape = _parse_field(line, word, shapes.types)
+            if name in fields:
+                raise line.error(f"type {head} has two fields {name}")
+            fields[name] = shape
+    return shapes
 
 
-def _parse_field(token: str, types: dict[str, Shape]) -> tuple[str, Shape]:
-    match = _TOKEN.fullmatch(token)
-    assert match is not None, token
+@lru_cache(maxsize=2)
+def load_empty_objects(path: Path = _EMPTY_OBJECTS_FILE) -> dict[str, dict[str, Any]]:
+    """Raises InputError with the line number for a line that does not fit."""
+    objects = {}
+    for record in read_records(path):
+        text = "".join(line.text for line in record.lines())
+        api_version, _, rest = text.partition(" ")
+        kind, _, content = rest.partition(" ")
+        try:
+            document = json.loads(content)
+        except ValueError as error:
+            raise record.head.error(f"not JSON: {error}") from error
+        if not isinstance(document, dict):
+            raise record.head.error("expected GROUP/VERSION, Kind and a JSON object")
+        objects[f"{api_version}.{kind}"] = document
+    return objects
+
+
+def _parse_field(line: Line, word: str, types: dict[str, Shape]) -> tuple[str, Shape]:
+    match = _FIELD.fullmatch(word)
+    if match is None:
+        raise line.error(f"not a field: {word}")
     shape = _parse_form(match["form"], types)
     if match["merges"]:
         shape.patch_key = match["merges"][1:]

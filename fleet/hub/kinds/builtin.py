@@ -1,302 +1,95 @@
-"""The closed list of built-in kinds: what users place, what controllers need beside it, and nothing more."""
+"""The built-in kinds, loaded from `builtin.txt`, and the conversion between the two event APIs."""
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from fleet.hub.kinds.kind import Kind, PrinterColumn
+from fleet.hub.records import Line, Record, read_records
 
 NAMESPACES: Final = "namespaces"
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 AGE: Final = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
-_STATUS: Final = ("status",)
-_SCALED: Final = ("status", "scale")
-_ALL: Final = ("all",)
+_FILE: Final = Path(__file__).with_name("builtin.txt")
+_SCOPES: Final = {"namespaced": True, "cluster": False}
+_LISTS: Final = {
+    "shortNames": "short_names",
+    "categories": "categories",
+    "subresources": "subresources",
+    "verbs": "verbs",
+    "fieldLabels": "field_labels",
+}
+_FLAGS: Final = {"countsGenerations": "counts_generations", "namesArePaths": "names_are_paths"}
+_SEPARATOR: Final = re.compile(r" {2,}")
+_PRIORITY: Final = re.compile(r"priority=(\d+)")
+_FIELDS_OF_COLUMN: Final = range(2, 5)
+_ONLY_CREATED: Final = ("create",)
 
 
-def _ready(name: str, have: str, want: str) -> PrinterColumn:
-    """Two numbers as `have/want`; the table knows the notation."""
-    return PrinterColumn(name, f"{have}/{want}")
+def load_kinds(path: Path = _FILE) -> tuple[Kind, ...]:
+    """Raises InputError with the line number for a line that does not fit."""
+    kinds: dict[tuple[str, str], Kind] = {}
+    for record in read_records(path):
+        kind = _parse_kind(record)
+        if (kind.api_version, kind.kind) in kinds:
+            raise record.head.error("the kind is listed twice")
+        kinds[kind.api_version, kind.kind] = kind
+    return tuple(kinds.values())
 
 
-_APPS: Final = partial(
-    Kind, "apps", "v1", namespaced=True, categories=_ALL, subresources=_STATUS, counts_generations=True
-)
-_BATCH: Final = partial(Kind, "batch", "v1", namespaced=True, categories=_ALL, subresources=_STATUS)
-_CORE: Final = partial(Kind, "", "v1", namespaced=True)
-_RBAC: Final = partial(Kind, "rbac.authorization.k8s.io", "v1", names_are_paths=True)
+def _parse_kind(record: Record) -> Kind:
+    words = record.head.text.split()
+    if len(words) < 4 or words[3] not in _SCOPES:
+        raise record.head.error("expected GROUP/VERSION Kind plural, and namespaced or cluster")
+    api_version, name, plural, scope = words[:4]
+    group, _, version = api_version.rpartition("/")
+    attributes: dict[str, Any] = {}
+    columns = []
+    for word in words[4:]:
+        _add_attribute(attributes, record.head, word)
+    for line in record.continuation:
+        fields = _SEPARATOR.split(line.text)
+        if len(fields) > 1:
+            columns.append(_parse_column(line, fields))
+            continue
+        for word in line.text.split():
+            _add_attribute(attributes, line, word)
+    return Kind(group, version, name, plural, namespaced=_SCOPES[scope], columns=tuple(columns), **attributes)
 
-_EVENT_LABELS: Final = (
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-)
-_EVENT_COLUMNS: Final = (
-    PrinterColumn("Last Seen", ".lastTimestamp|.eventTime|.firstTimestamp", "date"),
-    PrinterColumn("Type", ".type"),
-    PrinterColumn("Reason", ".reason"),
-    PrinterColumn("Object", "{.involvedObject.kind}/{.involvedObject.name}"),
-    PrinterColumn("Message", ".message"),
-)
 
-KINDS: Final[tuple[Kind, ...]] = (
-    _CORE(
-        "Namespace",
-        "namespaces",
-        namespaced=False,
-        short_names=("ns",),
-        subresources=("status", "finalize"),
-        columns=(PrinterColumn("Status", ".status.phase"), AGE),
-        field_labels=("status.phase",),
-    ),
-    _CORE(
-        "ConfigMap",
-        "configmaps",
-        short_names=("cm",),
-        columns=(PrinterColumn("Data", "#data,binaryData", "string"), AGE),
-    ),
-    _CORE(
-        "Secret",
-        "secrets",
-        columns=(PrinterColumn("Type", ".type"), PrinterColumn("Data", "#data", "integer"), AGE),
-        field_labels=("type",),
-    ),
-    _CORE(
-        "Service",
-        "services",
-        short_names=("svc",),
-        categories=_ALL,
-        subresources=_STATUS,
-        columns=(PrinterColumn("Type", ".spec.type"), PrinterColumn("Cluster-IP", ".spec.clusterIP"), AGE),
-        field_labels=("spec.clusterIP", "spec.type"),
-    ),
-    _CORE(
-        "ServiceAccount",
-        "serviceaccounts",
-        short_names=("sa",),
-        columns=(PrinterColumn("Secrets", "#secrets", "integer"), AGE),
-    ),
-    _CORE("Event", "events", short_names=("ev",), columns=_EVENT_COLUMNS, field_labels=_EVENT_LABELS),
-    Kind(
-        "events.k8s.io",
-        "v1",
-        "Event",
-        "events",
-        namespaced=True,
-        short_names=("ev",),
-        columns=_EVENT_COLUMNS,
-        field_labels=("reason", "type", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid"),
-    ),
-    _CORE(
-        "LimitRange", "limitranges", short_names=("limits",), columns=(PrinterColumn("Created At", AGE.path, "date"),)
-    ),
-    _CORE("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=_STATUS),
-    _CORE(
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        short_names=("pvc",),
-        subresources=_STATUS,
-        columns=(
-            PrinterColumn("Status", ".status.phase"),
-            PrinterColumn("Volume", ".spec.volumeName"),
-            PrinterColumn("StorageClass", ".spec.storageClassName"),
-            AGE,
-        ),
-    ),
-    _APPS(
-        "Deployment",
-        "deployments",
-        subresources=_SCALED,
-        short_names=("deploy",),
-        columns=(
-            _ready("Ready", ".status.readyReplicas", ".spec.replicas"),
-            PrinterColumn("Up-to-date", ".status.updatedReplicas", "integer"),
-            PrinterColumn("Available", ".status.availableReplicas", "integer"),
-            AGE,
-            PrinterColumn("Containers", ".spec.template.spec.containers[*].name", priority=1),
-            PrinterColumn("Images", ".spec.template.spec.containers[*].image", priority=1),
-            PrinterColumn("Selector", "=.spec.selector.matchLabels", priority=1),
-        ),
-    ),
-    _APPS(
-        "StatefulSet",
-        "statefulsets",
-        subresources=_SCALED,
-        short_names=("sts",),
-        columns=(_ready("Ready", ".status.readyReplicas", ".spec.replicas"), AGE),
-    ),
-    _APPS(
-        "DaemonSet",
-        "daemonsets",
-        short_names=("ds",),
-        columns=(
-            PrinterColumn("Desired", ".status.desiredNumberScheduled", "integer"),
-            PrinterColumn("Ready", ".status.numberReady", "integer"),
-            AGE,
-        ),
-    ),
-    _APPS(
-        "ReplicaSet",
-        "replicasets",
-        subresources=_SCALED,
-        short_names=("rs",),
-        columns=(
-            PrinterColumn("Desired", ".spec.replicas", "integer"),
-            PrinterColumn("Ready", ".status.readyReplicas", "integer"),
-            AGE,
-        ),
-    ),
-    _BATCH(
-        "Job",
-        "jobs",
-        counts_generations=True,
-        columns=(_ready("Completions", ".status.succeeded", ".spec.completions"), AGE),
-    ),
-    _BATCH(
-        "CronJob",
-        "cronjobs",
-        short_names=("cj",),
-        counts_generations=True,
-        columns=(
-            PrinterColumn("Schedule", ".spec.schedule"),
-            PrinterColumn("Suspend", ".spec.suspend", "boolean"),
-            AGE,
-        ),
-    ),
-    Kind(
-        "autoscaling",
-        "v2",
-        "HorizontalPodAutoscaler",
-        "horizontalpodautoscalers",
-        namespaced=True,
-        short_names=("hpa",),
-        categories=_ALL,
-        subresources=_STATUS,
-        columns=(
-            PrinterColumn("Reference", "{.spec.scaleTargetRef.kind}/{.spec.scaleTargetRef.name}"),
-            PrinterColumn("MinPods", ".spec.minReplicas"),
-            PrinterColumn("MaxPods", ".spec.maxReplicas"),
-            AGE,
-        ),
-    ),
-    Kind(
-        "networking.k8s.io",
-        "v1",
-        "Ingress",
-        "ingresses",
-        namespaced=True,
-        short_names=("ing",),
-        subresources=_STATUS,
-        counts_generations=True,
-        columns=(PrinterColumn("Class", ".spec.ingressClassName"), PrinterColumn("Hosts", ".spec.rules[*].host"), AGE),
-    ),
-    Kind(
-        "networking.k8s.io",
-        "v1",
-        "NetworkPolicy",
-        "networkpolicies",
-        namespaced=True,
-        short_names=("netpol",),
-        counts_generations=True,
-    ),
-    Kind(
-        "policy",
-        "v1",
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        namespaced=True,
-        short_names=("pdb",),
-        subresources=_STATUS,
-        counts_generations=True,
-        columns=(
-            PrinterColumn("Min Available", ".spec.minAvailable"),
-            PrinterColumn("Max Unavailable", ".spec.maxUnavailable"),
-            AGE,
-        ),
-    ),
-    Kind(
-        "scheduling.k8s.io",
-        "v1",
-        "PriorityClass",
-        "priorityclasses",
-        namespaced=False,
-        short_names=("pc",),
-        counts_generations=True,
-        columns=(
-            PrinterColumn("Value", ".value", "integer"),
-            PrinterColumn("Global-Default", ".globalDefault", "boolean"),
-            AGE,
-        ),
-    ),
-    Kind(
-        "storage.k8s.io",
-        "v1",
-        "StorageClass",
-        "storageclasses",
-        namespaced=False,
-        short_names=("sc",),
-        columns=(PrinterColumn("Provisioner", ".provisioner"), PrinterColumn("ReclaimPolicy", ".reclaimPolicy"), AGE),
-    ),
-    Kind(
-        "coordination.k8s.io",
-        "v1",
-        "Lease",
-        "leases",
-        namespaced=True,
-        columns=(PrinterColumn("Holder", ".spec.holderIdentity"), AGE),
-    ),
-    _RBAC("ClusterRole", "clusterroles", namespaced=False, columns=(PrinterColumn("Created At", AGE.path, "date"),)),
-    _RBAC(
-        "ClusterRoleBinding",
-        "clusterrolebindings",
-        namespaced=False,
-        columns=(PrinterColumn("Role", "{.roleRef.kind}/{.roleRef.name}"), AGE),
-    ),
-    _RBAC("Role", "roles", namespaced=True, columns=(PrinterColumn("Created At", AGE.path, "date"),)),
-    _RBAC(
-        "RoleBinding",
-        "rolebindings",
-        namespaced=True,
-        columns=(PrinterColumn("Role", "{.roleRef.kind}/{.roleRef.name}"), AGE),
-    ),
-    Kind(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        namespaced=False,
-        short_names=("crd", "crds"),
-        categories=("api-extensions",),
-        subresources=_STATUS,
-        counts_generations=True,
-        columns=(PrinterColumn("Created At", AGE.path, "date"),),
-    ),
-)
+def _add_attribute(attributes: dict[str, Any], line: Line, word: str) -> None:
+    name, equals, value = word.partition("=")
+    if equals and name in _LISTS and all(value.split(",")):
+        attributes[_LISTS[name]] = (*attributes.get(_LISTS[name], ()), *value.split(","))
+    elif not equals and name in _FLAGS:
+        attributes[_FLAGS[name]] = True
+    else:
+        raise line.error(f"unknown attribute {word}")
 
-# Kinds that only answer a question: created, never kept.
-_REVIEW: Final = partial(Kind, verbs=("create",))
-REVIEWS: Final[tuple[Kind, ...]] = (
-    _REVIEW("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False),
-    _REVIEW("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
-    _REVIEW("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
-    _REVIEW("authorization.k8s.io", "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews", namespaced=True),
-    _REVIEW("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
-    _REVIEW("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
-)
 
+def _parse_column(line: Line, fields: list[str]) -> PrinterColumn:
+    name, path, *rest = fields
+    priority = _PRIORITY.fullmatch(rest[-1]) if rest else None
+    kind = (rest if priority is None else rest[:-1]) or ["string"]
+    if len(fields) not in _FIELDS_OF_COLUMN or len(kind) > 1 or kind[0] not in COLUMN_TYPES:
+        raise line.error("expected a column: name, path and optionally a type and priority=N")
+    return PrinterColumn(name, path, kind[0], priority=int(priority[1]) if priority else 0)
+
+
+def _split_reviews(kinds: tuple[Kind, ...]) -> Iterator[tuple[Kind, ...]]:
+    yield tuple(kind for kind in kinds if kind.verbs != _ONLY_CREATED)
+    yield tuple(kind for kind in kinds if kind.verbs == _ONLY_CREATED)
+
+
+KINDS, REVIEWS = _split_reviews(load_kinds())
 SCALE: Final = Kind("autoscaling", "v1", "Scale", "scales", namespaced=True)
 
-# Every kind that a definition describes with these two lives without a version: one form for both event APIs.
+# events.k8s.io/v1 and core/v1 are two views of the same events, which are stored as core/v1.
 _EVENT_FIELDS: Final = {
     "regarding": "involvedObject",
     "note": "message",

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fleet.errors import SchemaError
-from fleet.hub.kinds.builtin import AGE, DEFINITIONS
+from fleet.hub.kinds.builtin import AGE, COLUMN_TYPES, DEFINITIONS
 from fleet.hub.kinds.kind import Document, Kind, PrinterColumn
 from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.metadata import Clock, timestamp
@@ -27,7 +27,6 @@ _LABEL_TEXT: Final = (
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _SCHEMA_CACHE_SIZE: Final = 256
-_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _SCOPES: Final = ("Cluster", "Namespaced")
 
 
@@ -278,8 +277,8 @@ def _validate_columns(columns: Sequence[Any], path: str) -> Iterator[FieldError]
         place = f"{path}[{index}]"
         if not column.get("name"):
             yield required_value(f"{place}.name")
-        if column.get("type") not in _COLUMN_TYPES:
-            text = f"must be one of {','.join(_COLUMN_TYPES)}"
+        if column.get("type") not in COLUMN_TYPES:
+            text = f"must be one of {','.join(COLUMN_TYPES)}"
             yield invalid_value(f"{place}.type", column.get("type", ""), text)
         if not column.get("jsonPath"):
             yield required_value(f"{place}.JSONPath")

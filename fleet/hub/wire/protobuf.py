@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fleet.errors import EncodingError, UnsupportedKind
-from fleet.hub.wire.protobuf_messages import MESSAGES, ROOTS
+from fleet.hub.records import Line, read_records
 
 MAGIC: Final = b"k8s\x00"
 
@@ -24,6 +26,8 @@ _LONGEST_VARINT: Final = 10  # bytes
 _DEEPEST: Final = 64
 _KEY, _VALUE = 1, 2
 _ENVELOPE_TYPE, _ENVELOPE_RAW, _ENVELOPE_ENCODING, _ENVELOPE_CONTENT = 1, 2, 3, 4
+_FILE: Final = Path(__file__).with_name("protobuf_messages.txt")
+_FIELD: Final = re.compile(r"(?P<number>[1-9]\d*)(?P<name>(?:[a-zA-Z$][\w-]*)?)(?P<mark>\?|\*|\{\})?:(?P<type>@?\w+)")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -44,7 +48,7 @@ def decode(body: bytes) -> dict[str, Any]:
     raw = _bytes(envelope.get(_ENVELOPE_RAW, b""))
     if envelope.get(_ENVELOPE_ENCODING):
         raise UnsupportedKind("the content of the envelope is encoded", value=kind)
-    message = _roots().get(f"{api_version}.{kind}") or (kind if kind == "DeleteOptions" else None)
+    message = load_messages().roots.get(f"{api_version}.{kind}") or (kind if kind == "DeleteOptions" else None)
     if message is None:
         raise UnsupportedKind(f"{api_version} {kind} cannot be read as protobuf; send JSON instead", value=kind)
     return {"apiVersion": api_version, "kind": kind, **_decode_message(raw, message, 0)}
@@ -119,7 +123,7 @@ def _integer(value: Any) -> int:
 def _decode_message(data: memoryview, message: str, depth: int) -> dict[str, Any]:
     if depth > _DEEPEST:
         raise EncodingError("messages are nested too deeply")
-    fields = _messages()[message]
+    fields = load_messages().fields[message]
     document: dict[str, Any] = {}
     for number, raw in _fields(data):
         field = fields.get(number)
@@ -287,27 +291,51 @@ _SPECIAL: Final[dict[str, Callable[[memoryview, int], Any]]] = {
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _roots() -> dict[str, str]:
-    pairs = (root.partition("=") for root in ROOTS.split())
-    return {name: message or name.rpartition(".")[2] for name, _, message in pairs}
+class _Messages(NamedTuple):
+    """`roots` names the message of each kind, `fields` the fields of each message by their numbers."""
+
+    roots: dict[str, str]
+    fields: dict[str, dict[int, Field]]
 
 
-@lru_cache(maxsize=1)
-def _messages() -> dict[str, dict[int, Field]]:
-    lines = (line.split() for line in MESSAGES.replace("\n    ", " ").splitlines())
-    return {name: dict(map(_field, fields)) for name, *fields in lines}
+@lru_cache(maxsize=2)
+def load_messages(path: Path = _FILE) -> _Messages:
+    """Raises InputError with the line number for a line that does not fit."""
+    messages = _Messages({}, {})
+    references: list[tuple[Line, str]] = []
+    for record in read_records(path):
+        (_, head), *words = record.words()
+        if head == "kinds":
+            references += _add_roots(messages.roots, words)
+        elif head in messages.fields:
+            raise record.head.error(f"message {head} is listed twice")
+        else:
+            fields = messages.fields[head] = {}
+            for line, token in words:
+                number, field = _parse_field(line, token)
+                if number in fields:
+                    raise line.error(f"message {head} has two fields {number}")
+                fields[number] = field
+                references.append((line, field.type))
+    for line, name in references:
+        if name not in _SCALARS and name not in _SPECIAL and name not in messages.fields:
+            raise line.error(f"unknown type {name}")
+    return messages
 
 
-def _field(token: str) -> tuple[int, Field]:
+def _add_roots(roots: dict[str, str], words: list[tuple[Line, str]]) -> Iterator[tuple[Line, str]]:
+    (_, api_version), *kinds = words
+    for line, word in kinds:
+        kind, _, message = word.partition("=")
+        roots[f"{api_version}.{kind}"] = message or kind
+        yield line, message or kind
+
+
+def _parse_field(line: Line, token: str) -> tuple[int, Field]:
     """`6ports*:ContainerPort`: number, name, mark and type."""
-    declared, _, kind = token.rpartition(":")
-    digits = len(declared) - len(declared.lstrip("0123456789"))
-    name = declared[digits:]
-    return int(declared[:digits]), Field(
-        name=name.rstrip("?*{}"),
-        type=kind,
-        is_repeated=name.endswith("*"),
-        is_map=name.endswith("{}"),
-        keeps_zero=name.endswith("?"),
-    )
+    match = _FIELD.fullmatch(token)
+    if match is None:
+        raise line.error(f"not a field: {token}")
+    mark = match["mark"]
+    field = Field(match["name"], match["type"], is_repeated=mark == "*", is_map=mark == "{}", keeps_zero=mark == "?")
+    return int(match["number"]), field
