@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.framework.arguments import PluginFactory
 from fleet.framework.profiles.registry import Registry
 from plugins.basics import DesiredBatch, HubBindingBinder, PrioritySort, RankingSort
-from plugins.cluster_affinity import ClusterAffinity
+from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
 from plugins.namespace_affinity import NamespaceAffinity
 from plugins.same_placement import SamePlacementAntiAffinity
@@ -15,7 +15,7 @@ from plugins.topology_spread import TopologySpreadConstraints
 IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("PrioritySort", PrioritySort),
     ("DesiredBatch", DesiredBatch),
-    ("ClusterAffinity", ClusterAffinity),
+    ("ClusterAffinity", ClusterAffinityPlugin),
     ("ClusterEligibility", ClusterEligibility),
     ("NamespaceAffinity", NamespaceAffinity),
     ("TaintToleration", TaintToleration),

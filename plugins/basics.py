@@ -1,4 +1,4 @@
-"""What every profile needs beside filters and scores: queue order, batch size, ranking, and writing to the hub."""
+"""Queue order, batch size, ranking, and writing to the hub: plugins that every profile needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from fleet.framework.arguments import RawArgs
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.operations import Operation, Target
 from fleet.framework.ranking import best_first, ranking_keys
@@ -18,8 +18,8 @@ from fleet.snapshot.columns.bitset import Rows
 from fleet.snapshot.frame import Frame
 
 
-class Waiting(Protocol):
-    """What the queue knows of a placement that waits."""
+class QueuedPlacement(Protocol):
+    """A queued placement, as the queue passes it to QueueSort."""
 
     @property
     def priority(self) -> int: ...
@@ -30,7 +30,7 @@ class Waiting(Protocol):
 
 
 class PrioritySort:
-    """Higher priority first, then whoever waits longest, then by UID."""
+    """Higher priority first, then the longest wait, then by UID."""
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         del raw, handle
@@ -38,7 +38,7 @@ class PrioritySort:
     def name(self) -> str:
         return "PrioritySort"
 
-    def key(self, item: Waiting) -> tuple[int, int, str]:
+    def key(self, item: QueuedPlacement) -> tuple[int, int, str]:
         return (-item.priority, item.timestamp, item.uid)
 
 
@@ -51,7 +51,7 @@ class DesiredBatch:
     def name(self) -> str:
         return "DesiredBatch"
 
-    def batch(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame) -> int:
+    def batch(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame) -> int:
         del state, frame
         return (req.wanted or 0) - ctx.bindings.present
 
@@ -68,7 +68,7 @@ class RankingSort:
         return "RankingSort"
 
     def sort(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows, scores: ScoreTable
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows, scores: ScoreTable
     ) -> Rows:
         del state, req
         return rows[best_first(ranking_keys(frame, scores, ctx), ctx.need)]
@@ -88,7 +88,7 @@ class HubBindingBinder:
     def name(self) -> str:
         return "HubBindingBinder"
 
-    def bind(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target) -> Status | None:
+    def bind(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> Status | None:
         del ctx, state
         if target.operation is None:
             return None

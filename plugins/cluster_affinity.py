@@ -1,4 +1,4 @@
-"""Required terms say where a placement may go, preferred terms where it should."""
+"""Required terms select the clusters a placement may use, preferred terms rank them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from fleet.framework.arguments import RawArgs, decode_into
-from fleet.framework.context import UNREADABLE_PROPERTY, Attempt
+from fleet.framework.context import UNREADABLE_PROPERTY, HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
-from fleet.framework.scores import rounded_half_away
+from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Code, Status
 from fleet.framework.terms import Preference, PropertyRef, Sorter, Term
@@ -36,7 +36,7 @@ class _Ranges(FrozenState):
         self.of = of
 
 
-class ClusterAffinity(PluginTraits):
+class ClusterAffinityPlugin(PluginTraits):
     READS = ("labels", "properties", "usage")
     REASONS = ReasonTable(
         Reason(
@@ -56,7 +56,7 @@ class ClusterAffinity(PluginTraits):
         return "ClusterAffinity"
 
     def pre_filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
     ) -> tuple[Mask | None, Status | None]:
         del state
         if not req.required:
@@ -64,7 +64,7 @@ class ClusterAffinity(PluginTraits):
         _report_unreadable(ctx, frame, (test.ref for term in req.required for test in term.properties))
         return None, None
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del ctx, state, alive
         matched = 0
         for term in req.required:
@@ -77,11 +77,11 @@ class ClusterAffinity(PluginTraits):
         terms = [
             {"term": position, "failed": _failures(term, frame, row)} for position, term in enumerate(req.required)
         ]
-        return {"terms": sorted(terms, key=lambda one: len(one["failed"]))}  # type: ignore[arg-type]
+        return {"terms": sorted(terms, key=lambda term: len(term["failed"]))}  # type: ignore[arg-type]
 
     def pre_score(
         self,
-        ctx: Attempt,
+        ctx: HookContext,
         state: CycleState,
         req: PlacementRequest,
         frame: Frame,
@@ -91,28 +91,33 @@ class ClusterAffinity(PluginTraits):
         del verdicts
         if not req.preferred:
             return Status.new(Code.SKIP)
-        refs = dict.fromkeys(one.sorter.ref for one in req.preferred if one.sorter is not None)
+        refs = dict.fromkeys(preference.sorter.ref for preference in req.preferred if preference.sorter is not None)
         _report_unreadable(ctx, frame, refs)
         state.write(RANGES, _Ranges({ref: self._range(ref, frame, feasible) for ref in refs}))
         return None
 
-    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+    def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del ctx
         ranges = state.read(RANGES)
         assert isinstance(ranges, _Ranges)
         total = np.zeros(len(rows), dtype=np.int64)
-        for one in req.preferred:
-            matching = one.label_rows(frame)
+        for preference in req.preferred:
+            matching = preference.label_rows(frame)
             if matching:
-                points = self._points(one, frame, rows, ranges)
+                points = self._points(preference, frame, rows, ranges)
                 whole = to_bools(matching & frame.valid, frame.size)[rows] if matching != -1 else None
                 total += points if whole is None else points * whole
         return total
 
-    def _points(self, one: Preference, frame: Frame, rows: Rows, ranges: _Ranges) -> Int64Array | int:
-        if one.sorter is None:
-            return one.weight
-        return graded(one.sorter, one.weight, one.sorter.ref.column(frame).values[rows], ranges.of[one.sorter.ref])
+    def _points(self, preference: Preference, frame: Frame, rows: Rows, ranges: _Ranges) -> Int64Array | int:
+        if preference.sorter is None:
+            return preference.weight
+        return grade(
+            preference.sorter,
+            preference.weight,
+            preference.sorter.ref.column(frame).values[rows],
+            ranges.of[preference.sorter.ref],
+        )
 
     def _range(self, ref: PropertyRef, frame: Frame, feasible: Rows) -> Range:
         column = ref.column(frame)
@@ -123,7 +128,7 @@ class ClusterAffinity(PluginTraits):
         return (float(known.min()), float(known.max())) if len(known) else (float("nan"), float("nan"))
 
 
-def graded(sorter: Sorter, weight: int, values: FloatArray, span: Range) -> Int64Array | int:
+def grade(sorter: Sorter, weight: int, values: FloatArray, span: Range) -> Int64Array | int:
     """A share of the weight by where a value lies between the smallest and the greatest; 0 without a value."""
     low, high = span
     if not low < high:
@@ -135,10 +140,10 @@ def graded(sorter: Sorter, weight: int, values: FloatArray, span: Range) -> Int6
     if sorter.ascending:
         share = 1 - share
     share = share * weight
-    return rounded_half_away(np.where(share == share, share, 0.0))
+    return round_half_away_array(np.where(share == share, share, 0.0))
 
 
-def _report_unreadable(ctx: Attempt, frame: Frame, refs: Iterable[PropertyRef]) -> None:
+def _report_unreadable(ctx: HookContext, frame: Frame, refs: Iterable[PropertyRef]) -> None:
     for ref in refs:
         unreadable = ref.column(frame).unreadable
         if unreadable:

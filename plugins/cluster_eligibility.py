@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from fleet.framework.arguments import RawArgs, decode_into
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -67,7 +67,7 @@ class ClusterEligibility(PluginTraits):
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         del handle
         args = decode_into(raw, ClusterEligibilityArgs)
-        self._rule = Eligibility.parsed(
+        self._rule = Eligibility.parse(
             heartbeat_timeout=args.heartbeat_timeout, unhealthy_timeout=args.unhealthy_timeout
         )
         self._retention = parse_duration(args.retention)
@@ -75,7 +75,7 @@ class ClusterEligibility(PluginTraits):
     def name(self) -> str:
         return "ClusterEligibility"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state
         signals = frame.signals
         ok = from_bools(self._rule.rows(signals, ctx.now))
@@ -83,7 +83,7 @@ class ClusterEligibility(PluginTraits):
         if not rejected:
             return Verdict(ok=ok)
         reasons = self._reasons(signals, rejected, frame, ctx.now)
-        retained = self._retained(ctx, frame, rejected, reasons)
+        retained = self._find_retained(ctx, frame, rejected, reasons)
         stays = 0 if req.placement_type == PICK_FIXED else retained
         return Verdict(ok=ok | stays, reason=reasons, retained=retained)
 
@@ -119,7 +119,7 @@ class ClusterEligibility(PluginTraits):
         )
         return reasons
 
-    def _retained(self, ctx: Attempt, frame: Frame, rejected: int, reasons: ReasonArray) -> int:
+    def _find_retained(self, ctx: HookContext, frame: Frame, rejected: int, reasons: ReasonArray) -> int:
         retained = 0
         if self._retention > 0:
             for row in each_row(as_bits(ctx.obsolete, rejected)):
@@ -130,7 +130,7 @@ class ClusterEligibility(PluginTraits):
 
 
 def _failing_signal(signals: Signals, reason: int) -> int | None:
-    """When the signal that fails was last heard; None where there is nothing to wait for."""
+    """The time of the failing signal; None where there is nothing to wait for."""
     if reason in (_AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN):
         return signals.last_seen if signals.flags & HEARTBEAT_KNOWN else None
     if reason == _UNHEALTHY and signals.flags & HEALTH_TIME_KNOWN:

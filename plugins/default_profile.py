@@ -1,4 +1,4 @@
-"""The profile every placement gets unless configured otherwise: which plugins run where, in which order.
+"""The default profile: its plugins per hook, in order.
 
 The order is part of the contract: the first plugin that rejects a cluster is the reason its owner sees.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fleet.framework.arguments import RawArgs
 from fleet.framework.handle import Handle, OfflineHandle
-from fleet.framework.profiles.profile import CompiledProfile, Limits, PluginRef, Profile, compile_profile
+from fleet.framework.profiles.profile import CompiledProfile, PluginRef, Profile, StatusLimits, compile_profile
 from fleet.framework.profiles.registry import Registry
 from plugins import in_tree_registry
 
@@ -45,14 +45,14 @@ DEFAULT_PLUGINS: Final[Mapping[str, tuple[PluginRef, ...]]] = {
 
 
 def default_profile(
-    *, args: Mapping[str, Mapping[str, Any]] | None = None, limits: Limits | None = None, **changes: Any
+    *, args: Mapping[str, Mapping[str, Any]] | None = None, limits: StatusLimits | None = None, **changes: Any
 ) -> Profile:
     """`args` are plugin arguments by plugin name; `changes` are any other fields of the profile."""
     return Profile(
         scheduler_name=SCHEDULER_NAME,
         plugins=changes.pop("plugins", DEFAULT_PLUGINS),
         plugin_config=tuple((name, RawArgs(content)) for name, content in (args or {}).items()),
-        limits=limits or Limits(),
+        limits=limits or StatusLimits(),
         **changes,
     )
 

@@ -1,7 +1,7 @@
 """Namespaced placements go only to clusters that have their namespace.
 
-A member reports its namespaces in a list that may be cut. An incomplete list says nothing about the missing ones, so
-such a cluster passes, with a warning.
+A member reports its namespaces in a list that may be cut. A cut list proves nothing about missing names, so such a
+cluster passes, with a warning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import NAMESPACE_UNCONFIRMED as UNCONFIRMED_WARNING
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -48,12 +48,12 @@ class NamespaceAffinity(PluginTraits):
         return "NamespaceAffinity"
 
     def pre_filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
     ) -> tuple[Mask | None, Status | None]:
         del ctx, state, frame
         return None, None if req.namespace else Status.new(Code.SKIP)
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state
         column = frame.namespace(req.namespace)
         unconfirmed = column.eq(NAMESPACE_UNCONFIRMED) & alive

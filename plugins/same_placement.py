@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fleet.framework.arguments import RawArgs
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -29,11 +29,11 @@ class SamePlacementAntiAffinity(PluginTraits):
     def name(self) -> str:
         return "SamePlacementAntiAffinity"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state, req, frame, alive
         return Verdict(ok=~ctx.placed)
 
-    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+    def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del state, req
         if not ctx.obsolete:
             return np.zeros(len(rows), dtype=np.int64)

@@ -80,8 +80,8 @@ class Level:
     def lowest(self) -> list[int]:
         """The domains that count and hold the fewest."""
         emptiest = self.counts == self.low
-        found: list[int] = np.flatnonzero(emptiest if self.usable is None else emptiest & self.usable).tolist()
-        return found
+        domains: list[int] = np.flatnonzero(emptiest if self.usable is None else emptiest & self.usable).tolist()
+        return domains
 
     def _worth(self, delta: int) -> int:
         if self.skew + delta > self.constraint.max_skew:

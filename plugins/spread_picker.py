@@ -2,8 +2,8 @@
 
 Rows are grouped into cells: within a cell all rows are in the same domains, so spreading gives them the same points,
 and their order by everything else never changes. A cell is therefore a sorted run with a cursor. A pick looks at the
-heads of the cells and costs O(cells), not O(clusters); what is picked, with which points, and what the last step would
-have said of every other row, is exactly what one round per pick gives.
+heads of the cells and costs O(cells), not O(clusters). The picks, their points, and the verdict of the last step on
+every other row are exactly those of one round per pick.
 """
 
 from __future__ import annotations

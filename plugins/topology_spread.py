@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from fleet.framework.arguments import RawArgs, decode_into
-from fleet.framework.context import MISSING_TOPOLOGY_KEY, Attempt
+from fleet.framework.context import MISSING_TOPOLOGY_KEY, HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState, StateKey
@@ -94,13 +94,13 @@ class TopologySpreadConstraints(PluginTraits):
     # --- hooks --------------------------------------------------------------------------------------------------
 
     def post_batch(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
     ) -> tuple[int, Status | None]:
         del ctx, state, frame, desired
         return (1, None) if req.constraints else (0, Status.new(Code.SKIP))
 
     def pre_filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
     ) -> tuple[Mask | None, Status | None]:
         if not req.constraints:
             return None, Status.new(Code.SKIP)
@@ -108,14 +108,14 @@ class TopologySpreadConstraints(PluginTraits):
             unlabelled = frame.valid & ~frame.labels(constraint.key).exists()
             if unlabelled:
                 ctx.warn(MISSING_TOPOLOGY_KEY, constraint.key, unlabelled)
-        state.write(COUNTS, _Counts([self._level(one, frame, ctx.placed) for one in _hard_first(req)]))
-        return None, None if any(one.hard for one in req.constraints) else Status.new(Code.SKIP)
+        state.write(COUNTS, _Counts([self._level(constraint, frame, ctx.placed) for constraint in _hard_first(req)]))
+        return None, None if any(constraint.hard for constraint in req.constraints) else Status.new(Code.SKIP)
 
     def pre_filter_extensions(self) -> TopologySpreadConstraints:
         return self
 
     def add(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
     ) -> Status | None:
         del ctx, frame
         for level in _counts(state).levels:
@@ -126,7 +126,7 @@ class TopologySpreadConstraints(PluginTraits):
 
     remove = add
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del req
         result = self._evaluate(ctx, state, frame, alive)
         violated = result.points <= VIOLATED // 2
@@ -134,7 +134,7 @@ class TopologySpreadConstraints(PluginTraits):
 
     def pre_score(
         self,
-        ctx: Attempt,
+        ctx: HookContext,
         state: CycleState,
         req: PlacementRequest,
         frame: Frame,
@@ -144,18 +144,18 @@ class TopologySpreadConstraints(PluginTraits):
         del feasible
         if not req.constraints:
             return Status.new(Code.SKIP)
-        if not any(one.hard for one in req.constraints):
+        if not any(constraint.hard for constraint in req.constraints):
             self._evaluate(ctx, state, frame, verdicts.alive)
         return None
 
-    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+    def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del ctx, req, frame
         result = state.read(RESULT)
         assert isinstance(result, _Result)
         return result.points[rows]
 
     def pick(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, *, candidates: Candidates
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, *, candidates: Candidates
     ) -> Picks:
         levels = self._within_use(_counts(state).clone().levels, frame, candidates.rows, ctx.placed)
         cells = frame.cells(tuple(level.constraint.key for level in levels))
@@ -173,7 +173,7 @@ class TopologySpreadConstraints(PluginTraits):
         counts = np.bincount(members[members >= 0], minlength=domains.count).astype(np.int64)
         return Level(constraint, domains, counts, None)
 
-    def _evaluate(self, ctx: Attempt, state: CycleState, frame: Frame, alive: int) -> _Result:
+    def _evaluate(self, ctx: HookContext, state: CycleState, frame: Frame, alive: int) -> _Result:
         rows = to_rows(alive, frame.size)
         levels = self._within_use(_counts(state).levels, frame, rows, ctx.placed)
         points = np.zeros(frame.size, dtype=np.int64)
@@ -194,8 +194,8 @@ class TopologySpreadConstraints(PluginTraits):
         narrowed = []
         for level in levels:
             usable = np.zeros(level.domains.count, dtype=np.bool_)
-            found = level.domains.of_row[in_use]
-            usable[found[found >= 0]] = True
+            in_domains = level.domains.of_row[in_use]
+            usable[in_domains[in_domains >= 0]] = True
             narrowed.append(Level(level.constraint, level.domains, level.counts, usable))
         return narrowed
 
@@ -220,7 +220,7 @@ class TopologySpreadConstraints(PluginTraits):
 
 
 def _hard_first(req: PlacementRequest) -> list[Any]:
-    return sorted(req.constraints, key=lambda one: not one.hard)
+    return sorted(req.constraints, key=lambda constraint: not constraint.hard)
 
 
 def _counts(state: CycleState) -> _Counts:
@@ -242,9 +242,9 @@ def _explaining(
                 return named
             if domain >= 0 and level.by_domain()[domain] == VIOLATED:
                 column = frame.labels(level.constraint.key)
-                lowest = sorted(str(column.domain_value(one)) for one in level.lowest())
-                found = {"domain": column.domain_value(domain), "count": int(level.counts[domain])}
-                return named | found | {"skew": level.skew, "lowest": lowest}
+                lowest = sorted(str(column.domain_value(lowest_domain)) for lowest_domain in level.lowest())
+                details = {"domain": column.domain_value(domain), "count": int(level.counts[domain])}
+                return named | details | {"skew": level.skew, "lowest": lowest}
         return {}
 
     return explain

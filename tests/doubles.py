@@ -10,7 +10,7 @@ import numpy as np
 
 from fleet.framework.arguments import PluginFactory
 from fleet.framework.bindings import classify
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.runner import Runner
@@ -87,7 +87,7 @@ def inputs(
 def a_runner(profile: CompiledProfile, frame: Frame, policy: PolicyBuilder | None = None) -> Runner:
     """The hooks of a profile for one attempt without bindings, when one hook is all that a test is about."""
     request = (policy or a_policy()).request()
-    ctx = Attempt(now=NOW, bindings=classify((), frame, request), uid=request.uid, ranking=profile.ranking)
+    ctx = HookContext(now=NOW, bindings=classify((), frame, request), uid=request.uid, ranking=profile.ranking)
     ctx.need = ctx.desired = frame.size
     return Runner(profile, ctx, CycleState(), request)
 
@@ -140,7 +140,7 @@ class Rejecting(Named, PluginTraits):
         self.rejected = dict(clusters) if isinstance(clusters, Mapping) else dict.fromkeys(clusters, 1)
         self.seen: list[set[str]] = []
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         self.calls.append(f"{self._name}.filter")
         self.seen.append({frame.name(row) for row in range(frame.size) if alive >> row & 1})
         reasons = np.zeros(frame.size, dtype=np.uint16)
@@ -164,7 +164,9 @@ class RejectingOneByOne(Named, ScalarPlugin):
     def name(self) -> str:
         return self._name
 
-    def filter_one(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, cluster: Any) -> Status | None:
+    def filter_one(
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, cluster: Any
+    ) -> Status | None:
         self.judged.append(cluster.name)
         if cluster.name in self.rejected:
             return Status.new(Code.UNSCHEDULABLE, f"refused by {self._name}")
@@ -180,7 +182,7 @@ class Scoring(Named, PluginTraits):
         super().__init__(name, calls)
         self.points = points or {}
 
-    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+    def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         self.calls.append(f"{self._name}.score")
         return np.array([self.points.get(frame.name(row), 0) for row in rows.tolist()], dtype=np.int64)
 
@@ -206,7 +208,7 @@ class Answering(Named, PluginTraits):
 def narrowing_to(*names: str) -> Callable[..., Any]:
     """A `pre_filter` that leaves only these clusters."""
 
-    def pre_filter(ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame) -> Any:
+    def pre_filter(ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame) -> Any:
         rows: Sequence[int | None] = [frame.row_of(name) for name in names]
         return from_rows(row for row in rows if row is not None), None
 

@@ -64,4 +64,4 @@ def _shown(asked: Asked, name: str) -> ClusterModel:
     timeouts = asked.serving.effective.settings.eligibility.model_dump(
         include={"heartbeat_timeout", "unhealthy_timeout"}
     )
-    return cluster_model(cluster, Eligibility.parsed(**timeouts), now=asked.live.now())
+    return cluster_model(cluster, Eligibility.parse(**timeouts), now=asked.live.now())

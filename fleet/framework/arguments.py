@@ -22,7 +22,7 @@ class RawArgs:
     content: Mapping[str, Any] | str | bytes
     content_type: str = "application/json"
 
-    def parsed(self) -> Any:
+    def parse(self) -> Any:
         if isinstance(self.content, Mapping):
             return self.content
         try:
@@ -43,7 +43,7 @@ def decode_into(raw: RawArgs | None, kind: type[T]) -> T:
     """A plugin's typed arguments. Strict and case-sensitive; absent arguments leave the defaults."""
     if raw is None:
         return kind()
-    content = raw.parsed()
+    content = raw.parse()
     if not isinstance(content, Mapping):
         raise ConfigurationError(f"{kind.__name__}: expected a mapping, got {type(content).__name__}")
     for path in _unknown_fields(content, inspect.type_info(kind), kind.__name__):
@@ -58,7 +58,7 @@ def _unknown_fields(content: Any, kind: inspect.Type, path: str) -> Iterator[str
     """Paths in `content` that `kind` has no field for; conversion itself would drop them without a word."""
     match content, kind:
         case dict(), inspect.DataclassType(fields=fields) | inspect.StructType(fields=fields):
-            known = {one.encode_name: one.type for one in fields}
+            known = {field.encode_name: field.type for field in fields}
             for name, value in content.items():
                 if name in known:
                     yield from _unknown_fields(value, known[name], f"{path}.{name}")
@@ -71,6 +71,6 @@ def _unknown_fields(content: Any, kind: inspect.Type, path: str) -> Iterator[str
             for position, value in enumerate(content):
                 yield from _unknown_fields(value, inner, f"{path}[{position}]")
         case _, inspect.UnionType(types=kinds):
-            objects = [one for one in kinds if isinstance(one, inspect.DataclassType | inspect.StructType)]
+            objects = [member for member in kinds if isinstance(member, inspect.DataclassType | inspect.StructType)]
             if len(objects) == 1:
                 yield from _unknown_fields(content, objects[0], path)

@@ -1,4 +1,4 @@
-"""A placement's existing bindings, sorted into the classes the cycle acts on.
+"""A placement's existing bindings, sorted into the classes that the decision cycle acts on.
 
 Each binding has one class, the first that matches: deleting, unscheduled, dangling, obsolete, scheduled, bound. One
 cluster counts once: of several live bindings for it the best is kept, the others are surplus.
@@ -20,23 +20,23 @@ from fleet.snapshot.frame import Frame
 
 @dataclass(slots=True)
 class PlacementBindings:
-    """All tuples and mappings are in the order of binding names; rows are those of the frame judged against."""
+    """Tuples and mappings are in the order of binding names; rows are those of the frame they were classified with."""
 
     deleting: list[Binding] = field(default_factory=list)
     dangling: list[Binding] = field(default_factory=list)
     unscheduled: dict[int, Binding] = field(default_factory=dict)
-    """Per row the one with the greatest name: the candidate for revival."""
+    """Per row the binding with the greatest name: the candidate for revival."""
     obsolete: dict[int, Binding] = field(default_factory=dict)
     scheduled: dict[int, Binding] = field(default_factory=dict)
     bound: dict[int, Binding] = field(default_factory=dict)
     surplus: list[Binding] = field(default_factory=list)
     """Second bindings of a cluster that are to be unscheduled."""
     surplus_bound: dict[int, list[Binding]] = field(default_factory=dict)
-    """Second bindings that already run on the current snapshot: left alone and reported."""
+    """Second bindings that already run on the current snapshot: left as they are, and reported."""
     unknown: list[Binding] = field(default_factory=list)
-    """In a state nobody knows: left alone and reported."""
+    """In an unknown state: left as they are, and reported."""
     holders: dict[str, Binding] = field(default_factory=dict)
-    """Whoever holds which name, other placements included."""
+    """Bindings by name, those of other placements included."""
 
     @property
     def present(self) -> int:
@@ -54,7 +54,7 @@ class PlacementBindings:
 
 def classify(bindings: Iterable[Binding], frame: Frame, request: PlacementRequest) -> PlacementBindings:
     classes = PlacementBindings()
-    for binding in sorted(bindings, key=lambda one: one.metadata.name):
+    for binding in sorted(bindings, key=lambda each: each.metadata.name):
         if binding.metadata.namespace != request.namespace:
             continue
         classes.holders[binding.metadata.name] = binding

@@ -1,7 +1,7 @@
-"""What the hooks of one attempt may know beside the placement and the frame, and how they leave notes.
+"""The context that hooks of one attempt share: time, bindings, external queries, notes and warnings.
 
-There is no clock, generator or logger here, and there must not be one: the moment of the decision is an argument,
-ties are broken by names, and what a plugin wants to say travels in the decision.
+It offers no clock, generator or logger on purpose: the moment of the decision is an input, ties are broken by names,
+and notes travel in the decision.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fleet.framework.bindings import PlacementBindings
-from fleet.framework.types import Answer, Question, Ranking, TieBreak
+from fleet.framework.types import ExternalQuery, ExternalResult, Ranking, TieBreak
 
-NO_ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType({})
+NO_QUERY_RESULTS: Final[Mapping[str, ExternalResult]] = MappingProxyType({})
 
 
-class Unanswered(Exception):
-    """Leaves the attempt until the shell has asked; never seen outside the framework."""
+class QueryPending(Exception):
+    """Ends the attempt until the query is answered; never raised outside the framework."""
 
-    def __init__(self, question: Question) -> None:
-        super().__init__(question.key)
-        self.question = question
+    def __init__(self, query: ExternalQuery) -> None:
+        super().__init__(query.key)
+        self.query = query
 
 
 @dataclass(frozen=True, slots=True)
 class Warning:
-    """Something odd that did not stop the decision: `rows` are the clusters it concerns."""
+    """An oddity that did not stop the decision: `rows` are the clusters it concerns."""
 
     kind: str
     subject: str
@@ -43,11 +43,11 @@ MISSING_PREVIOUS_STATE: Final = "MissingPreviousState"
 REFUSAL_WITHOUT_REASON: Final = "RefusalWithoutReason"
 
 
-class Attempt:
-    """Passed to hooks as `ctx`. One per attempt; `picked`, `need` and `shortfall` change from round to round."""
+class HookContext:
+    """Passed to hooks as `ctx`, one per attempt; `picked`, `need` and `shortfall` change from round to round."""
 
     __slots__ = (
-        "_answers",
+        "_query_results",
         "active",
         "bindings",
         "cursor",
@@ -71,7 +71,7 @@ class Attempt:
         *,
         now: int,
         bindings: PlacementBindings,
-        answers: Mapping[str, Answer] = NO_ANSWERS,
+        query_results: Mapping[str, ExternalResult] = NO_QUERY_RESULTS,
         cursor: int = 0,
         uid: str = "",
         ranking: Ranking = "lexicographic",
@@ -87,20 +87,20 @@ class Attempt:
         self.picked = 0
         """Rows picked in earlier rounds."""
         self.desired = 0
-        """How many clusters this attempt looks for."""
+        """How many clusters this attempt has to find."""
         self.need = 0
-        """How many ranked rows somebody will look at."""
+        """How many of the best rows Sort has to rank."""
         self.shortfall = 0
         """For PostFilter: how many clusters are missing."""
         self.cursor = cursor
         """Where in the scan order a partial scan starts."""
         self.scanned = 0
-        """How many rows partial scans have looked at."""
+        """How many rows partial scans have examined."""
         self.uid, self.ranking, self.tie_break = uid, ranking, tie_break
         self.plugin = ""
         self.notes: dict[str, dict[str, Any]] = {}
         self.warnings: dict[tuple[str, str], Warning] = {}
-        self._answers = answers
+        self._query_results = query_results
 
     @property
     def placed(self) -> int:
@@ -108,16 +108,16 @@ class Attempt:
         return self.active | self.picked
 
     def note(self, key: str, value: Any) -> None:
-        """Remember something with the decision, under the name of the calling plugin."""
+        """Record a value with the decision, under the name of the calling plugin."""
         self.notes.setdefault(self.plugin, {})[key] = value
 
     def warn(self, kind: str, subject: str, rows: int = 0) -> None:
         known = self.warnings.get((kind, subject))
         self.warnings[kind, subject] = Warning(kind, subject, rows | (known.rows if known else 0))
 
-    def ask(self, question: Question) -> Answer:
-        """The answer to a question; without one the attempt ends here and is run again when the shell has asked."""
-        answer = self._answers.get(question.key)
-        if answer is None:
-            raise Unanswered(question)
-        return answer
+    def query(self, query: ExternalQuery) -> ExternalResult:
+        """The result of a query. Without one the attempt ends here, and runs again once the result is known."""
+        result = self._query_results.get(query.key)
+        if result is None:
+            raise QueryPending(query)
+        return result

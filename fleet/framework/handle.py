@@ -1,7 +1,9 @@
-"""What a plugin may use of the process it runs in.
+"""The plugin's handle on its process: frames, the hub client, watches, and placements waiting in Permit.
 
-Every factory gets the handle of its framework. `Framework` implements it for a running process; `OfflineHandle` is for
-whoever only decides: simulation, replay and tests.
+Every factory gets the handle of its framework. `Framework` implements it for a running process, `OfflineHandle` for
+programs that only decide: simulation, replay and tests. A placement that waits in Permit has its clusters reserved
+until every plugin that asked for time has allowed it; the scheduler keeps such placements, because deadlines need a
+clock.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ NO_WATCHES = "there is nothing to watch here: this framework only decides"
 NO_FRAMES = "there is no fleet to look at here: build the framework with a snapshot lister"
 
 MAX_PERMIT_WAIT: Final = 15 * 60 * 1_000_000_000
-"""Nanoseconds. No plugin may hold reserved clusters longer, whatever it asks for."""
+"""Nanoseconds. The longest wait that Permit plugins may ask for."""
 
 Deadlines = Mapping[str, Mapping[str, int]]
-"""Per target the plugins that asked to wait, each with the moment its patience ends (nanoseconds since the epoch)."""
+"""Per target the plugins that asked to wait, each with its deadline (nanoseconds since the epoch)."""
 
 
 class WaitingPlacement(Protocol):
-    """One parked placement. The first decision about it wins; later ones change nothing and say so."""
+    """One parked placement. The first decision about it wins; later ones change nothing and return False."""
 
     @property
     def uid(self) -> str: ...
@@ -43,7 +45,7 @@ class WaitingPlacement(Protocol):
     def pending(self) -> Deadlines: ...
 
     def pending_plugins(self, target: str | None = None) -> list[str]:
-        """Whoever has not allowed it yet, sorted; on one target, or on any."""
+        """The plugins that have not allowed it yet, sorted; for a target, or for any."""
 
     def allow(self, plugin: str, target: str = "*") -> bool:
         """False when the plugin was not waited for, or the placement is decided already."""
@@ -61,11 +63,11 @@ class WaitingRoom(Protocol):
     def get(self, uid: str) -> WaitingPlacement | None: ...
 
     def reject(self, uid: str, plugin: str, message: str) -> bool:
-        """False when nobody waits under this UID."""
+        """False when no placement waits under this UID."""
 
 
 class EmptyWaitingRoom:
-    """Where nothing is ever parked: simulation, replay, tests of decisions."""
+    """For simulation, replay and tests of decisions: nothing is ever parked."""
 
     def for_each(self, visit: Callable[[WaitingPlacement], None]) -> None:
         del visit
@@ -95,10 +97,10 @@ class Handle(Protocol):
         """The frame of the running attempt, as it was decided on. For decision hooks."""
 
     def cache_view(self) -> Frame:
-        """The fleet as it is known now. For effect hooks."""
+        """The current state of the fleet. For effect hooks."""
 
     def hub(self) -> Any:
-        """The hub client. For effect hooks; a decision hook that asks gets a PurityError."""
+        """The hub client. For effect hooks; a decision hook that calls this gets a PurityError."""
 
     def watches(self) -> WatchHub: ...
     def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None: ...

@@ -1,8 +1,8 @@
-"""The extension points: what a plugin may implement, what it is given, and what it may answer.
+"""The extension points that plugins implement.
 
-A plugin is any object with `name()` and the methods of at least one hook. Decision hooks see all candidate clusters
-at once, as columns; effect hooks run once per chosen target, because each can fail alone in the outside world.
-The legal codes beside Success and Error stand with each hook; any other becomes an error of the attempt.
+A plugin is any object with `name()` and the methods of at least one hook. Decision hooks get all candidate clusters
+at once, as columns; effect hooks run once per chosen target, because each write can fail on its own.
+Each hook lists its legal codes beside Success and Error; any other becomes an error of the attempt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from fleet.framework.context import Attempt
+    from fleet.framework.context import HookContext
     from fleet.framework.operations import Target
     from fleet.framework.request import PlacementRequest
     from fleet.framework.scores import ScoreTable
@@ -39,64 +39,66 @@ class QueueSortPlugin(Plugin, Protocol):
 class PreEnqueuePlugin(Plugin, Protocol):
     """Before a placement enters the queue. Legal: Unschedulable, UnschedulableAndUnresolvable, Pending."""
 
-    def pre_enqueue(self, ctx: Attempt, req: PlacementRequest) -> Status | None: ...
+    def pre_enqueue(self, ctx: HookContext, req: PlacementRequest) -> Status | None: ...
 
 
 class BatchPlugin(Plugin, Protocol):
     """How many clusters the attempt should find; 0 keeps things as they are, negative gives some up."""
 
-    def batch(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame) -> int: ...
+    def batch(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame) -> int: ...
 
 
 class PostBatchPlugin(Plugin, Protocol):
     """At most how many to pick per round. Legal: Skip (no limit)."""
 
     def post_batch(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
     ) -> tuple[int, Status | None]: ...
 
 
 class PreFilterPlugin(Plugin, Protocol):
-    """Once per round, before Filter; may narrow the candidates. Legal: Skip (switches the plugin's Filter off),
+    """Once per round, before Filter; may narrow the candidates. Legal: Skip (skips the plugin's Filter),
     Unschedulable (others still run), UnschedulableAndUnresolvable (stops at once), Pending."""
 
     def pre_filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
     ) -> tuple[Mask | None, Status | None]: ...
 
 
 class PreFilterExtensions(Protocol):
-    """Corrects what PreFilter stored when bindings come or go for the sake of argument."""
+    """Corrects what PreFilter stored for hypothetical changes of bindings."""
 
     def add(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
     ) -> Status | None: ...
 
     def remove(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
     ) -> Status | None: ...
 
 
 class FilterPlugin(Plugin, Protocol):
-    """Which rows qualify. Legal per reason: Unschedulable, UnschedulableAndUnresolvable, Pending."""
+    """The rows that qualify. Legal per reason: Unschedulable, UnschedulableAndUnresolvable, Pending."""
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict: ...
+    def filter(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
+    ) -> Verdict: ...
 
 
 class PostFilterPlugin(Plugin, Protocol):
     """When too few rows qualify: plan evictions. Legal: Unschedulable, UnschedulableAndUnresolvable."""
 
     def post_filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, verdicts: Verdicts
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, verdicts: Verdicts
     ) -> tuple[PostFilterResult | None, Status | None]: ...
 
 
 class PreScorePlugin(Plugin, Protocol):
-    """Once per round, before Score, with all verdicts at hand. Legal: Skip (switches the plugin's Score off)."""
+    """Once per round, before Score, with all verdicts at hand. Legal: Skip (skips the plugin's Score)."""
 
     def pre_score(
         self,
-        ctx: Attempt,
+        ctx: HookContext,
         state: CycleState,
         req: PlacementRequest,
         frame: Frame,
@@ -108,32 +110,34 @@ class PreScorePlugin(Plugin, Protocol):
 class ScorePlugin(Plugin, Protocol):
     """One integer per feasible row. Raising, or a column of wrong shape, fails the attempt."""
 
-    def score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array: ...
+    def score(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows
+    ) -> Int64Array: ...
 
 
 class NormalizePlugin(Plugin, Protocol):
     """Brings the plugin's own column into 0 … 100; used by weighted ranking only."""
 
-    def normalize(self, ctx: Attempt, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array: ...
+    def normalize(self, ctx: HookContext, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array: ...
 
 
 class SortPlugin(Plugin, Protocol):
     """Best rows first: at least the `ctx.need` best, in order."""
 
     def sort(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows, scores: ScoreTable
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows, scores: ScoreTable
     ) -> Rows: ...
 
 
 class StepPicker(Plugin, Protocol):
     """A PostBatch plugin that limits rounds to one pick may offer to make all picks in one pass.
 
-    It is used when every other Filter and Score is row-local, its own Filter stands last, and ranking is
-    lexicographic, so that only its own answers change between rounds. It must pick what the rounds would pick.
+    It is used when every other Filter and Score is row-local, its own Filter is the last one, and ranking is
+    lexicographic, so that only its own results change between rounds. It must pick what the rounds would pick.
     """
 
     def pick(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, *, candidates: Candidates
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, *, candidates: Candidates
     ) -> Picks: ...
 
 
@@ -142,17 +146,17 @@ class ReservePlugin(Plugin, Protocol):
     Pending. `unreserve` is idempotent and never raises outward."""
 
     def reserve(
-        self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
     ) -> Status | None: ...
 
-    def unreserve(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target) -> None: ...
+    def unreserve(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None: ...
 
 
 class PermitPlugin(Plugin, Protocol):
-    """Asked after all targets are reserved. Legal: Wait, Unschedulable, UnschedulableAndUnresolvable, Pending."""
+    """Runs after all targets are reserved. Legal: Wait, Unschedulable, UnschedulableAndUnresolvable, Pending."""
 
     def permit(
-        self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
     ) -> tuple[Status | None, timedelta]: ...
 
 
@@ -161,17 +165,19 @@ class PreBindPlugin(Plugin, Protocol):
     Legal: Unschedulable, UnschedulableAndUnresolvable."""
 
     def pre_bind(
-        self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
     ) -> Status | None: ...
 
 
 class BindPlugin(Plugin, Protocol):
-    """Writes a target to the hub. Legal: Skip (leave it to the next one)."""
+    """Writes a target to the hub. Legal: Skip (leave it to the next plugin)."""
 
-    def bind(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target) -> Status | None: ...
+    def bind(
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
+    ) -> Status | None: ...
 
 
 class PostBindPlugin(Plugin, Protocol):
-    """Told of what was bound; may not object."""
+    """Called after a binding was written; its result is ignored."""
 
-    def post_bind(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target) -> None: ...
+    def post_bind(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target) -> None: ...

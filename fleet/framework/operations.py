@@ -1,6 +1,6 @@
-"""What a decision asks of the hub: changes to bindings, in the order they must be written, with their exact content.
+"""Targets of a decision, and the writes that realize them: changes to bindings, with their exact content.
 
-An operation is data. Its document is built when somebody is about to send it.
+An operation is data. Its document is built when it is sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Action(enum.Enum):
     REVIVE = "revive"
 
 
-class Group(enum.IntEnum):
+class WriteGroup(enum.IntEnum):
     """Groups are written one after the other; the writes of a group may go in any order.
 
     New bindings come before removals, so that a placement is not briefly without clusters.
@@ -47,8 +47,8 @@ class Group(enum.IntEnum):
     REMOVE = 3
 
 
-class Scores(msgspec.Struct, frozen=True, gc=False):
-    """A cluster's score as other agents know it; the obsolete bonus is never published."""
+class TargetScores(msgspec.Struct, frozen=True, gc=False):
+    """A cluster's published score, without the obsolete bonus."""
 
     affinity: int = 0
     topology: int = 0
@@ -56,12 +56,12 @@ class Scores(msgspec.Struct, frozen=True, gc=False):
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     action: Action
-    group: Group
+    group: WriteGroup
     cluster: str
     name: str
     binding: Binding | None = None
-    """What was read; None for a binding that does not exist yet."""
-    scores: Scores | None = None
+    """The binding as read; None for a new one."""
+    scores: TargetScores | None = None
     """Of the cluster chosen; None where the placement type does not score."""
 
     def document(self, request: PlacementRequest) -> dict[str, Any]:
@@ -75,14 +75,14 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 note = {PREVIOUS_BINDING_STATE: self.previous_state}
                 return self._patch(annotations=note) | {"spec": {"state": UNSCHEDULED}}
             case Action.REFRESH:
-                return self._patch() | {"spec": self._chosen(request)}
+                return self._patch() | {"spec": self._chosen_spec(request)}
             case Action.REVIVE:
-                spec = self._chosen(request) | {"state": self.revived_state}
+                spec = self._chosen_spec(request) | {"state": self.revived_state}
                 return self._patch(annotations={PREVIOUS_BINDING_STATE: None}) | {"spec": spec}
 
     @property
     def previous_state(self) -> str:
-        """The state to remember when unscheduling."""
+        """The state to record when unscheduling."""
         return "" if self.binding is None else self.binding.spec.state
 
     @property
@@ -122,7 +122,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         version = "" if self.binding is None else self.binding.metadata.resource_version
         return {"metadata": {"resourceVersion": version, **metadata}}
 
-    def _chosen(self, request: PlacementRequest) -> dict[str, Any]:
+    def _chosen_spec(self, request: PlacementRequest) -> dict[str, Any]:
         decision = msgspec.to_builtins(self.decision())
         if request.placement_type == PICK_FIXED:
             decision["clusterScore"] = None  # a merge patch would keep an older score
@@ -138,8 +138,8 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     cluster: str
     row: int
     operation: Operation | None
-    """What it takes to use the cluster; None where a binding is in place already."""
-    scores: Scores | None
+    """The write that binds the cluster; None where a binding is in place already."""
+    scores: TargetScores | None
     obsolete: int = 0
     step: int = 0
     """In which round the cluster was picked, from 1; 0 where nothing is ranked."""
@@ -149,7 +149,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
         return None if self.operation is None else self.operation.action
 
 
-def unschedule(binding: Binding, group: Group = Group.REMOVE) -> Operation:
+def unschedule(binding: Binding, group: WriteGroup = WriteGroup.REMOVE) -> Operation:
     return Operation(
         action=Action.UNSCHEDULE,
         group=group,
@@ -162,7 +162,7 @@ def unschedule(binding: Binding, group: Group = Group.REMOVE) -> Operation:
 def drop_finalizer(binding: Binding) -> Operation:
     return Operation(
         action=Action.DROP_FINALIZER,
-        group=Group.CLEAN_UP,
+        group=WriteGroup.CLEAN_UP,
         cluster=binding.spec.target_cluster,
         name=binding.metadata.name,
         binding=binding,

@@ -1,4 +1,4 @@
-"""Turning scores into an order: one int64 key per row, no two equal, greater is better."""
+"""Ranking: one int64 key per row from its scores, no two equal, greater is better."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fleet.snapshot.frame import Frame
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from fleet.framework.context import Attempt
+    from fleet.framework.context import HookContext
 
 _KEY_LIMIT: Final = 1 << 62
 _FEW: Final = 64
 
 
-def ranking_keys(frame: Frame, scores: ScoreTable, ctx: Attempt, *, without: Component | None = None) -> Int64Array:
-    """Keys for `scores.rows`. `without` leaves one component out, for whoever ranks by it on their own."""
+def ranking_keys(frame: Frame, scores: ScoreTable, ctx: HookContext, *, without: Component | None = None) -> Int64Array:
+    """Keys for `scores.rows`. `without` leaves a component out, for a caller that ranks by it separately."""
     ties = tie_ranks(frame, ctx.tie_break, ctx.uid)[scores.rows]
     if ctx.ranking == "weighted":
         return compose([scores.totals()], ties, bound=frame.size)
-    columns = [scores.component(one) for one in Component if one is not without]
+    columns = [scores.component(component) for component in Component if component is not without]
     return compose([column for column in columns if column is not None], ties, bound=frame.size)
 
 

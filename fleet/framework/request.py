@@ -1,7 +1,7 @@
-"""One placement's wishes, compiled once per policy snapshot and checked before anything is decided.
+"""Placement requests: compiled once per policy snapshot, and checked before anything is decided.
 
-Only the parts that the placement type evaluates are checked. What is wrong is collected, all of it, and travels with
-the request: the cycle publishes it and touches nothing.
+Only the parts that the placement type evaluates are checked. All problems are collected and travel with the request:
+the cycle publishes them and changes nothing else.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PREFERRED = _AFFINITY + ".preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PolicyProblem:
     """Something in a policy that cannot be evaluated."""
 
     field: str
@@ -91,7 +91,7 @@ class PlacementRequest:
     preferred: tuple[Preference, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PolicyProblem, ...] = ()
     priority: int = 0
     min_targets: int | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class PlacementRequest:
 
     @property
     def signature(self) -> str:
-        """Equal for requests that every plugin must judge alike."""
+        """Equal for requests on which every plugin must agree."""
         wishes = (
             self.namespace,
             self.placement_type,
@@ -122,14 +122,14 @@ class PlacementRequest:
 def compile_request(snapshot: PolicySnapshot, *, placement_uid: str = "") -> PlacementRequest:
     """The request of a policy snapshot. Never raises on a bad policy: see `problems`."""
     policy = snapshot.spec.policy or PlacementPolicy()
-    problems: list[Problem] = []
+    problems: list[PolicyProblem] = []
     annotations = snapshot.metadata.annotations or {}
     generation = _count(annotations, PLACEMENT_GENERATION, problems)
     kind = policy.placement_type or PICK_ALL
     wanted = _count(annotations, NUMBER_OF_CLUSTERS, problems) if kind == PICK_N else None
     if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
         message = f"{kind!r} is no placement type; use PickAll, PickN or PickFixed"
-        problems.append(Problem("spec.policy.placementType", kind, message))
+        problems.append(PolicyProblem("spec.policy.placementType", kind, message))
     selects = kind in (PICK_ALL, PICK_N)
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
     required = affinity.required.cluster_selector_terms if selects and affinity and affinity.required else ()
@@ -153,31 +153,31 @@ def compile_request(snapshot: PolicySnapshot, *, placement_uid: str = "") -> Pla
     )
 
 
-def _count(annotations: Mapping[str, str], key: str, problems: list[Problem]) -> int | None:
+def _count(annotations: Mapping[str, str], key: str, problems: list[PolicyProblem]) -> int | None:
     text = annotations.get(key)
     if text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     shown = "the annotation is missing" if text is None else f"{text!r} is not a whole number of 0 or more"
-    problems.append(Problem(f"metadata.annotations[{key}]", text, shown))
+    problems.append(PolicyProblem(f"metadata.annotations[{key}]", text, shown))
     return None
 
 
-def _terms(terms: tuple[ClusterSelectorTerm, ...], problems: list[Problem]) -> Iterator[Term]:
+def _terms(terms: tuple[ClusterSelectorTerm, ...], problems: list[PolicyProblem]) -> Iterator[Term]:
     for position, term in enumerate(terms):
         path = f"{_REQUIRED}[{position}]"
         labels = _labels(term.label_selector, f"{path}.labelSelector", problems)
         yield Term(labels or (), _properties(term, path, problems))
 
 
-def _labels(selector: LabelSelector | None, path: str, problems: list[Problem]) -> tuple[LabelTest, ...] | None:
+def _labels(selector: LabelSelector | None, path: str, problems: list[PolicyProblem]) -> tuple[LabelTest, ...] | None:
     if selector is None:
         return None
-    found = selector_problems(selector)
-    problems.extend(Problem(f"{path}.{one.field}", one.value, one.message) for one in found)
-    return () if found else label_tests(selector)
+    mistakes = selector_problems(selector)
+    problems.extend(PolicyProblem(f"{path}.{mistake.field}", mistake.value, mistake.message) for mistake in mistakes)
+    return () if mistakes else label_tests(selector)
 
 
-def _properties(term: ClusterSelectorTerm, path: str, problems: list[Problem]) -> tuple[PropertyTest, ...]:
+def _properties(term: ClusterSelectorTerm, path: str, problems: list[PolicyProblem]) -> tuple[PropertyTest, ...]:
     expressions = term.property_selector.match_expressions if term.property_selector else ()
     bounds: list[Fraction] = []
     before = len(problems)
@@ -189,55 +189,59 @@ def _properties(term: ClusterSelectorTerm, path: str, problems: list[Problem]) -
     return property_tests(term, bounds) if len(problems) == before else ()
 
 
-def _expression_problems(expression: PropertyRequirement, path: str) -> Iterator[Problem]:
+def _expression_problems(expression: PropertyRequirement, path: str) -> Iterator[PolicyProblem]:
     yield from _name_problems(expression.name, path)
     if expression.operator not in OPERATORS:
         message = f"{expression.operator!r} is no operator; use {', '.join(OPERATORS)}"
-        yield Problem(f"{path}.operator", expression.operator, message)
+        yield PolicyProblem(f"{path}.operator", expression.operator, message)
     if len(expression.values) != 1:
         message = f"{expression.name} needs exactly one value, {len(expression.values)} given"
-        yield Problem(f"{path}.values", list(expression.values), message)
+        yield PolicyProblem(f"{path}.values", list(expression.values), message)
     elif quantity_or_none(expression.values[0]) is None:
         message = f"{expression.values[0]!r} is no quantity such as 4, 500m or 16Gi"
-        yield Problem(f"{path}.values[0]", expression.values[0], message)
+        yield PolicyProblem(f"{path}.values[0]", expression.values[0], message)
 
 
-def _name_problems(name: str, path: str) -> Iterator[Problem]:
-    if PropertyRef.named(name) is None:
+def _name_problems(name: str, path: str) -> Iterator[PolicyProblem]:
+    if PropertyRef.parse(name) is None:
         message = f"{name!r} should read resources.kubernetes-fleet.io/<total, allocatable or available>-<resource>"
-        yield Problem(f"{path}.name", name, message)
+        yield PolicyProblem(f"{path}.name", name, message)
 
 
-def _preferences(preferred: tuple[PreferredClusterSelector, ...], problems: list[Problem]) -> Iterator[Preference]:
-    for position, one in enumerate(preferred):
-        if one.weight == 0:
+def _preferences(
+    preferred: tuple[PreferredClusterSelector, ...], problems: list[PolicyProblem]
+) -> Iterator[Preference]:
+    for position, selector in enumerate(preferred):
+        if selector.weight == 0:
             continue
         path = f"{_PREFERRED}[{position}].preference"
-        labels = _labels(one.preference.label_selector, f"{path}.labelSelector", problems)
-        yield Preference(one.weight, labels, _sorter(one.preference, f"{path}.propertySorter", problems))
+        labels = _labels(selector.preference.label_selector, f"{path}.labelSelector", problems)
+        yield Preference(selector.weight, labels, _sorter(selector.preference, f"{path}.propertySorter", problems))
 
 
-def _sorter(term: ClusterSelectorTerm, path: str, problems: list[Problem]) -> Sorter | None:
+def _sorter(term: ClusterSelectorTerm, path: str, problems: list[PolicyProblem]) -> Sorter | None:
     sorter = term.property_sorter
     if sorter is None:
         return None
     problems.extend(_name_problems(sorter.name, path))
     if sorter.sort_order not in ("Ascending", "Descending"):
         message = f"{sorter.sort_order!r} is no sort order; use Ascending or Descending"
-        problems.append(Problem(f"{path}.sortOrder", sorter.sort_order, message))
-    ref = PropertyRef.named(sorter.name)
+        problems.append(PolicyProblem(f"{path}.sortOrder", sorter.sort_order, message))
+    ref = PropertyRef.parse(sorter.name)
     return None if ref is None else Sorter(ref, sorter.sort_order == "Ascending")
 
 
-def _constraints(policy: PlacementPolicy, problems: list[Problem]) -> Iterator[Constraint]:
-    for position, one in enumerate(policy.topology_spread_constraints):
-        problems.extend(_constraint_problems(one, f"spec.policy.topologySpreadConstraints[{position}]"))
-        yield Constraint(one.topology_key, one.max_skew or 1, one.when_unsatisfiable != SCHEDULE_ANYWAY)
+def _constraints(policy: PlacementPolicy, problems: list[PolicyProblem]) -> Iterator[Constraint]:
+    for position, constraint in enumerate(policy.topology_spread_constraints):
+        problems.extend(_constraint_problems(constraint, f"spec.policy.topologySpreadConstraints[{position}]"))
+        yield Constraint(
+            constraint.topology_key, constraint.max_skew or 1, constraint.when_unsatisfiable != SCHEDULE_ANYWAY
+        )
 
 
-def _constraint_problems(one: TopologySpreadConstraint, path: str) -> Iterator[Problem]:
-    if one.when_unsatisfiable not in ("", DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
-        message = f"{one.when_unsatisfiable!r} should be DoNotSchedule or ScheduleAnyway"
-        yield Problem(f"{path}.whenUnsatisfiable", one.when_unsatisfiable, message)
-    if one.max_skew < 0:
-        yield Problem(f"{path}.maxSkew", one.max_skew, f"{one.max_skew} should be 1 or more")
+def _constraint_problems(constraint: TopologySpreadConstraint, path: str) -> Iterator[PolicyProblem]:
+    if constraint.when_unsatisfiable not in ("", DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        message = f"{constraint.when_unsatisfiable!r} should be DoNotSchedule or ScheduleAnyway"
+        yield PolicyProblem(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, message)
+    if constraint.max_skew < 0:
+        yield PolicyProblem(f"{path}.maxSkew", constraint.max_skew, f"{constraint.max_skew} should be 1 or more")

@@ -33,8 +33,10 @@ class ClusterView:
     @property
     def properties(self) -> Mapping[str, float]:
         """Properties that are quantities, as numbers."""
-        found = {name: quantity_to_float(one.value) for name, one in (self.cluster.status.properties or {}).items()}
-        return {name: number for name, number in found.items() if number == number}
+        numbers = {
+            name: quantity_to_float(measured.value) for name, measured in (self.cluster.status.properties or {}).items()
+        }
+        return {name: number for name, number in numbers.items() if number == number}
 
     def feed(self, name: str, column: str) -> float:
         return float(self._frame.feeds[name].columns[column][self.row])

@@ -1,4 +1,4 @@
-"""What the Score plugins said, column by column, and what follows from it for ranking."""
+"""Scores: columns per plugin, their sums, and the arithmetic on which all implementations must agree bit for bit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterScore:
+class NamedScore:
     name: str
     score: int
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreColumn:
+class PluginScores:
     plugin: str
     component: Component
     weight: int
@@ -36,7 +36,7 @@ class ScoreTable:
     """Columns are index-aligned with `rows`, the feasible rows."""
 
     rows: Rows
-    columns: tuple[ScoreColumn, ...] = ()
+    columns: tuple[PluginScores, ...] = ()
 
     def totals(self) -> Int64Array:
         """Sum of the weighted columns; 1 for every row where nothing scores."""
@@ -45,13 +45,13 @@ class ScoreTable:
         return _sum([column.final for column in self.columns])
 
     def component(self, component: Component) -> Int64Array | None:
-        """Sum of the columns that count there; None where no plugin has an opinion."""
+        """Sum of the columns that count there; None where no plugin scores it."""
         parts = [column.final for column in self.columns if column.component is component]
         return _sum(parts) if parts else None
 
     def components(self, position: int) -> tuple[int, int, int]:
         """Topology, affinity and obsolete bonus of one row."""
-        topology, affinity, obsolete = (self.component(one) for one in Component)
+        topology, affinity, obsolete = (self.component(component) for component in Component)
         return (_at(topology, position), _at(affinity, position), _at(obsolete, position))
 
     def as_dict(self) -> Mapping[str, list[int]]:
@@ -82,7 +82,7 @@ def round_half_away(value: float) -> int:
     return whole + (rest >= 0.5) - (rest <= -0.5)
 
 
-def rounded_half_away(values: FloatArray) -> Int64Array:
+def round_half_away_array(values: FloatArray) -> Int64Array:
     """`round_half_away` over an array."""
     whole = np.trunc(values)
     rest = values - whole
@@ -110,7 +110,7 @@ def min_max(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE) -> Int64Array:
     if low == high:
         return np.zeros(len(raw), dtype=np.int64)
     above = (raw - np.int64(low)).view(np.uint64)  # what wraps around is right again when read without a sign
-    return rounded_half_away(above / float(high - low) * maximum)
+    return round_half_away_array(above / float(high - low) * maximum)
 
 
 def clamp(raw: Int64Array, *, maximum: int = MAX_CLUSTER_SCORE) -> Int64Array:

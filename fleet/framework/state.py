@@ -1,7 +1,7 @@
 """Data that the hooks of one attempt share, from PreFilter to PostBind.
 
-The core runs on one thread and needs no lock. The shell, whose binding cycles and adapter workers may run on several,
-makes its states with a real lock (`framework.locks`).
+A decision runs on one thread and needs no lock. Binding cycles may run on several threads; their states are built with
+a real lock (`runtime.locks`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class StateData(Protocol):
 
 
 class FrozenState:
-    """For values nobody edits: a clone is the value itself."""
+    """For values that are never edited: a clone is the value itself."""
 
     def clone(self) -> Self:
         return self
@@ -86,10 +86,10 @@ class CycleState:
 
     def peek(self, key: StateKey, *, default: Any = _MISSING) -> Any:
         """Like `read`, for callers that already hold the lock."""
-        found = self._alive().get(key, default)
-        if found is _MISSING:
+        value = self._alive().get(key, default)
+        if value is _MISSING:
             raise StateNotFound(NOT_FOUND)
-        return found
+        return value
 
     def poke(self, key: StateKey, value: StateData) -> None:
         """Like `write`, for callers that already hold the lock for writing."""
@@ -117,7 +117,7 @@ class CycleState:
         return copy
 
     def expire(self) -> None:
-        """The attempt is over; whoever still holds the state made a mistake."""
+        """Ends the attempt's use of the state: any later access is an error."""
         self._expired = True
 
     def _alive(self) -> dict[StateKey, StateData]:

@@ -1,4 +1,4 @@
-"""What a plugin can answer: codes, statuses, and the ways to read them. `None` means success everywhere."""
+"""Statuses: the result codes of hooks, and functions to read them. `None` means success everywhere."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PropertyRef:
-    """Where the value of a property is found: among the cluster's properties, or in its resource usage."""
+    """The location of a property's value: among the cluster's properties, or in its resource usage."""
 
     name: str
     kind: str = ""
     resource: str = ""
 
     @classmethod
-    def named(cls, name: str) -> PropertyRef | None:
+    def parse(cls, name: str) -> PropertyRef | None:
         """None for a resource property whose capacity type or resource does not exist."""
         if not name.startswith(RESOURCE_PROPERTY_PREFIX):
             return cls(name)
@@ -111,7 +111,13 @@ def label_tests(selector: LabelSelector | None) -> tuple[LabelTest, ...]:
         return ()
     wanted = sorted((selector.match_labels or {}).items())
     equal = [LabelTest(key, "In", (value,)) for key, value in wanted]
-    return (*equal, *(LabelTest(one.key, one.operator, one.values) for one in selector.match_expressions))
+    return (
+        *equal,
+        *(
+            LabelTest(expression.key, expression.operator, expression.values)
+            for expression in selector.match_expressions
+        ),
+    )
 
 
 def property_tests(term: ClusterSelectorTerm, bounds: list[Fraction]) -> tuple[PropertyTest, ...]:
@@ -119,8 +125,8 @@ def property_tests(term: ClusterSelectorTerm, bounds: list[Fraction]) -> tuple[P
     if term.property_selector is None:
         return ()
     tests = []
-    for one, bound in zip(term.property_selector.match_expressions, bounds, strict=True):
-        ref = PropertyRef.named(one.name)
+    for expression, bound in zip(term.property_selector.match_expressions, bounds, strict=True):
+        ref = PropertyRef.parse(expression.name)
         assert ref is not None
-        tests.append(PropertyTest(ref, cast(Operator, one.operator), bound, one.values[0]))
+        tests.append(PropertyTest(ref, cast(Operator, expression.operator), bound, expression.values[0]))
     return tuple(tests)

@@ -77,7 +77,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExternalQuery:
     """What a plugin needs to know from the outside before the attempt can go on."""
 
     key: str
@@ -85,7 +85,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExternalResult:
     value: Any
     error: str = ""
 

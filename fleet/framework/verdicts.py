@@ -1,4 +1,4 @@
-"""Who rejected which cluster and why: a few bitsets while deciding, columns and words when somebody asks."""
+"""Rejections of one round: a few bitsets while deciding; columns and messages are rendered on first use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FRAMEWORK_REASONS: Final = ReasonTable(
 )
 
 
-class Rejection(NamedTuple):
+class FilterRejection(NamedTuple):
     plugin: int
     """Position in `Verdicts.judges`."""
     rows: int
@@ -37,7 +37,7 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Whoever may reject rows: a Filter plugin, a narrowing PreFilter, or the framework itself."""
+    """A source of rejections: a Filter plugin, a narrowing PreFilter, or the framework itself."""
 
     name: str
     reasons: ReasonTable
@@ -76,11 +76,11 @@ class Verdicts:
         refusals: Sequence[Status] = (),
     ) -> None:
         self.frame, self.request, self.judges = frame, request, tuple(judges)
-        self.rejections: list[Rejection] = []
+        self.rejections: list[FilterRejection] = []
         self.alive = 0 if fill else frame.valid
         self.retained = 0
         self.examined = frame.valid
-        """Rows that were looked at; a sampled scan leaves some out."""
+        """Rows that were examined; a partial scan leaves some out."""
         self.fill = fill
         """What every row not listed gets: the rejection of the whole placement by a PreFilter."""
         self.refusals = tuple(refusals) or ((fill,) if fill else ())
@@ -90,18 +90,18 @@ class Verdicts:
         self._codes: npt.NDArray[np.uint8] | None = None
         self._texts: dict[tuple[int, int, str], Status] = {}
 
-    # --- while deciding -----------------------------------------------------------------------------------------
+    # --- while deciding ---------------------------------------------------------------------------------------------
 
     def reject(self, plugin: int, verdict: Verdict) -> None:
-        """Rows still alive that this verdict does not pass are dead from here on."""
+        """Reject the rows still alive that this verdict does not pass."""
         passed = as_bits(verdict.ok, self.alive)
         rejected = self.alive ^ passed
         self.retained |= verdict.retained & self.alive
         if rejected:
-            self.rejections.append(Rejection(plugin, rejected, verdict))
+            self.rejections.append(FilterRejection(plugin, rejected, verdict))
             self.alive = passed
 
-    # --- columns ------------------------------------------------------------------------------------------------
+    # --- columns ----------------------------------------------------------------------------------------------------
 
     @property
     def first(self) -> npt.NDArray[np.int16]:
@@ -141,7 +141,7 @@ class Verdicts:
             column.flags.writeable = False
         self._first, self._reason, self._codes = first, reason, codes
 
-    def _codes_of(self, rejection: Rejection, mask: BoolArray) -> int | npt.NDArray[np.uint8]:
+    def _codes_of(self, rejection: FilterRejection, mask: BoolArray) -> int | npt.NDArray[np.uint8]:
         reasons = rejection.verdict.reason
         if isinstance(reasons, int):
             return int(self._code(rejection, reasons))
@@ -149,12 +149,12 @@ class Verdicts:
         by_reason = [0, *(int(self._code(rejection, number)) for number in range(1, count))]
         return np.array(by_reason, dtype=np.uint8)[np.where(mask, reasons, 0)]
 
-    def _code(self, rejection: Rejection, reason: int) -> Code:
+    def _code(self, rejection: FilterRejection, reason: int) -> Code:
         if rejection.verdict.statuses is not None:
             return rejection.verdict.statuses[reason - 1].code
         return self.judges[rejection.plugin].reasons[reason].code
 
-    # --- words --------------------------------------------------------------------------------------------------
+    # --- names and messages -----------------------------------------------------------------------------------------
 
     @property
     def rejected(self) -> int:
@@ -166,37 +166,37 @@ class Verdicts:
 
     def rejectors(self) -> tuple[str, ...]:
         """Names of the plugins that rejected something, sorted; an already selected cluster is no rejection."""
-        found = {
+        names = {
             self.judges[rejection.plugin].name for rejection in self.rejections if not self._already_selected(rejection)
         }
-        return tuple(sorted(found.union(one.plugin for one in self.refusals)))
+        return tuple(sorted(names.union(status.plugin for status in self.refusals)))
 
     def pending(self) -> tuple[str, ...]:
         """Names of the plugins that rejected something with the code Pending, sorted."""
-        found = {one.plugin for one in self.refusals if one.code is Code.PENDING}
+        names = {status.plugin for status in self.refusals if status.code is Code.PENDING}
         for rejection in self.rejections:
             reasons = rejection.verdict.reason
             numbers = {reasons} if isinstance(reasons, int) else set(reasons[to_bools(rejection.rows, self.frame.size)])
             if any(self._code(rejection, int(number)) is Code.PENDING for number in numbers):
-                found.add(self.judges[rejection.plugin].name)
-        return tuple(sorted(found))
+                names.add(self.judges[rejection.plugin].name)
+        return tuple(sorted(names))
 
-    def rejection(self, row: int) -> Rejection | None:
+    def rejection(self, row: int) -> FilterRejection | None:
         for rejection in self.rejections:
             if rejection.rows >> row & 1:
                 return rejection
         return None
 
     def rejector(self, row: int) -> str | None:
-        found = self.rejection(row)
-        if found is None:
+        rejection = self.rejection(row)
+        if rejection is None:
             return None if self.fill is None else self.fill.plugin
-        return self.judges[found.plugin].name
+        return self.judges[rejection.plugin].name
 
     def status(self, row: int) -> Status | None:
         """Why a row was rejected, in full; None for a row alive. Equal statuses are one object."""
-        found = self.rejection(row)
-        return self.fill if found is None else self._status(found, row)
+        rejection = self.rejection(row)
+        return self.fill if rejection is None else self._status(rejection, row)
 
     def status_by_name(self, cluster: str) -> Status | None:
         row = self.frame.row_of(cluster)
@@ -223,18 +223,18 @@ class Verdicts:
                 bits |= rejection.rows
         return bits
 
-    def _already_selected(self, rejection: Rejection) -> bool:
+    def _already_selected(self, rejection: FilterRejection) -> bool:
         reason = rejection.verdict.reason
         if rejection.verdict.statuses is not None or not isinstance(reason, int):
             return False
         return self.judges[rejection.plugin].reasons[reason].already_selected
 
-    def _name(self, rejection: Rejection, reason: int) -> str:
+    def _name(self, rejection: FilterRejection, reason: int) -> str:
         if rejection.verdict.statuses is not None:
             return str(rejection.verdict.statuses[reason - 1].code)
         return self.judges[rejection.plugin].reasons[reason].name
 
-    def _status(self, rejection: Rejection, row: int) -> Status:
+    def _status(self, rejection: FilterRejection, row: int) -> Status:
         judge, number = self.judges[rejection.plugin], rejection.reason_of(row)
         if rejection.verdict.statuses is not None:
             given = replace(rejection.verdict.statuses[number - 1], plugin=judge.name)
@@ -248,15 +248,15 @@ class Verdicts:
             known = self._texts[key] = Status(reason.code, (text,), plugin=judge.name, details=shown)
         return known
 
-    def _details(self, rejection: Rejection, row: int) -> Mapping[str, Any]:
+    def _details(self, rejection: FilterRejection, row: int) -> Mapping[str, Any]:
         if rejection.verdict.explain is not None:
             return rejection.verdict.explain(row)
         plugin = self.judges[rejection.plugin].plugin
         explain = getattr(plugin, "explain_row", None)
         if explain is None:
             return NO_DETAILS
-        found: Mapping[str, Any] = explain(self.request, self.frame, row, rejection.reason_of(row))
-        return found
+        details: Mapping[str, Any] = explain(self.request, self.frame, row, rejection.reason_of(row))
+        return details
 
     def names(self, rows: int) -> list[str]:
         """Names of a set of rows, sorted."""

@@ -10,11 +10,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fleet.history import Columns, Judgement, ScoreColumn
-from fleet.snapshot.columns.packing import in_name_order, numbered, width_of
+from fleet.snapshot.columns.packing import in_name_order, number_values, width_of
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
-    from fleet.framework.scores import ScoreColumn as Scored
+    from fleet.framework.scores import PluginScores as Scored
     from fleet.framework.verdicts import Verdicts
     from fleet.snapshot.columns.bitset import Int64Array, Rows
     from fleet.snapshot.columns.names import NameIndex
@@ -52,7 +52,7 @@ def _verdicts(verdicts: Verdicts, names: NameIndex) -> dict[str, Any]:
     for factor, added in ((1, 1), (reasons, reason), (kinds, codes)):
         mixed *= factor
         mixed += added
-    known, numbers = numbered(mixed[names.order])
+    known, numbers = number_values(mixed[names.order])
     return {
         "judgements": tuple(
             Judgement(code // kinds // reasons - 1, code // kinds % reasons, code % kinds) for code in known.tolist()

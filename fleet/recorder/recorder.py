@@ -197,7 +197,12 @@ class RecordedAttempt:
 
     def inputs(self) -> Inputs | None:
         asked, snapshot = self.record.asked, self.record.snapshot
-        if asked is None or snapshot is None or asked.answers or not self.fleet.is_defined_by_clusters(asked.frame):
+        if (
+            asked is None
+            or snapshot is None
+            or asked.query_results
+            or not self.fleet.is_defined_by_clusters(asked.frame)
+        ):
             return None
         policy = PolicySnapshot(metadata=snapshot.view.metadata, spec=snapshot.view.spec)
         return Inputs(

@@ -78,7 +78,7 @@ class Scheduler:
         self._handlers = EventHandlers(
             caches,
             self.queue,
-            eligibility=EligibilityClock(Eligibility.parsed(**chosen), clock),
+            eligibility=EligibilityClock(Eligibility.parse(**chosen), clock),
             release=self._releases.add,
             on_event=metrics.observe_event,
             clock=clock,

@@ -1,8 +1,8 @@
-"""Room on clusters, in whole units: what a cluster can give, what is taken, promised and left.
+"""Capacity of clusters, in whole units: allocatable, used, assumed, nominated and free.
 
 Members report usage as quantities; here they are int64 columns, in thousandths for cpu, in bytes for memory and in
-plain numbers for everything else. What is left also subtracts what Reserve has booked and the members do not show
-yet, and the room that waiting placements of at least the same priority were told they would get.
+plain numbers for everything else. Free capacity also excludes what Reserve has booked and members do not report yet,
+and the capacity nominated to waiting placements of at least the same priority.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Capacity:
     ) -> None:
         """Nominations come with the row of their cluster."""
         scale = 1000 if resource in MILLI else 1
-        self._promised = [(row, one.priority, one.requests.get(resource, 0)) for row, one in nominations]
+        self._promised = [
+            (row, nomination.priority, nomination.requests.get(resource, 0)) for row, nomination in nominations
+        ]
         self.known: BoolArray = allocatable == allocatable
         self.alloc: Int64Array = _whole(allocatable * scale)
         taken = self.alloc - _whole(available * scale)
@@ -54,7 +56,7 @@ class Capacity:
             column.flags.writeable = False
 
     def free(self, *, priority: int) -> Int64Array:
-        """What a placement of this priority may count on."""
+        """The capacity available to a placement of this priority."""
         left: Int64Array = self.alloc - self.used - self.assumed
         for row, nominated, amount in self._promised:
             if nominated >= priority:

@@ -1,6 +1,6 @@
 """Cells: rows grouped by their values under several topology keys at once.
 
-Within a cell every row is in the same domain of every key, so whatever spreading says, it says it about whole cells.
+Within a cell every row is in the same domain of every key, so spreading treats all its rows alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""When a cluster may take new work: one rule, asked about a whole column or about a single cluster.
+"""Eligibility of clusters for new work: one rule, for a whole column and for a single cluster.
 
-The plugin that filters and the triggers that wake placements must never disagree, so both ask here. Which of the
-signals failed, and what it is called, is left to the plugin.
+The plugin that filters and the event handlers that requeue placements must never disagree, so both use this rule.
+The plugin names the signal that failed.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ _REQUIRED: Final = AGENT_KNOWN | HEARTBEAT_KNOWN | JOINED_TRUE | HEALTH_KNOWN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligibility:
-    """Both in nanoseconds. What happened exactly that long ago still counts as recent."""
+    """Both in nanoseconds. A signal of exactly that age still counts as recent."""
 
     heartbeat_timeout: int
     unhealthy_timeout: int
 
     @classmethod
-    def parsed(cls, *, heartbeat_timeout: str, unhealthy_timeout: str) -> Eligibility:
+    def parse(cls, *, heartbeat_timeout: str, unhealthy_timeout: str) -> Eligibility:
         """From durations such as 5m."""
         return cls(
             heartbeat_timeout=parse_duration(heartbeat_timeout), unhealthy_timeout=parse_duration(unhealthy_timeout)
         )
 
     def rows(self, signals: SignalsColumn, now: int) -> BoolArray:
-        found: BoolArray = self._holds(signals, now)
-        return found
+        eligible: BoolArray = self._holds(signals, now)
+        return eligible
 
     def of(self, cluster: MemberCluster, now: int) -> bool:
         return bool(self._holds(signals_of(cluster).within_reach(), now))
 
     def _holds(self, signals: Signals | SignalsColumn, now: int) -> Any:
-        """Of numbers one answer, of columns one per row."""
+        """One result for numbers, one per row for columns."""
         flags = signals.flags
         connected = (flags & (_REQUIRED | TERMINATING)) == _REQUIRED
         heard = signals.last_seen >= now - self.heartbeat_timeout

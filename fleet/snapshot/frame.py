@@ -1,7 +1,7 @@
 """One moment of the fleet: every known cluster as a row of read-only columns.
 
-A frame never changes. Frames of successive moments share every column that did not change. Columns are built when
-first asked for; that is the only thing that happens inside a frame after it was made, and no answer depends on it.
+A frame never changes. Frames of successive moments share every column that did not change. Columns are built on
+first use; that is the only change inside a frame after its creation, and no result depends on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fleet.snapshot.columns.numbers import NumberColumn
 from fleet.snapshot.columns.signals import SignalsColumn
 from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding, Presence, presence
 
-_DERIVED_REMEMBERED = 64
+_DERIVED_CACHED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Frame:
     revision: int
     """Rises with every change, heartbeats included."""
     placed: Blocks[tuple[PlacedBinding, ...]]
-    """Per row, the bindings of all placements that are known to be there."""
+    """Per row, the known bindings of all placements."""
     nominations: tuple[Nomination, ...]
     feeds: Mapping[str, Feed]
     ledgers: Mapping[str, Int64Array]
     excluded: int
-    """Rows that must not be chosen, for this question only."""
+    """Rows that must not be chosen, in this frame only."""
     _columns: dict[ColumnKey, Column]
     _derived: dict[Any, tuple[tuple[Column, ...], Any]]
 
@@ -75,10 +75,10 @@ class Frame:
         return self.names.row_of(name)
 
     def cluster(self, row: int) -> MemberCluster:
-        found = self.clusters[row]
-        if found is None:
+        cluster = self.clusters[row]
+        if cluster is None:
             raise KeyError(row)
-        return found
+        return cluster
 
     def scan_order(self, domain_key: str | None = None) -> Rows:
         """Rows for partial scans: by name, or, with a key, its domains in turn and names inside each."""
@@ -119,16 +119,16 @@ class Frame:
     def cells(self, keys: tuple[str, ...]) -> Cells:
         columns = tuple(self.labels(key) for key in keys)
         known = self._derived.get(keys)
-        if known is not None and all(one is other for one, other in zip(known[0], columns, strict=True)):
+        if known is not None and all(before is other for before, other in zip(known[0], columns, strict=True)):
             return cast(Cells, known[1])
         cells = group([column.domains() for column in columns])
-        if len(self._derived) >= _DERIVED_REMEMBERED:
+        if len(self._derived) >= _DERIVED_CACHED:
             self._derived.clear()
         self._derived[keys] = (columns, cells)
         return cells
 
     def ledger(self, name: str) -> Int64Array:
-        """Numbers booked by Reserve; zero for a ledger nobody has written."""
+        """Numbers booked by Reserve; zero for an unwritten ledger."""
         booked = self.ledgers.get(name)
         if booked is None:
             booked = np.zeros(self.size, dtype=np.int64)
@@ -146,7 +146,7 @@ class Frame:
         )
 
     def presence(self) -> Presence:
-        """Who is where, as columns."""
+        """Bindings per row, as columns."""
         return presence(self.placed)
 
     def _column(self, key: ColumnKey) -> Column:
@@ -160,7 +160,7 @@ class Frame:
     # --- other frames -------------------------------------------------------------------------------------------
 
     def apart(self) -> Frame:
-        """The same fleet. Columns that are asked for here are not kept, and kept up to date, by the table it is of."""
+        """The same fleet. Columns built here are not added to the table of this frame."""
         return replace(self, _columns=self._columns.copy(), _derived=self._derived.copy())
 
     def exclude(self, rows: Iterable[int]) -> Frame:

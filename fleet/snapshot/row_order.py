@@ -1,4 +1,4 @@
-"""Rows in an order, and the place of a row in it: for orders as long as the fleet, few of which are looked at."""
+"""Rows in an order, and the position of each row in it: for orders as long as the fleet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from fleet.snapshot.columns.bitset import Rows, all_rows, from_bools, to_bools
 
 
-class Places:
+class RowOrder:
     def __init__(self, rows: Sequence[int] | Rows, size: int) -> None:
         """Rows of a frame of that size, each at most once."""
         self._rows: Rows = np.asarray(rows, dtype=np.intp)
@@ -28,11 +28,11 @@ class Places:
         return None if place < 0 else place
 
     def among(self, rows: int) -> list[int]:
-        """Those that are in a set as well, in this order."""
+        """The rows that are in a set as well, in this order."""
         size = len(self._of_row)
         wanted = to_bools(rows & all_rows(size), size)
-        found: list[int] = self._rows[wanted[self._rows]].tolist()
-        return found
+        rows_in_order: list[int] = self._rows[wanted[self._rows]].tolist()
+        return rows_in_order
 
     @property
     def bits(self) -> int:

@@ -12,7 +12,7 @@ from fleet.snapshot.columns.bitset import FloatArray, Int64Array
 
 
 class PlacedBinding(NamedTuple):
-    """Some placement's presence on a cluster."""
+    """A placement's binding on a cluster."""
 
     placement: str
     priority: int = 0
@@ -32,7 +32,7 @@ class Nomination:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Who is where, row after row: the bindings of row *i* are at `pointers[i]` up to `pointers[i + 1]`."""
+    """Bindings row after row: those of row *i* are at `pointers[i]` up to `pointers[i + 1]`."""
 
     pointers: Int64Array
     placements: tuple[str, ...]
@@ -57,15 +57,15 @@ def presence(placed: Iterable[tuple[PlacedBinding, ...]]) -> Presence:
     flat = [binding for row in rows for binding in row]
     columns = (
         pointers,
-        np.array([one.priority for one in flat], dtype=np.int64),
-        np.array([one.started for one in flat], dtype=np.int64),
+        np.array([binding.priority for binding in flat], dtype=np.int64),
+        np.array([binding.started for binding in flat], dtype=np.int64),
     )
     for column in columns:
         column.flags.writeable = False
     return Presence(
         pointers=columns[0],
-        placements=tuple(one.placement for one in flat),
+        placements=tuple(binding.placement for binding in flat),
         priorities=columns[1],
         started=columns[2],
-        states=tuple(one.state for one in flat),
+        states=tuple(binding.state for binding in flat),
     )

@@ -2,7 +2,7 @@
 
 `put` and `remove` change one row and touch only the columns whose value differs. A column that a frame holds is
 copied before its first write (its arrays are read-only from the moment of `freeze`), everything else is written in
-place. `freeze` hands out the current moment and costs next to nothing.
+place. `freeze` returns the current state and costs next to nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fleet.model.views import MemberCluster, MemberClusterStatus
-from fleet.snapshot.columns.bitset import FloatArray, Int64Array, from_rows, grown, writable
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array, enlarge, from_rows, writable
 from fleet.snapshot.columns.blocks import Blocks
 from fleet.snapshot.columns.builders import Column, ColumnKey
 from fleet.snapshot.columns.names import NameIndex
@@ -84,10 +84,10 @@ class Table:
             )
         return self._frozen
 
-    # --- one row ------------------------------------------------------------------------------------------------
+    # --- one row ----------------------------------------------------------------------------------------------------
 
     def put(self, cluster: MemberCluster) -> None:
-        """Add a cluster, or replace what is known of it. Whatever goes wrong, the fleet is as it was before."""
+        """Add or replace a cluster. After an error the table is as it was before."""
         self._thaw()
         row = self._names.row_of(cluster.metadata.name)
         if row is not None:
@@ -95,7 +95,7 @@ class Table:
             return
         row = self._take_row()
         before = self._names
-        self._names = before.joined(cluster.metadata.name, row)
+        self._names = before.with_name(cluster.metadata.name, row)
         try:
             self._replace(row, cluster)
         except BaseException:
@@ -104,12 +104,12 @@ class Table:
             raise
 
     def remove(self, name: str) -> bool:
-        """Forget a cluster; False if nobody knew it."""
+        """Remove a cluster; False if it is unknown."""
         row = self._names.row_of(name)
         if row is None:
             return False
         self._thaw()
-        self._names = self._names.left(name)
+        self._names = self._names.without_name(name)
         self._replace(row, None)
         self._free |= 1 << row
         self._excluded &= ~(1 << row)
@@ -128,7 +128,7 @@ class Table:
                 if column.differs(before, cluster):
                     self._writable(key, column).put(row, cluster)
         except BaseException:
-            self._columns = {}  # some are written, some are not: all are built again from the clusters when asked for
+            self._columns = {}  # some are written, some are not: all are built again from the clusters on next use
             raise
         self._clusters = self._clusters.put(row, cluster)
         self._revision += 1
@@ -150,46 +150,46 @@ class Table:
     def _grow(self) -> None:
         old = self._names.size
         size = old + max(_GROWTH, old // 8)
-        self._names = self._names.grown(size)
+        self._names = self._names.with_size(size)
         self._clusters = self._clusters.grow(size, None)
         self._placed = self._placed.grow(size, ())
         for key, column in list(self._columns.items()):
             self._writable(key, column).resize(size)
-        self._ledgers = {name: grown(booked, size, 0) for name, booked in self._ledgers.items()}
+        self._ledgers = {name: enlarge(booked, size, 0) for name, booked in self._ledgers.items()}
         self._feeds = {name: _grown_feed(feed, size) for name, feed in self._feeds.items()}
         self._free = from_rows(range(old, size))
 
     def _thaw(self) -> None:
-        """Part from the last frame: its dictionaries stay as they are."""
+        """Detach from the last frame: its dictionaries stay as they are."""
         if self._frozen is not None:
             self._frozen = None
             self._columns = self._columns.copy()
             self._feeds, self._ledgers = self._feeds.copy(), self._ledgers.copy()
 
-    # --- who is where -------------------------------------------------------------------------------------------
+    # --- bindings ---------------------------------------------------------------------------------------------------
 
     def place(self, cluster: str, binding: PlacedBinding) -> None:
-        """A placement is on a cluster, or is assumed to be; what was known of it there is replaced."""
+        """Set a placement's binding on a cluster, actual or assumed."""
         row = self._row(cluster)
-        others = (one for one in self._placed[row] if one.placement != binding.placement)
+        others = (other for other in self._placed[row] if other.placement != binding.placement)
         self._set_placed(row, (*others, binding))
 
     def displace(self, cluster: str, placement: str) -> None:
-        """A placement left a cluster, or is assumed to have left."""
+        """Remove a placement's binding from a cluster, actually or hypothetically."""
         row = self._row(cluster)
-        self._set_placed(row, tuple(one for one in self._placed[row] if one.placement != placement))
+        self._set_placed(row, tuple(binding for binding in self._placed[row] if binding.placement != placement))
 
     def nominate(self, nominations: Iterable[Nomination]) -> None:
         """Replace all nominations."""
         self._thaw()
         self._nominations = tuple(nominations)
-        self._changed()
+        self._bump_versions()
 
     def _set_placed(self, row: int, bindings: tuple[PlacedBinding, ...]) -> None:
         if bindings != self._placed[row]:
             self._thaw()
             self._placed = self._placed.put(row, bindings)
-            self._changed()
+            self._bump_versions()
 
     def _row(self, cluster: str) -> int:
         row = self._names.row_of(cluster)
@@ -197,11 +197,11 @@ class Table:
             raise KeyError(cluster)
         return row
 
-    def _changed(self) -> None:
+    def _bump_versions(self) -> None:
         self._generation += 1
         self._revision += 1
 
-    # --- side data ----------------------------------------------------------------------------------------------
+    # --- side data --------------------------------------------------------------------------------------------------
 
     def book(self, ledger: str, name: str, amount: int) -> None:
         """Add to what a plugin has reserved on a cluster; negative amounts give back."""
@@ -211,7 +211,7 @@ class Table:
         booked = np.zeros(self._names.size, dtype=np.int64) if booked is None else writable(booked)
         booked[row] += amount
         self._ledgers[ledger] = booked
-        self._changed()
+        self._bump_versions()
 
     def feed(self, name: str, samples: Mapping[str, Mapping[str, float]], *, sampled_at: Mapping[str, int]) -> None:
         """Replace a feed: per column the value of each cluster, and when each cluster was sampled."""
@@ -224,7 +224,7 @@ class Table:
                 times[row] = moment
         times.flags.writeable = False
         self._feeds[name] = Feed(columns=columns, sampled_at=times)
-        self._changed()
+        self._bump_versions()
 
     def _by_row(self, values: Mapping[str, float]) -> FloatArray:
         column = np.full(self._names.size, np.nan)
@@ -272,15 +272,15 @@ def overlay(
 
 
 def _grown_feed(feed: Feed, size: int) -> Feed:
-    columns = {key: grown(column, size, np.nan) for key, column in feed.columns.items()}
-    times = grown(feed.sampled_at, size, 0)
+    columns = {key: enlarge(column, size, np.nan) for key, column in feed.columns.items()}
+    times = enlarge(feed.sampled_at, size, 0)
     for array in (*columns.values(), times):
         array.flags.writeable = False
     return Feed(columns=columns, sampled_at=times)
 
 
 def differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster | None) -> bool:
-    """Whether decisions could depend on the difference, other than on when the cluster was last heard of."""
+    """Whether decisions could depend on the difference, beyond the time of the last heartbeat."""
     if before is None or after is None:
         return before is not after
     old, new = before.status, after.status
@@ -298,7 +298,7 @@ def differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster |
 
 def _values(status: MemberClusterStatus) -> dict[str, str]:
     """Property values without the time of their observation."""
-    return {name: found.value for name, found in (status.properties or {}).items()}
+    return {name: value.value for name, value in (status.properties or {}).items()}
 
 
 def _judgements(status: MemberClusterStatus) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from tests.bench import machine
-from tests.bench.figures import Figure, Report, complaints
+from tests.bench.figures import Figure, Report, violations
 from tests.bench.groups import NAMES, QUICK_NAMES, in_fresh_process, measured
 from tests.bench.picks import how_many_are_checked, wrong_picks
 from tests.bench.tables import as_json, from_json, heading, page_with, tables
@@ -99,7 +99,7 @@ def keeping_tolerances(report: Report, baseline: Report | None) -> Report:
 def _judge(report: Report, baseline: Report | None) -> int:
     if baseline is not None and baseline.machine != report.machine:
         print(f"The baseline's times were measured elsewhere and are not compared: {baseline.machine}.")
-    found = list(complaints(report, baseline))
+    found = list(violations(report, baseline))
     print(*found, sep="\n", end="\n" if found else "")
     print(f"{len(report.figures)} figures, {len(found)} complaints")
     return 1 if found else 0

@@ -136,7 +136,7 @@ def comparisons(report: Report, baseline: Report | None) -> dict[str, Comparison
     return {figure_id: comparison for figure_id, comparison in found.items() if comparison is not None}
 
 
-def complaints(report: Report, baseline: Report | None) -> Iterator[str]:
+def violations(report: Report, baseline: Report | None) -> Iterator[str]:
     """What the run is not to be content with."""
     for figure in report.figures:
         if figure.misses_target:

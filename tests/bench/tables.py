@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.bench.figures import Comparison, Figure, Report, comparisons, complaints, shown, target_of
+from tests.bench.figures import Comparison, Figure, Report, comparisons, shown, target_of, violations
 from tests.bench.groups import GROUPS, Group
 
 BEGIN: Final = "<!-- figures -->"
@@ -95,7 +95,7 @@ def as_json(report: Report, baseline: Report | None = None) -> bytes:
             figure_id: {"before": one.before.median, "change": one.change, "allowed": one.allowed}
             for figure_id, one in comparisons(report, baseline).items()
         }
-    content["complaints"] = list(complaints(report, baseline))
+    content["complaints"] = list(violations(report, baseline))
     rest = msgspec.json.encode(content).removeprefix(b"{")
     lines = b",\n".join(msgspec.json.encode(figure) for figure in figures)
     return b'{"figures":[\n' + lines + b"\n],\n" + rest + b"\n"

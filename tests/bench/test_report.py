@@ -16,7 +16,7 @@ from tests.bench.controller import group as controller
 from tests.bench.controller import joining
 from tests.bench.controller.hubs import EMBEDDED, REAL
 from tests.bench.controller.runs import Plan, Size
-from tests.bench.figures import SENSE, Figure, Kind, Report, comparisons, complaints
+from tests.bench.figures import SENSE, Figure, Kind, Report, comparisons, violations
 from tests.bench.groups import GROUPS, NAMES
 from tests.bench.growth import exponent, last_decade
 from tests.bench.machine import Machine, this_machine
@@ -44,13 +44,13 @@ def a_report(*figures: Figure, machine: Machine = HERE, quick: bool = False) -> 
 def test_a_median_over_its_target_is_a_complaint() -> None:
     report = a_report(a_figure(2.1, target=2), a_figure(2.0, target=2, part="other"))
 
-    assert list(complaints(report, None)) == ["decide / some case / decide: 2.1 ms is over the target ≤ 2 ms"]
+    assert list(violations(report, None)) == ["decide / some case / decide: 2.1 ms is over the target ≤ 2 ms"]
 
 
 def test_a_rate_under_its_target_is_a_complaint() -> None:
     figures = [a_figure(rate, part=f"{rate:g}", kind=Kind.PER_SECOND, target=3_000) for rate in (2_999, 3_000, 9_000)]
 
-    assert list(complaints(a_report(*figures), None)) == [
+    assert list(violations(a_report(*figures), None)) == [
         "decide / some case / 2999: 2,999 /s is under the target ≥ 3,000 /s"
     ]
 
@@ -75,8 +75,8 @@ def test_a_change_says_how_much_worse_a_figure_became(kind: Kind, before: float,
 def test_worse_than_tolerated_is_a_complaint_that_names_both_figures() -> None:
     baseline = a_report(a_figure(1.0, tolerance=1.5))
 
-    assert list(complaints(a_report(a_figure(1.5)), baseline)) == []
-    assert list(complaints(a_report(a_figure(1.6)), baseline)) == [
+    assert list(violations(a_report(a_figure(1.5)), baseline)) == []
+    assert list(violations(a_report(a_figure(1.6)), baseline)) == [
         "decide / some case / decide: 1.6 ms against the baseline's 1 ms: 1.60 times (≤ 1.5)"
     ]
 
@@ -84,7 +84,7 @@ def test_worse_than_tolerated_is_a_complaint_that_names_both_figures() -> None:
 def test_the_tolerance_of_the_baseline_counts() -> None:
     now, baseline = a_report(a_figure(1.6, tolerance=1.5)), a_report(a_figure(1.0, tolerance=3.0))
 
-    assert list(complaints(now, baseline)) == []
+    assert list(violations(now, baseline)) == []
 
 
 def test_times_of_another_machine_are_not_compared_but_sizes_are() -> None:

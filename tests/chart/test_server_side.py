@@ -62,7 +62,7 @@ def definition(group: str, version: str, kind: str) -> Json:
     }
 
 
-def complaints(access: Access, manifests: Iterable[Json]) -> list[str]:
+def violations(access: Access, manifests: Iterable[Json]) -> list[str]:
     """Of the API server, about objects it would take or not."""
     objects = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
     command = [str(access.kubectl), f"--kubeconfig={access.kubeconfig}", "apply", "--dry-run=server", "--filename=-"]
@@ -74,23 +74,23 @@ def complaints(access: Access, manifests: Iterable[Json]) -> list[str]:
 
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_an_api_server_takes_every_object(access: Access, helm: Helm, name: str) -> None:
-    assert complaints(access, helm.combination(name).manifests) == []
+    assert violations(access, helm.combination(name).manifests) == []
 
 
 def test_an_api_server_takes_every_definition(access: Access, helm: Helm) -> None:
     rendered = helm.template(with_definitions=True)
-    assert complaints(access, rendered.of("CustomResourceDefinition")) == []
+    assert violations(access, rendered.of("CustomResourceDefinition")) == []
 
 
 def test_pods_that_are_not_restricted_would_be_complained_about(access: Access, helm: Helm) -> None:
     deployment = json.loads(json.dumps(helm.combination("default").one("Deployment", "fleet-controller")))
     deployment["spec"]["template"]["spec"]["hostNetwork"] = True
-    (said,) = complaints(access, [deployment])
+    (said,) = violations(access, [deployment])
     assert re.search(r'Warning: would violate PodSecurity "restricted:latest".*hostNetwork', said)
 
 
 def test_fields_that_do_not_exist_would_be_complained_about(access: Access, helm: Helm) -> None:
     deployment = json.loads(json.dumps(helm.combination("default").one("Deployment", "fleet-controller")))
     deployment["spec"]["replcas"] = 2
-    (said,) = complaints(access, [deployment])
+    (said,) = violations(access, [deployment])
     assert 'unknown field "replcas"' in said

@@ -26,7 +26,7 @@ from fleet.framework.scores import min_max
 from fleet.history import History
 from fleet.recorder.recorder import CombinedRecorder, build_recorder, run_history
 from fleet.settings import Address, load_settings
-from plugins.cluster_affinity import ClusterAffinity
+from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.default_profile import default_profile
 from plugins.same_placement import SamePlacementAntiAffinity
 from plugins.topology_spread import TopologySpreadConstraints
@@ -128,7 +128,7 @@ def ranking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     name: str = request.param
     monkeypatch.setattr("fleet.scheduler.profiles.default_profile", partial(default_profile, ranking=name))
     if name == "weighted":
-        for plugin in (ClusterAffinity, SamePlacementAntiAffinity, TopologySpreadConstraints):
+        for plugin in (ClusterAffinityPlugin, SamePlacementAntiAffinity, TopologySpreadConstraints):
             monkeypatch.setattr(plugin, "normalize", lambda plugin, ctx, state, req, raw: min_max(raw), raising=False)
     return name
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.framework.arguments import RawArgs
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.profiles.profile import CompiledProfile
@@ -41,7 +41,7 @@ class TaintToleration(ScalarPlugin):
         del raw, handle
 
     def filter_one(
-        self, ctx: Attempt, state: CycleState, placement: PlacementRequest, cluster: ClusterView
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, cluster: ClusterView
     ) -> Status | None:
         taint = first_untolerated(cluster.cluster.spec.taints, placement.tolerations)
         return None if taint is None else Status.new(UNRESOLVABLE, f"{taint.key} is not tolerated")
@@ -54,7 +54,7 @@ class NamespaceAffinity(ScalarPlugin):
         del raw, handle
 
     def filter_one(
-        self, ctx: Attempt, state: CycleState, placement: PlacementRequest, cluster: ClusterView
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, cluster: ClusterView
     ) -> Status | None:
         status = cluster.cluster.status
         collected = next((one for one in status.conditions if one.type == NAMESPACE_COLLECTION_SUCCEEDED), None)
@@ -73,11 +73,11 @@ class SamePlacementAntiAffinity(ScalarPlugin):
         del raw, handle
 
     def filter_one(
-        self, ctx: Attempt, state: CycleState, placement: PlacementRequest, cluster: ClusterView
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, cluster: ClusterView
     ) -> Status | None:
         return Status.new(Code.UNSCHEDULABLE, "there") if ctx.placed >> cluster.row & 1 else None
 
-    def score_one(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, cluster: ClusterView) -> int:
+    def score_one(self, ctx: HookContext, state: CycleState, placement: PlacementRequest, cluster: ClusterView) -> int:
         return ctx.obsolete >> cluster.row & 1
 
 

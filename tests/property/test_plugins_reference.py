@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleet.framework.bindings import classify
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.runner import Runner
 from fleet.framework.profiles.profile import CompiledProfile
@@ -182,7 +182,7 @@ def alone(profile: CompiledProfile, plugin: str) -> CompiledProfile:
 def asked_alone(inp: DecisionInput, plugin: str) -> tuple[dict[str, str | None], dict[str, int]]:
     """Per cluster why it is rejected, and per remaining cluster the score."""
     frame, request, profile = inp.frame, inp.request, alone(inp.profile, plugin)
-    ctx = Attempt(now=inp.now, bindings=classify(inp.bindings, frame, request), uid=request.uid)
+    ctx = HookContext(now=inp.now, bindings=classify(inp.bindings, frame, request), uid=request.uid)
     runner = Runner(profile, ctx, CycleState(), request)
     verdicts = runner.run_filter(frame, runner.run_pre_filter(frame))
     rejections = {name: rejection_by(plugin, verdicts, name) for name in frame.names.ordered}

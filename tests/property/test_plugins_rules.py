@@ -12,11 +12,11 @@ import pytest
 
 from fleet.framework.arguments import PluginFactory
 from fleet.framework.bindings import classify
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.runner import Runner
 from fleet.framework.state import CycleState
-from fleet.framework.testing.conformance import World, check
+from fleet.framework.testing.conformance import SpecimenOptions, check
 from fleet.framework.testing.specimens import Specimen
 from fleet.framework.types import Delta
 from fleet.framework.verdicts import Verdicts
@@ -53,7 +53,7 @@ def cases(*, long: bool) -> list[Specimen]:
 def test_F3_124_F3_125_F3_126_F3_127_F3_128_F3_133_F3_136_in_tree_plugins_keep_the_rules_on_random_fleets(
     name: str, factory: PluginFactory, cases: list[Specimen]
 ) -> None:
-    check(factory, world=World(specimens=cases))
+    check(factory, options=SpecimenOptions(specimens=cases))
 
 
 # --- whole decisions --------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Corrected:
 
     def __init__(self, inp: DecisionInput, *, picked: int = 0) -> None:
         self.inp = inp
-        ctx = Attempt(now=inp.now, bindings=classify(inp.bindings, inp.frame, inp.request), uid=inp.request.uid)
+        ctx = HookContext(now=inp.now, bindings=classify(inp.bindings, inp.frame, inp.request), uid=inp.request.uid)
         ctx.picked = picked
         self.runner = Runner(inp.profile, ctx, CycleState(), inp.request)
         self.narrowing = self.runner.run_pre_filter(inp.frame)

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.framework.arguments import RawArgs
 from fleet.framework.bindings import classify
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.state import CycleState
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import MemberCluster, PolicySnapshot
@@ -31,7 +31,7 @@ from tests.vectors.generation import vocabulary as words
 from tests.vectors.generation.clusters import random_cluster
 from tests.vectors.generation.dice import Dice
 
-RULE: Final = Eligibility.parsed(heartbeat_timeout="5m", unhealthy_timeout="5m")
+RULE: Final = Eligibility.parse(heartbeat_timeout="5m", unhealthy_timeout="5m")
 NOW: Final = parse_timestamp(words.NOW)
 NOW_OF_ORACLE: Final = datetime.datetime.fromisoformat(words.NOW)
 
@@ -179,14 +179,14 @@ ODD_TIMES: Final = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "1822-05-05T
 def names_passing(plugin: ClusterEligibility, clusters: list[MemberCluster]) -> set[str]:
     frame = Table(clusters).freeze()
     request = a_policy().request()
-    ctx = Attempt(now=NOW, bindings=classify((), frame, request))
+    ctx = HookContext(now=NOW, bindings=classify((), frame, request))
     verdict = plugin.filter(ctx, CycleState(), request, frame, frame.valid)
     return names_in(frame, as_bits(verdict.ok, frame.valid))
 
 
 @pytest.mark.parametrize("timeout", ["5m", "1m", "0", "1800000h", "100000000h"])
 def test_whoever_the_triggers_hold_eligible_the_plugin_does_too(timeout: str, *, long: bool) -> None:
-    rule = Eligibility.parsed(heartbeat_timeout=timeout, unhealthy_timeout=timeout)
+    rule = Eligibility.parse(heartbeat_timeout=timeout, unhealthy_timeout=timeout)
     plugin = ClusterEligibility(RawArgs({"heartbeatTimeout": timeout, "unhealthyTimeout": timeout}))
     for seed in range(FLEETS["long" if long else "normal"]):
         clusters = fleet(Dice(seed))

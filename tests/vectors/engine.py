@@ -24,7 +24,7 @@ from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision, Outcome, Published
 from fleet.framework.cycle.publish import invalid_reason
 from fleet.framework.operations import Action, Operation
-from fleet.framework.profiles.profile import CompiledProfile, Limits
+from fleet.framework.profiles.profile import CompiledProfile, StatusLimits
 from fleet.framework.request import compile_request
 from fleet.framework.status import message_of, published_text
 from fleet.framework.types import Component
@@ -71,7 +71,7 @@ def profile_for(options: tuple[tuple[str, Any], ...]) -> CompiledProfile:
             "usableDomainsOnly": named.get("spreadUsableDomainsOnly", False),
         },
     }
-    limits = Limits(named.get("unselectedDecisions", 20), named.get("maxDecisions", 1000))
+    limits = StatusLimits(named.get("unselectedDecisions", 20), named.get("maxDecisions", 1000))
     return compile_default(
         default_profile(args=args, limits=limits, downscale_order=named.get("downscaleOrder", "StoredScore"))
     )

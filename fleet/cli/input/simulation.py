@@ -43,7 +43,7 @@ class Simulation:
     @property
     def has_failed(self) -> bool:
         """Whether something could not be decided at all, through no fault of the files."""
-        return any(one.decision.error is not None or one.decision.question is not None for one in self.results)
+        return any(one.decision.error is not None or one.decision.pending_query is not None for one in self.results)
 
     @property
     def is_fulfilled(self) -> bool:

@@ -82,8 +82,8 @@ def wish(one: Decided) -> str:
 def _condition_text(decision: Decision) -> str:
     if decision.error is not None:
         return f"nothing decided: {message_of(decision.error)}"
-    if decision.question is not None:
-        return f"nothing decided: a plugin asks for {decision.question.key}, and there is nobody here to answer"
+    if decision.pending_query is not None:
+        return f"nothing decided: a plugin asks for {decision.pending_query.key}, and there is nobody here to answer"
     if decision.published is None:
         return "scheduling stopped, and nothing can be published"
     if len(decision.request.problems) > 1:

@@ -145,8 +145,8 @@ def _verdict(decision: Decision, veil: Veil, circumstances: Circumstances) -> Ve
 
 
 def _error_of(decision: Decision) -> str:
-    if decision.question is not None:
-        return f"a plugin waits for an answer to {decision.question.key}"
+    if decision.pending_query is not None:
+        return f"a plugin waits for an answer to {decision.pending_query.key}"
     return message_of(decision.error)
 
 

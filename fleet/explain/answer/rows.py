@@ -16,7 +16,7 @@ from fleet.explain.facts.rejections import NOT_LISTED, PICK_FIXED_PLUGIN, Refusa
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Round
 from fleet.framework.status import Code
-from fleet.snapshot.row_order import Places
+from fleet.snapshot.row_order import RowOrder
 
 _OUTCOMES: Final[dict[Standing, RowOutcome]] = {
     Standing.SELECTED: "selected",
@@ -61,12 +61,12 @@ class Rows:
         return sum(1 << target.row for target in self._decision.targets)
 
     @cached_property
-    def _ranked(self) -> Places:
+    def _ranked(self) -> RowOrder:
         """Rows in the order of the selection: picks, then everybody who was ranked behind them."""
         if not self._decision.rounds or self._decision.request.wanted is None:
-            return Places((), self._frame.size)
+            return RowOrder((), self._frame.size)
         picks = [target.row for target in self._decision.targets]
-        return Places([*picks, *self._explainer.ranking.order.among(~self._targeted)], self._frame.size)
+        return RowOrder([*picks, *self._explainer.ranking.order.among(~self._targeted)], self._frame.size)
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -236,14 +236,14 @@ class Rows:
             for one in found.scores.columns
         )
 
-    def _places(self, found: Round) -> Places:
+    def _places(self, found: Round) -> RowOrder:
         known = self._known_places.get(id(found))
         if known is None:
-            known = self._known_places[id(found)] = Places(found.scores.rows, self._frame.size)
+            known = self._known_places[id(found)] = RowOrder(found.scores.rows, self._frame.size)
         return known
 
     @cached_property
-    def _known_places(self) -> dict[int, Places]:
+    def _known_places(self) -> dict[int, RowOrder]:
         return {}
 
     def _scores_by_component(self, last: Round, key: Key) -> tuple[PluginScore, ...]:

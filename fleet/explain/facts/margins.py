@@ -10,7 +10,7 @@ from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Round
 from fleet.framework.cycle.inspection import rank_all
 from fleet.framework.types import Component
-from fleet.snapshot.row_order import Places
+from fleet.snapshot.row_order import RowOrder
 
 Decider = Literal["topology", "affinity", "obsolete", "total", "name"]
 
@@ -42,8 +42,8 @@ class Ranking:
     def __init__(self, decision: Decision, inp: DecisionInput) -> None:
         self._frame, self._last = decision.frame, decision.round
         self._weighted = inp.profile.ranking == "weighted"
-        self.order = Places(rank_all(decision, inp), self._frame.size)
-        self._places = Places(() if self._last is None else self._last.scores.rows, self._frame.size)
+        self.order = RowOrder(rank_all(decision, inp), self._frame.size)
+        self._places = RowOrder(() if self._last is None else self._last.scores.rows, self._frame.size)
         self._known: dict[int, Scores | None] = {}
         self._totals = self._last.scores.totals() if self._last and self._weighted else None
         self._parts = [None if self._last is None else self._last.scores.component(one) for one in Component]

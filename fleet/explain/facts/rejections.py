@@ -12,7 +12,7 @@ import msgspec
 
 from fleet.explain.facts.cluster_outcome import Standings
 from fleet.framework.status import message_of
-from fleet.framework.verdicts import Rejection, Verdicts
+from fleet.framework.verdicts import FilterRejection, Verdicts
 from fleet.snapshot.columns.bitset import each_row, from_rows, to_rows
 
 PICK_FIXED_PLUGIN: Final = "PickFixed"
@@ -87,7 +87,7 @@ def gathered(standings: Standings) -> Iterator[Gathered]:
         yield Gathered(plugin, reason, members)
 
 
-def by_reason(verdicts: Verdicts, one: Rejection, rows: int) -> dict[str, int]:
+def by_reason(verdicts: Verdicts, one: FilterRejection, rows: int) -> dict[str, int]:
     """One row of each number tells the name for all of them."""
     reasons = one.verdict.reason
     if not rows or isinstance(reasons, int):

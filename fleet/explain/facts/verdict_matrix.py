@@ -15,7 +15,7 @@ from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.cycle.inspection import judge_all
 from fleet.framework.status import Status
-from fleet.framework.verdicts import Rejection, Verdicts
+from fleet.framework.verdicts import FilterRejection, Verdicts
 from fleet.model.keys import PICK_FIXED
 
 _UNDECIDED: Final = (Outcome.ERROR, Outcome.NEEDS_ANSWER)
@@ -27,7 +27,7 @@ class Matrix:
         self.is_known = decision.outcome not in _UNDECIDED
         """False where the attempt ended before the filters."""
         judged = judge_all(decision, inp) if self.is_known else []
-        self._found: Mapping[str, Rejection] = dict(judged)
+        self._found: Mapping[str, FilterRejection] = dict(judged)
         self._alone: dict[str, Verdicts] = {}
 
     @cached_property

@@ -1,10 +1,8 @@
-"""The decision core: one pure function from what is known to what to do.
+"""The decision cycle: one pure function from a placement and a frame to a decision.
 
-    read top to bottom: classify the existing bindings, branch by placement type, run the hooks, match picks with
-    bindings, and hand everything to a `Decision`.
-
-No clock, no generator, no I/O, no global state: equal inputs give equal decisions on any machine. The controller, the
-simulator, what-if, replay, tests and benchmarks all call this function and nothing beside it.
+It classifies the existing bindings, branches by placement type, runs the hooks, matches picks with bindings, and builds
+a `Decision`. No clock, no generator, no I/O, no global state: equal inputs give equal decisions on any machine. The
+controller, the simulator, what-if, replay, tests and benchmarks all call `decide`.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ from fleet.errors import PluginError, StaleInputs
 from fleet.framework.bindings import classify
 from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
-    NO_ANSWERS,
+    NO_QUERY_RESULTS,
     SURPLUS_BINDING,
     UNKNOWN_BINDING_STATE,
-    Attempt,
-    Unanswered,
+    HookContext,
+    QueryPending,
 )
 from fleet.framework.cycle.decision import Decision, Outcome, Round
 from fleet.framework.cycle.downscale import surplus_clusters
@@ -31,10 +29,10 @@ from fleet.framework.cycle.rounds import run_rounds
 from fleet.framework.cycle.runner import NULL_PROBE, Narrowing, Probe, Runner
 from fleet.framework.operations import (
     Action,
-    Group,
     Operation,
-    Scores,
     Target,
+    TargetScores,
+    WriteGroup,
     drop_finalizer,
     holds_finalizer,
     unschedule,
@@ -44,7 +42,7 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
-from fleet.framework.types import Answer
+from fleet.framework.types import ExternalResult
 from fleet.model.keys import PICK_FIXED, PICK_N, PREVIOUS_BINDING_STATE
 from fleet.model.views import Binding, PolicySnapshotStatus
 from fleet.snapshot.columns.bitset import to_rows
@@ -66,25 +64,25 @@ class DecisionInput:
     """The policy snapshot's status as it is."""
     cursor: int = 0
     """Where a partial scan starts."""
-    answers: Mapping[str, Answer] = field(default_factory=lambda: NO_ANSWERS)
-    """Replies to questions that plugins asked in an earlier run of this attempt."""
+    query_results: Mapping[str, ExternalResult] = field(default_factory=lambda: NO_QUERY_RESULTS)
+    """Results of queries that plugins made in an earlier run of this attempt."""
 
 
 def decide(inp: DecisionInput, probe: Probe = NULL_PROBE, *, state: CycleState | None = None) -> Decision:
-    """Decide one placement. `state` is for a shell that goes on to run effect hooks with it."""
+    """Decide one placement. `state` is for callers that run effect hooks with it afterwards."""
     return Cycle(inp, probe, CycleState() if state is None else state).decide()
 
 
 class Cycle:
-    """One attempt in progress. For `decide`, and for `inspection`, which asks the same hooks again."""
+    """One attempt in progress. For `decide`, and for `inspection`, which runs the same hooks again."""
 
     def __init__(self, inp: DecisionInput, probe: Probe, state: CycleState) -> None:
         self.inp, self.frame, self.request, self.profile = inp, inp.frame, inp.request, inp.profile
         self.bindings = classify(inp.bindings, inp.frame, inp.request)
-        self.ctx = Attempt(
+        self.ctx = HookContext(
             now=inp.now,
             bindings=self.bindings,
-            answers=inp.answers,
+            query_results=inp.query_results,
             cursor=inp.cursor,
             uid=inp.request.uid,
             ranking=inp.profile.ranking,
@@ -95,15 +93,15 @@ class Cycle:
     def decide(self) -> Decision:
         if self.request.problems:
             return self._decision(Outcome.ERROR, operations=())
-        self._report_oddities()
+        self._warn_of_odd_bindings()
         try:
             if self.request.placement_type == PICK_FIXED:
                 return self._pick_fixed()
             if self.request.placement_type == PICK_N:
                 return self._pick_n()
             return self._pick_all()
-        except Unanswered as unanswered:
-            return self._decision(Outcome.NEEDS_ANSWER, operations=(), question=unanswered.question)
+        except QueryPending as pending:
+            return self._decision(Outcome.NEEDS_ANSWER, operations=(), pending_query=pending.query)
         except StaleInputs as error:
             return self._decision(Outcome.ERROR, operations=(), error=Status(Code.ERROR, (str(error),), error=error))
         except PluginError as error:
@@ -118,7 +116,7 @@ class Cycle:
         verdicts = self.runner.run_filter(self.frame, narrowing)
         rows = to_rows(verdicts.alive, self.frame.size)
         rows = rows[self.frame.names.rank[rows].argsort()]
-        targets = [Target(self.frame.name(row), row, None, Scores()) for row in rows.tolist()]
+        targets = [Target(self.frame.name(row), row, None, TargetScores()) for row in rows.tolist()]
         matched = self._match(targets)
         whole = Round(verdicts, ScoreTable(rows[:0]), rows[:0], ())
         return self._decision(
@@ -149,7 +147,7 @@ class Cycle:
                 if verdicts.retained >> row & 1:
                     retained.append(Target(name, row, None, None))
         matched = self._match(valid)
-        kept = self._match([one for one in retained if one.row in self.bindings.obsolete])
+        kept = self._match([target for target in retained if target.row in self.bindings.obsolete])
         used = matched.used | kept.used
         complete = not invalid and not missing
         return self._decision(
@@ -186,7 +184,7 @@ class Cycle:
         removed += [second for row in rows for second in self.bindings.surplus_bound.get(row, ())]
         return self._decision(
             Outcome.SHRINK,
-            operations=(*self._clean_up(), *self._removals(frozenset()), *(unschedule(one) for one in removed)),
+            operations=(*self._clean_up(), *self._removals(frozenset()), *(unschedule(binding) for binding in removed)),
             active=self.bindings.present - len(rows),
             fulfilled=True,
         )
@@ -201,9 +199,9 @@ class Cycle:
         plan: dict[str, Any] = {}
         if have < (least or 1):
             self.ctx.shortfall = (least or 1) - have
-            found = self.runner.run_post_filter(self.frame, rounds[-1].verdicts)
-            if found is not None:
-                plan = {"nomination": found.nomination, "evictions": found.evictions}
+            result = self.runner.run_post_filter(self.frame, rounds[-1].verdicts)
+            if result is not None:
+                plan = {"nomination": result.nomination, "evictions": result.evictions}
         operations: Iterable[Operation] = ()
         if least is not None and have < least:
             targets, have = [], self.bindings.present
@@ -237,14 +235,14 @@ class Cycle:
 
     def _clean_up(self) -> list[Operation]:
         """What is done in every cycle, before anything else is written."""
-        dangling = [unschedule(one, Group.CLEAN_UP) for one in self.bindings.dangling]
-        finalizers = [drop_finalizer(one) for one in self.bindings.deleting if holds_finalizer(one)]
+        dangling = [unschedule(binding, WriteGroup.CLEAN_UP) for binding in self.bindings.dangling]
+        finalizers = [drop_finalizer(binding) for binding in self.bindings.deleting if holds_finalizer(binding)]
         return [*finalizers, *dangling]
 
     def _removals(self, used: frozenset[int]) -> list[Operation]:
         return give_up_obsolete(self.bindings, used)
 
-    def _report_oddities(self) -> None:
+    def _warn_of_odd_bindings(self) -> None:
         for binding in self.bindings.unknown:
             self.ctx.warn(UNKNOWN_BINDING_STATE, binding.metadata.name)
         for seconds in self.bindings.surplus_bound.values():
@@ -253,7 +251,7 @@ class Cycle:
         for binding in self.bindings.surplus:
             self.ctx.warn(SURPLUS_BINDING, binding.metadata.name)
 
-    def _decision(self, outcome: Outcome, *, operations: Iterable[Operation], **found: Any) -> Decision:
+    def _decision(self, outcome: Outcome, *, operations: Iterable[Operation], **fields: Any) -> Decision:
         return Decision(
             request=self.request,
             frame=self.frame,
@@ -269,5 +267,5 @@ class Cycle:
             skipped={hook: tuple(names) for hook, names in self.runner.skipped.items()},
             notes=self.ctx.notes,
             warnings=tuple(self.ctx.warnings.values()),
-            **found,
+            **fields,
         )

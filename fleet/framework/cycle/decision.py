@@ -1,6 +1,6 @@
-"""The result of an attempt: what to do, what to publish, and everything needed to say why, without having said it.
+"""The result of an attempt: targets, operations, and the columns they were decided on.
 
-Texts, published status and digest are made when first asked for, from the same columns the decision was made on.
+Messages, published status and digest are rendered on first use, from the same columns.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import Warning
-from fleet.framework.operations import Operation, Scores, Target
-from fleet.framework.profiles.profile import Limits
+from fleet.framework.operations import Operation, Target, TargetScores
+from fleet.framework.profiles.profile import StatusLimits
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import ScoreTable
 from fleet.framework.status import Code, Status
-from fleet.framework.types import EvictionPlan, Question, TieBreak
+from fleet.framework.types import EvictionPlan, ExternalQuery, TieBreak
 from fleet.framework.verdicts import Verdicts
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.views import ClusterDecision, Condition, PolicySnapshotStatus
@@ -35,7 +35,7 @@ class Outcome(enum.Enum):
     PARTIAL = "Partial"
     UNSCHEDULABLE = "Unschedulable"
     UNCHANGED = "Unchanged"
-    """As many as wanted were there already; nobody was asked."""
+    """As many as wanted were there already; no plugin ran."""
     SHRINK = "Shrink"
     NEEDS_ANSWER = "NeedsAnswer"
     ERROR = "Error"
@@ -43,7 +43,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One Filter-to-Sort pass: who qualified, with which scores, in which order, and who was taken."""
+    """One Filter-to-Sort pass: which rows qualified, their scores, their order, and the rows picked."""
 
     verdicts: Verdicts
     scores: ScoreTable
@@ -56,22 +56,22 @@ class Round:
 class Published:
     observed_generation: int
     condition: Condition
-    """Without a transition time: whoever writes it knows the time."""
+    """Without a transition time: it is set when the status is written."""
     decisions: tuple[ClusterDecision, ...]
 
     def differs_from(self, stored: PolicySnapshotStatus) -> bool:
-        """Whether writing this would change anything a reader could care about."""
-        before = next((one for one in stored.conditions if one.type == SCHEDULED_CONDITION), None)
+        """Whether writing this would change anything but times."""
+        before = next((condition for condition in stored.conditions if condition.type == SCHEDULED_CONDITION), None)
         return (
             stored.observed_crp_generation != self.observed_generation
             or before is None
-            or (before.status, before.reason, before.message) != self._says
+            or (before.status, before.reason, before.message) != self._condition_values
             or before.observed_generation < self.condition.observed_generation
             or _by_cluster(stored.target_clusters) != _by_cluster(self.decisions)
         )
 
     @property
-    def _says(self) -> tuple[str, str, str]:
+    def _condition_values(self) -> tuple[str, str, str]:
         return (self.condition.status, self.condition.reason, self.condition.message)
 
 
@@ -86,7 +86,7 @@ class Decision:
     now: int
     config_hash: str
     tie_break: TieBreak
-    limits: Limits
+    limits: StatusLimits
     targets: tuple[Target, ...] = ()
     operations: tuple[Operation, ...] = ()
     """In the order of their groups."""
@@ -99,14 +99,14 @@ class Decision:
     invalid: tuple[str, ...] = ()
     """PickFixed: known clusters that are not eligible."""
     missing: tuple[str, ...] = ()
-    """PickFixed: names nobody knows."""
+    """PickFixed: names of unknown clusters."""
     fixed_verdicts: Verdicts | None = None
     skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     warnings: tuple[Warning, ...] = ()
     nomination: tuple[str, ...] = ()
     evictions: EvictionPlan | None = None
-    question: Question | None = None
+    pending_query: ExternalQuery | None = None
     error: Status | None = None
     next_cursor: int = 0
     build_status: Callable[[Decision], Published | None]
@@ -148,20 +148,23 @@ class Decision:
     def _outline(self) -> list[Any]:
         return [
             self.outcome.value,
-            [(one.cluster, one.action and one.action.value, _pair(one.scores), one.obsolete) for one in self.targets],
-            [(one.action.value, one.cluster, one.name) for one in self.operations],
+            [
+                (target.cluster, target.action and target.action.value, _pair(target.scores), target.obsolete)
+                for target in self.targets
+            ],
+            [(operation.action.value, operation.cluster, operation.name) for operation in self.operations],
             self.nomination,
             self.evictions.victims if self.evictions else (),
             [int(self.error.code)] if self.error else [int(Code.SUCCESS)],
         ]
 
 
-def _pair(scores: Scores | None) -> tuple[int, int] | None:
+def _pair(scores: TargetScores | None) -> tuple[int, int] | None:
     return None if scores is None else (scores.affinity, scores.topology)
 
 
 def _by_cluster(decisions: tuple[ClusterDecision, ...]) -> dict[str, ClusterDecision]:
-    return {one.cluster_name: _with_plain_score(one) for one in decisions}
+    return {decision.cluster_name: _with_plain_score(decision) for decision in decisions}
 
 
 def _with_plain_score(decision: ClusterDecision) -> ClusterDecision:

@@ -1,4 +1,4 @@
-"""Which clusters go when a placement wants fewer."""
+"""Downscaling: the clusters to give up when a placement wants fewer."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def surplus_clusters(
     """Rows to give up: those only scheduled before those bound, low stored scores first, then smaller names."""
     spread = order == "SpreadAware" and bool(request.constraints)
     domains = _domains(frame, request.constraints[0].key, bindings) if spread else {}
-    left = {row: (False, *stored_rank(one)) for row, one in bindings.scheduled.items()}
-    left |= {row: (True, *stored_rank(one)) for row, one in bindings.bound.items()}
+    left = {row: (False, *stored_rank(binding)) for row, binding in bindings.scheduled.items()}
+    left |= {row: (True, *stored_rank(binding)) for row, binding in bindings.bound.items()}
     rows: list[int] = []
     while len(rows) < count:
-        row = min(left, key=lambda one: (-_crowd(one, domains), left[one]))
+        row = min(left, key=lambda candidate: (-_crowd(candidate, domains), left[candidate]))
         del left[row]
         domains.pop(row, None)
         rows.append(row)

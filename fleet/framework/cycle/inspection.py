@@ -1,7 +1,6 @@
-"""Looking closer at a decision: every filter's opinion of every cluster, the whole ranking, and "what without these?".
+"""Inspection of a decision: every filter's verdict on every cluster, the whole ranking, and inputs without some rows.
 
-Nothing is decided here. The same hooks are asked again on the same inputs; the decision, its digest and everything
-outside stay as they are.
+The same hooks run again on the same inputs. Nothing is decided, and the decision stays as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from fleet.framework.cycle.cycle import Cycle, DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.runner import NULL_PROBE
 from fleet.framework.state import CycleState
-from fleet.framework.verdicts import Rejection
+from fleet.framework.verdicts import FilterRejection
 from fleet.snapshot.columns.bitset import from_rows
 
 
@@ -22,8 +21,8 @@ def explain_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, int]]
     return [(name, rejection.rows) for name, rejection in judge_all(decision, inp)]
 
 
-def judge_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, Rejection]]:
-    """What each filter that runs says about every row, with its reasons."""
+def judge_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, FilterRejection]]:
+    """The rows that each filter rejects on its own, with its reasons."""
     cycle = _again(inp)
     cycle.ctx.picked = _picked_before_last(decision)
     narrowing = cycle.runner.run_pre_filter(inp.frame)
@@ -44,7 +43,7 @@ def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
 
 
 def excluding(inp: DecisionInput, rows: Iterable[int]) -> DecisionInput:
-    """The same question with rows set aside, for a target that could not be reserved."""
+    """The same inputs with rows set aside, for a target that could not be reserved."""
     return replace(inp, frame=inp.frame.exclude(rows))
 
 

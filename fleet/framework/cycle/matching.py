@@ -8,7 +8,7 @@ from typing import Final
 
 from fleet.errors import StaleInputs
 from fleet.framework.bindings import PlacementBindings
-from fleet.framework.operations import Action, Group, Operation, Target, unschedule
+from fleet.framework.operations import Action, Operation, Target, WriteGroup, unschedule
 from fleet.framework.request import PlacementRequest
 from fleet.model.binding_names import binding_name
 from fleet.model.keys import PARENT_PLACEMENT
@@ -42,9 +42,9 @@ def match(targets: Sequence[Target], bindings: PlacementBindings, request: Place
 
 
 def give_up_obsolete(bindings: PlacementBindings, used: frozenset[int]) -> list[Operation]:
-    """Bindings of earlier policies that nobody chose again, and second bindings."""
+    """Bindings of earlier policies that were not chosen again, and second bindings."""
     obsolete = [binding for row, binding in bindings.obsolete.items() if row not in used]
-    unwanted = sorted([*obsolete, *bindings.surplus], key=lambda one: one.metadata.name)
+    unwanted = sorted([*obsolete, *bindings.surplus], key=lambda binding: binding.metadata.name)
     return [unschedule(binding) for binding in unwanted]
 
 
@@ -58,7 +58,7 @@ def _operation(target: Target, bindings: PlacementBindings, request: PlacementRe
         return _update(Action.REVIVE, target, bindings.unscheduled[row])
     return Operation(
         action=Action.CREATE,
-        group=Group.CREATE,
+        group=WriteGroup.CREATE,
         cluster=target.cluster,
         name=_free_name(target.cluster, bindings, request),
         scores=target.scores,
@@ -68,7 +68,7 @@ def _operation(target: Target, bindings: PlacementBindings, request: PlacementRe
 def _update(action: Action, target: Target, binding: Binding) -> Operation:
     return Operation(
         action=action,
-        group=Group.UPDATE,
+        group=WriteGroup.UPDATE,
         cluster=target.cluster,
         name=binding.metadata.name,
         binding=binding,

@@ -34,16 +34,16 @@ def publish(decision: Decision) -> Published | None:
         return None
     if request.problems:
         causes = "; ".join(str(problem) for problem in request.problems)
-        condition = _condition(decision, fulfilled=False, message=STOPPED.format(causes))
+        condition = _build_condition(decision, fulfilled=False, message=STOPPED.format(causes))
         return Published(request.generation, condition, decision.previous.target_clusters)
     if decision.active is None:
         return None
     text = FULFILLED if decision.fulfilled else UNFULFILLED
-    condition = _condition(decision, fulfilled=decision.fulfilled, message=text.format(decision.active))
-    return Published(request.generation, condition, tuple(_decisions(decision)))
+    condition = _build_condition(decision, fulfilled=decision.fulfilled, message=text.format(decision.active))
+    return Published(request.generation, condition, tuple(_list_decisions(decision)))
 
 
-def _condition(decision: Decision, *, fulfilled: bool, message: str) -> Condition:
+def _build_condition(decision: Decision, *, fulfilled: bool, message: str) -> Condition:
     return Condition(
         type=SCHEDULED_CONDITION,
         status="True" if fulfilled else "False",
@@ -53,58 +53,64 @@ def _condition(decision: Decision, *, fulfilled: bool, message: str) -> Conditio
     )
 
 
-def _decisions(decision: Decision) -> Iterator[ClusterDecision]:
+def _list_decisions(decision: Decision) -> Iterator[ClusterDecision]:
     limits = decision.limits
     if decision.request.placement_type == PICK_FIXED:
-        yield from islice(_fixed(decision), limits.max_decisions)
+        yield from islice(_list_fixed(decision), limits.max_decisions)
         return
-    selected = list(islice(_once(_selected(decision)), limits.max_decisions))
+    selected = list(islice(_first_per_cluster(_list_selected(decision)), limits.max_decisions))
     yield from selected
     budget = min(limits.unselected_budget, limits.max_decisions - len(selected))
-    listed = {one.cluster_name for one in selected}
-    yield from islice((one for one in _unselected(decision, budget) if one.cluster_name not in listed), budget)
+    listed = {entry.cluster_name for entry in selected}
+    yield from islice(
+        (entry for entry in _list_unselected(decision, budget) if entry.cluster_name not in listed), budget
+    )
 
 
-def _selected(decision: Decision) -> Iterator[ClusterDecision]:
-    operations = [one for one in decision.operations if one.scores is not None]
+def _list_selected(decision: Decision) -> Iterator[ClusterDecision]:
+    operations = [operation for operation in decision.operations if operation.scores is not None]
     for wanted in ((Action.CREATE,), (Action.REFRESH, Action.REVIVE)):
-        yield from (one.decision() for one in operations if one.action in wanted)
-    removed = {one.name for one in decision.operations if one.action is Action.UNSCHEDULE}
+        yield from (operation.decision() for operation in operations if operation.action in wanted)
+    removed = {operation.name for operation in decision.operations if operation.action is Action.UNSCHEDULE}
     groups = [list(decision.bindings.scheduled.values()), list(decision.bindings.bound.values())]
     for group in reversed(groups) if decision.outcome is Outcome.UNCHANGED else groups:
-        yield from (one.spec.cluster_decision for one in _kept(group, removed))
+        yield from (binding.spec.cluster_decision for binding in _in_published_order(group, removed))
 
 
-def _unselected(decision: Decision, budget: int) -> Iterator[ClusterDecision]:
+def _list_unselected(decision: Decision, budget: int) -> Iterator[ClusterDecision]:
     last = decision.round
     if decision.outcome is Outcome.UNCHANGED:
-        still_there = (one for one in decision.previous.target_clusters if one.cluster_name in decision.frame.names)
-        yield from (one for one in still_there if not one.selected)
+        still_there = (
+            entry for entry in decision.previous.target_clusters if entry.cluster_name in decision.frame.names
+        )
+        yield from (entry for entry in still_there if not entry.selected)
     elif last is not None:
-        yield from _not_picked(last, decision, budget)
-        yield from _filtered(last, decision, budget)
+        yield from _list_not_picked(last, decision, budget)
+        yield from _list_filtered(last, decision, budget)
 
 
-def _not_picked(last: Round, decision: Decision, budget: int) -> Iterator[ClusterDecision]:
+def _list_not_picked(last: Round, decision: Decision, budget: int) -> Iterator[ClusterDecision]:
     taken = set(last.picked)
     rows = [row for row in last.order[: budget + len(taken)].tolist() if row not in taken]
     positions = np.searchsorted(last.scores.rows, rows)
-    affinity, topology = (_part(last, one, positions) for one in (Component.AFFINITY, Component.TOPOLOGY))
+    affinity, topology = (
+        _component_at(last, component, positions) for component in (Component.AFFINITY, Component.TOPOLOGY)
+    )
     for place, row in enumerate(rows):
         name = decision.frame.name(row)
         reason = not_picked_reason(name, affinity=affinity[place], topology=topology[place])
         yield ClusterDecision(name, False, reason, ClusterScore(affinity[place], topology[place]))
 
 
-def _part(last: Round, component: Component, positions: Rows) -> list[int]:
+def _component_at(last: Round, component: Component, positions: Rows) -> list[int]:
     column = last.scores.component(component)
-    found: list[int] = [0] * len(positions) if column is None else column[positions].tolist()
-    return found
+    parts: list[int] = [0] * len(positions) if column is None else column[positions].tolist()
+    return parts
 
 
-def _filtered(last: Round, decision: Decision, budget: int) -> Iterator[ClusterDecision]:
+def _list_filtered(last: Round, decision: Decision, budget: int) -> Iterator[ClusterDecision]:
     verdicts, frame = last.verdicts, decision.frame
-    in_use = decision.bindings.active_rows | from_rows(one.row for one in decision.targets)
+    in_use = decision.bindings.active_rows | from_rows(target.row for target in decision.targets)
     rejected = verdicts.rejected & ~verdicts.already_selected() & ~in_use
     if verdicts.fill is not None:
         rejected = frame.valid & ~in_use
@@ -119,7 +125,7 @@ def _filtered(last: Round, decision: Decision, budget: int) -> Iterator[ClusterD
             yield ClusterDecision(frame.name(row), False, published_text(status))
 
 
-def _fixed(decision: Decision) -> Iterator[ClusterDecision]:
+def _list_fixed(decision: Decision) -> Iterator[ClusterDecision]:
     """Targets, not bindings: an ineligible cluster is not selected even while its binding stays."""
     for target in decision.targets:
         yield ClusterDecision(target.cluster, True, selected_reason(target.cluster, None))
@@ -131,20 +137,20 @@ def _fixed(decision: Decision) -> Iterator[ClusterDecision]:
         yield ClusterDecision(name, False, missing_reason(name))
 
 
-def _kept(group: list[Binding], removed: set[str]) -> list[Binding]:
+def _in_published_order(group: list[Binding], removed: set[str]) -> list[Binding]:
     """By name; a group that lost some of its members is listed in the order in which they go."""
-    kept = [one for one in group if one.metadata.name not in removed]
+    kept = [binding for binding in group if binding.metadata.name not in removed]
     if len(kept) < len(group):
         return sorted(kept, key=stored_rank)
-    return sorted(kept, key=lambda one: one.metadata.name)
+    return sorted(kept, key=lambda binding: binding.metadata.name)
 
 
-def _once(decisions: Iterator[ClusterDecision]) -> Iterator[ClusterDecision]:
+def _first_per_cluster(decisions: Iterator[ClusterDecision]) -> Iterator[ClusterDecision]:
     seen = set()
-    for one in decisions:
-        if one.cluster_name not in seen:
-            seen.add(one.cluster_name)
-            yield one
+    for decision in decisions:
+        if decision.cluster_name not in seen:
+            seen.add(decision.cluster_name)
+            yield decision
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------

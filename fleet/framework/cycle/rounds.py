@@ -10,9 +10,9 @@ import numpy as np
 
 from fleet.framework.cycle.decision import Round
 from fleet.framework.cycle.runner import Runner
-from fleet.framework.operations import Scores, Target
+from fleet.framework.operations import Target, TargetScores
 from fleet.framework.ranking import best_first, ranking_keys
-from fleet.framework.scores import ScoreColumn, ScoreTable
+from fleet.framework.scores import PluginScores, ScoreTable
 from fleet.framework.types import Candidates, Component, Picks
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows, to_bools, to_rows
@@ -26,25 +26,25 @@ def run_rounds(runner: Runner, frame: Frame, desired: int) -> Picked:
     limit = runner.run_post_batch(frame, desired)
     picker = runner.profile.step_picker
     if picker is not None and picker.name not in runner.skipped.get("postBatch", ()):
-        return _one_pass(runner, frame, desired)
-    return _rounds(runner, frame, desired, limit)
+        return _run_one_pass(runner, frame, desired)
+    return _run_rounds(runner, frame, desired, limit)
 
 
-def _rounds(runner: Runner, frame: Frame, desired: int, limit: int) -> Picked:
+def _run_rounds(runner: Runner, frame: Frame, desired: int, limit: int) -> Picked:
     rounds: list[Round] = []
     targets: list[Target] = []
     count = 0
     while True:
         count += 1
-        done = _round(runner, frame, min(limit, desired - len(targets)))
+        done = _run_round(runner, frame, min(limit, desired - len(targets)))
         rounds = [*rounds[:1], done]
-        targets += _targets(done, frame, step=count)
+        targets += _targets_of_round(done, frame, step=count)
         if len(targets) >= desired or len(done.picked) < limit or not done.picked:
             return rounds, targets, count
         runner.ctx.picked |= from_rows(done.picked)
 
 
-def _round(runner: Runner, frame: Frame, take: int) -> Round:
+def _run_round(runner: Runner, frame: Frame, take: int) -> Round:
     runner.start_round()
     narrowing = runner.run_pre_filter(frame)
     verdicts = runner.run_filter(frame, narrowing)
@@ -62,22 +62,22 @@ def _round(runner: Runner, frame: Frame, take: int) -> Round:
 
 
 def _scan_order(runner: Runner, frame: Frame, verdicts: Verdicts) -> Rows:
-    """Where nobody filters and nobody scores, clusters are taken in turn."""
+    """Without filters and scores, clusters are taken in turn."""
     order = frame.scan_order(runner.profile.scan_domain_key)
     order = np.roll(order, -(runner.ctx.cursor % len(order)))
     chosen = [row for row in order.tolist() if verdicts.alive >> row & 1][: runner.ctx.need]
     return np.array(chosen, dtype=np.intp)
 
 
-def _targets(done: Round, frame: Frame, *, step: int) -> list[Target]:
+def _targets_of_round(done: Round, frame: Frame, *, step: int) -> list[Target]:
     if not done.picked:
         return []
     positions = np.searchsorted(done.scores.rows, done.picked)
-    topology = _part(done.scores, Component.TOPOLOGY, positions)
-    return _scored(frame, done.scores, done.picked, positions, topology, steps=repeat(step, len(topology)))
+    topology = _component_at(done.scores, Component.TOPOLOGY, positions)
+    return _build_targets(frame, done.scores, done.picked, positions, topology, steps=repeat(step, len(topology)))
 
 
-def _scored(
+def _build_targets(
     frame: Frame,
     scores: ScoreTable,
     picked: Sequence[int],
@@ -86,23 +86,25 @@ def _scored(
     *,
     steps: Iterable[int],
 ) -> list[Target]:
-    affinity, obsolete = (_part(scores, one, positions) for one in (Component.AFFINITY, Component.OBSOLETE))
+    affinity, obsolete = (
+        _component_at(scores, component, positions) for component in (Component.AFFINITY, Component.OBSOLETE)
+    )
     return [
-        Target(frame.name(row), row, None, Scores(a, t), o, step)
+        Target(frame.name(row), row, None, TargetScores(a, t), o, step)
         for row, step, t, a, o in zip(picked, steps, topology, affinity, obsolete, strict=True)
     ]
 
 
-def _part(scores: ScoreTable, component: Component, positions: Rows) -> list[int]:
+def _component_at(scores: ScoreTable, component: Component, positions: Rows) -> list[int]:
     column = scores.component(component)
-    found: list[int] = [0] * len(positions) if column is None else column[positions].tolist()
-    return found
+    parts: list[int] = [0] * len(positions) if column is None else column[positions].tolist()
+    return parts
 
 
 # --- all picks in one pass ------------------------------------------------------------------------------------------
 
 
-def _one_pass(runner: Runner, frame: Frame, desired: int) -> Picked:
+def _run_one_pass(runner: Runner, frame: Frame, desired: int) -> Picked:
     runner.start_round()
     verdicts = runner.run_filter(frame, runner.run_pre_filter(frame), picker=False)
     rows = to_rows(verdicts.alive, frame.size)
@@ -116,12 +118,12 @@ def _one_pass(runner: Runner, frame: Frame, desired: int) -> Picked:
     complete = taken == desired
     last_picked = tuple(picks.rows[-1:]) if complete else ()
     positions = np.searchsorted(rows, picks.rows)
-    targets = _scored(frame, scores, picks.rows, positions, picks.scores, steps=range(1, taken + 1))
-    last = _last_round(runner, frame, verdicts, scores, keys, picks, last_picked)
+    targets = _build_targets(frame, scores, picks.rows, positions, picks.scores, steps=range(1, taken + 1))
+    last = _build_last_round(runner, frame, verdicts, scores, keys, picks, last_picked)
     return [last], targets, taken if complete else taken + 1
 
 
-def _last_round(
+def _build_last_round(
     runner: Runner,
     frame: Frame,
     verdicts: Verdicts,
@@ -130,7 +132,7 @@ def _last_round(
     picks: Picks,
     last_picked: tuple[int, ...],
 ) -> Round:
-    """What the round of the last pick, or the one that found nobody, would have recorded."""
+    """The record that the round of the last pick, or the one that picked nothing, would have left."""
     earlier = from_rows(picks.rows[: len(picks.rows) - len(last_picked)])
     runner.ctx.picked |= earlier
     runner.rerun_for_picks(frame, verdicts, earlier)
@@ -144,19 +146,19 @@ def _last_round(
     return Round(verdicts, table, order, last_picked)
 
 
-def _cut(column: ScoreColumn, places: Rows) -> ScoreColumn:
+def _cut(column: PluginScores, places: Rows) -> PluginScores:
     return replace(column, raw=column.raw[places], normalized=column.normalized[places], final=column.final[places])
 
 
 def _best_first(topology: Int64Array, keys: Int64Array, need: int) -> Rows:
     """Positions of the best rows by topology, then key. There are few topology scores, so each is taken in turn."""
-    found: list[Rows] = [np.empty(0, dtype=np.intp)]
+    chosen: list[Rows] = [np.empty(0, dtype=np.intp)]
     missing = min(need, len(keys))
     below = topology
     while missing > 0:
         level = np.flatnonzero(topology == below.max())
         best = level[best_first(keys[level], missing)]
-        found.append(best)
+        chosen.append(best)
         missing -= len(best)
         below = topology[topology < topology[level[0]]]
-    return np.concatenate(found)
+    return np.concatenate(chosen)

@@ -1,6 +1,6 @@
-"""Running the decision hooks of a profile: calling plugins, checking what they answer, recording what they said.
+"""Runs the decision hooks of a profile: calls plugins, checks and records their results.
 
-Plugins are trusted code but not trusted to be right: an exception, an illegal code or a column of the wrong shape
+Plugins are trusted but may be wrong: an exception, an illegal code or a column of the wrong shape
 becomes a `PluginError` that names plugin and hook, and ends the attempt, never the process.
 """
 
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fleet.errors import PluginError
-from fleet.framework.context import REFUSAL_WITHOUT_REASON, Attempt, Unanswered
-from fleet.framework.profiles.profile import CompiledProfile, Hooked
+from fleet.framework.context import REFUSAL_WITHOUT_REASON, HookContext, QueryPending
+from fleet.framework.profiles.profile import BoundHook, CompiledProfile
 from fleet.framework.request import PlacementRequest
-from fleet.framework.scores import ScoreColumn, ScoreTable
+from fleet.framework.scores import PluginScores, ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import (
     MAX_CLUSTER_SCORE,
@@ -28,7 +28,7 @@ from fleet.framework.status import (
     message_of,
 )
 from fleet.framework.types import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
-from fleet.framework.verdicts import SET_ASIDE, TAKEN, Rejection, Verdicts
+from fleet.framework.verdicts import SET_ASIDE, TAKEN, FilterRejection, Verdicts
 from fleet.model.keys import PICK_FIXED
 from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, as_bits, from_rows, to_rows
 from fleet.snapshot.frame import Frame
@@ -41,7 +41,7 @@ _PART = 64
 
 
 class Probe(Protocol):
-    """Measures hooks from the outside; what it reads never comes back in."""
+    """Measures hooks from the outside; what it measures never reaches a decision."""
 
     def measure(self, hook: str, plugin: str, call: Callable[..., Any], *args: Any, **named: Any) -> Any: ...
 
@@ -56,7 +56,7 @@ NULL_PROBE: Probe = _NullProbe()
 
 
 class Narrowing(NamedTuple):
-    """What the PreFilter plugins left over: each plugin that named candidates, with them, or a general refusal."""
+    """The result of PreFilter: the candidates each plugin named, or refusals of the placement as a whole."""
 
     masks: tuple[tuple[str, int], ...] = ()
     refusals: tuple[Status, ...] = ()
@@ -64,8 +64,8 @@ class Narrowing(NamedTuple):
 
     @property
     def refusal(self) -> Status | None:
-        """The one that is shown: what cannot be helped counts more than what came first."""
-        hopeless = (one for one in self.refusals if one.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        """The refusal to show: an unresolvable one, else the first."""
+        hopeless = (status for status in self.refusals if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
         return next(hopeless, self.refusals[0] if self.refusals else None)
 
 
@@ -75,38 +75,38 @@ class Runner:
     def __init__(
         self,
         profile: CompiledProfile,
-        ctx: Attempt,
+        ctx: HookContext,
         state: CycleState,
         req: PlacementRequest,
         probe: Probe = NULL_PROBE,
     ) -> None:
         self.profile, self.ctx, self.state, self.req, self._probe = profile, ctx, state, req, probe
         self.skipped: dict[str, list[str]] = {}
-        """Per hook the plugins that switched themselves off in this round."""
+        """Per hook the plugins that skipped it in this round."""
 
-    # --- how many -----------------------------------------------------------------------------------------------
+    # --- how many ---------------------------------------------------------------------------------------------------
 
     def run_batch(self, frame: Frame) -> int:
-        one = self.profile.batch
-        desired = self._call("batch", one, frame)
+        entry = self.profile.batch
+        desired = self._call("batch", entry, frame)
         if not isinstance(desired, int):
-            raise PluginError(f"answered {type(desired).__name__}, not a number", plugin=one.name, hook="batch")
+            raise PluginError(f"answered {type(desired).__name__}, not a number", plugin=entry.name, hook="batch")
         return desired
 
     def run_post_batch(self, frame: Frame, desired: int) -> int:
-        """The smallest limit, or `desired` where nobody limits."""
+        """The smallest limit, or `desired` where no plugin sets one."""
         limit = desired
-        for one in self.profile.post_batch:
-            offered, status = _pair(one, "postBatch", self._call("postBatch", one, frame, desired))
+        for entry in self.profile.post_batch:
+            offered, status = _pair(entry, "postBatch", self._call("postBatch", entry, frame, desired))
             if code_of(status) is Code.SKIP:
-                self._skip("postBatch", one.name)
+                self._skip("postBatch", entry.name)
             elif not is_success(status):
-                raise _illegal(one.name, "postBatch", status)
+                raise _illegal(entry.name, "postBatch", status)
             elif offered is not None and offered >= 0:
                 limit = min(limit, offered)
         return limit
 
-    # --- who qualifies ------------------------------------------------------------------------------------------
+    # --- filtering --------------------------------------------------------------------------------------------------
 
     def start_round(self) -> None:
         limits = self.skipped.get("postBatch")
@@ -115,26 +115,26 @@ class Runner:
     def run_pre_filter(self, frame: Frame) -> Narrowing:
         masks: list[tuple[str, int]] = []
         refusals: list[Status] = []
-        for one in self.profile.pre_filter:
-            mask, status = _pair(one, "preFilter", self._call("preFilter", one, frame))
+        for entry in self.profile.pre_filter:
+            mask, status = _pair(entry, "preFilter", self._call("preFilter", entry, frame))
             code = code_of(status)
             if code is Code.SKIP:
-                self._skip("filter", one.name)
+                self._skip("filter", entry.name)
             elif status is not None and code in REJECTIONS:
-                refusals.append(Status(code, status.reasons, plugin=one.name, details=status.details))
-                self._expect_reasons(one, status)
+                refusals.append(Status(code, status.reasons, plugin=entry.name, details=status.details))
+                self._expect_reasons(entry, status)
                 if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     break
             elif code is not Code.SUCCESS:
-                raise _illegal(one.name, "preFilter", status)
+                raise _illegal(entry.name, "preFilter", status)
             if mask is not None:
-                masks.append((one.name, _mask(one.name, "preFilter", mask, frame)))
+                masks.append((entry.name, _mask(entry.name, "preFilter", mask, frame)))
         return Narrowing(tuple(masks), tuple(refusals) or _nothing_left(masks, frame))
 
     def run_filter(
         self, frame: Frame, narrowing: Narrowing, *, only_fixed: bool = False, picker: bool = True
     ) -> Verdicts:
-        """First rejections in configured order; without `picker`, all but the plugin that answers anew per pick."""
+        """First rejections in configured order; with `picker=False`, without those of the step picker."""
         if narrowing.refusal is not None:
             refusals = narrowing.refusals
             return Verdicts(frame, self.req, self.profile.judges, fill=narrowing.refusal, refusals=refusals)
@@ -142,50 +142,52 @@ class Runner:
         filters = list(self.profile.fixed_filters) if only_fixed else self._filters(picker=picker)
         need = self._scan_need(frame, only_fixed=only_fixed)
         if need is None:
-            for position, one in filters:
+            for position, entry in filters:
                 if not start.alive:
                     break
-                start.reject(position, self._filter(one, frame, start.alive))
+                start.reject(position, self._filter(entry, frame, start.alive))
             if picker and not only_fixed:
                 self.set_placed_aside(start)
             return start
         return self._scan(frame, start, filters, need)
 
     def set_placed_aside(self, verdicts: Verdicts) -> None:
-        """One cluster, one binding: holds also in profiles without a plugin that says so."""
+        """One cluster, one binding: also in profiles without a plugin that rejects such clusters."""
         verdicts.reject(len(self.profile.judges) - 1, Verdict(ok=~self.ctx.placed, reason=TAKEN))
 
     def rerun_for_picks(self, frame: Frame, verdicts: Verdicts, picked: int) -> None:
-        """Let the filters that look at picks judge the picked rows again; nobody else would answer differently."""
-        for position, one in self._filters():
-            if not self._is_picker(one) and picked & verdicts.alive and _reads_picks(one.plugin):
-                verdict = self._filter(one, frame, picked & verdicts.alive)
+        """Run the filters that read picks again on the picked rows; the results of others cannot change."""
+        for position, entry in self._filters():
+            if not self._is_picker(entry) and picked & verdicts.alive and _reads_picks(entry.plugin):
+                verdict = self._filter(entry, frame, picked & verdicts.alive)
                 ok = as_bits(verdict.ok, verdicts.alive) | (verdicts.alive & ~picked)
                 verdicts.reject(position, verdict._replace(ok=ok))
 
-    def judge_all(self, frame: Frame, narrowing: Narrowing) -> list[tuple[str, Rejection]]:
+    def judge_all(self, frame: Frame, narrowing: Narrowing) -> list[tuple[str, FilterRejection]]:
         """Every filter's verdict on every row. Changes nothing.
 
-        A plugin whose answers depend on other rows is told which rows are alive at its turn, as in the attempt.
+        A plugin whose verdicts depend on other rows gets the rows that are alive at its turn, as in the attempt.
         """
         only_fixed = self.req.placement_type == PICK_FIXED
         turn = self._start(frame, narrowing, only_fixed=only_fixed)
-        found = []
-        for position, one in list(self.profile.fixed_filters) if only_fixed else self._filters():
-            local = getattr(one.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL)
-            verdict = self._filter(one, frame, frame.valid if local or one.scalar else turn.alive)
+        rejections = []
+        for position, entry in list(self.profile.fixed_filters) if only_fixed else self._filters():
+            local = getattr(entry.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL)
+            verdict = self._filter(entry, frame, frame.valid if local or entry.scalar else turn.alive)
             turn.reject(position, verdict)
-            found.append((one.name, Rejection(position, frame.valid & ~as_bits(verdict.ok, frame.valid), verdict)))
-        return found
+            rejections.append(
+                (entry.name, FilterRejection(position, frame.valid & ~as_bits(verdict.ok, frame.valid), verdict))
+            )
+        return rejections
 
     def run_post_filter(self, frame: Frame, verdicts: Verdicts) -> PostFilterResult | None:
-        """The first plugin that knows a way."""
-        for one in self.profile.post_filter:
-            result, status = _pair(one, "postFilter", self._call("postFilter", one, frame, verdicts))
+        """The result of the first plugin that has a plan."""
+        for entry in self.profile.post_filter:
+            result, status = _pair(entry, "postFilter", self._call("postFilter", entry, frame, verdicts))
             if is_success(status):
                 return result or PostFilterResult()
             if code_of(status) not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                raise _illegal(one.name, "postFilter", status)
+                raise _illegal(entry.name, "postFilter", status)
         return None
 
     def run_add_placement(self, frame: Frame, deltas: Sequence[Delta]) -> None:
@@ -194,75 +196,75 @@ class Runner:
     def run_remove_placement(self, frame: Frame, deltas: Sequence[Delta]) -> None:
         self._extend("remove", frame, deltas)
 
-    # --- who is best --------------------------------------------------------------------------------------------
+    # --- ranking ----------------------------------------------------------------------------------------------------
 
     def run_pre_score(self, frame: Frame, rows: Rows, verdicts: Verdicts) -> None:
-        for one in self.profile.pre_score:
-            status = _status(one, "preScore", self._call("preScore", one, frame, rows, verdicts))
+        for entry in self.profile.pre_score:
+            status = _status(entry, "preScore", self._call("preScore", entry, frame, rows, verdicts))
             if code_of(status) is Code.SKIP:
-                self._skip("score", one.name)
+                self._skip("score", entry.name)
             elif not is_success(status):
-                raise _illegal(one.name, "preScore", status)
+                raise _illegal(entry.name, "preScore", status)
 
     def run_score(self, frame: Frame, rows: Rows, *, picker: bool = True) -> ScoreTable:
         off = self.skipped.get("score", ())
         columns = [
-            self._score(one, frame, rows)
-            for one in self.profile.scores
-            if one.name not in off and (picker or not self._is_picker(one))
+            self._score(entry, frame, rows)
+            for entry in self.profile.scores
+            if entry.name not in off and (picker or not self._is_picker(entry))
         ]
         return ScoreTable(rows, tuple(columns))
 
     def run_sort(self, frame: Frame, rows: Rows, scores: ScoreTable) -> Rows:
-        one = self.profile.sort
-        order = self._call("sort", one, frame, rows, scores)
+        entry = self.profile.sort
+        order = self._call("sort", entry, frame, rows, scores)
         if not isinstance(order, np.ndarray):
-            raise PluginError(f"answered {type(order).__name__}, not rows", plugin=one.name, hook="sort")
+            raise PluginError(f"answered {type(order).__name__}, not rows", plugin=entry.name, hook="sort")
         if len(order) < min(self.ctx.need, len(rows)):
-            raise PluginError(f"{len(order)} of {self.ctx.need} rows were ranked", plugin=one.name, hook="sort")
+            raise PluginError(f"{len(order)} of {self.ctx.need} rows were ranked", plugin=entry.name, hook="sort")
         ranked: Rows = order
         return ranked
 
     def run_picker(self, frame: Frame, candidates: Candidates) -> Picks:
         picker = self.profile.step_picker
         assert picker is not None
-        found: Picks = self._call("postBatch", picker._replace(call=picker.plugin.pick), frame, candidates=candidates)
-        return found
+        picks: Picks = self._call("postBatch", picker._replace(call=picker.plugin.pick), frame, candidates=candidates)
+        return picks
 
-    def picker_column(self, scores: Int64Array) -> ScoreColumn:
+    def picker_column(self, scores: Int64Array) -> PluginScores:
         picker = self.profile.step_picker
         assert picker is not None
-        return ScoreColumn(picker.name, Component.TOPOLOGY, 1, scores, scores, scores)
+        return PluginScores(picker.name, Component.TOPOLOGY, 1, scores, scores, scores)
 
-    def _is_picker(self, one: Hooked) -> bool:
+    def _is_picker(self, entry: BoundHook) -> bool:
         picker = self.profile.step_picker
-        return picker is not None and picker.plugin is one.plugin
+        return picker is not None and picker.plugin is entry.plugin
 
-    # --- inside -------------------------------------------------------------------------------------------------
+    # --- inside -----------------------------------------------------------------------------------------------------
 
-    def _call(self, hook: str, one: Hooked, *args: Any, **named: Any) -> Any:
-        self.ctx.plugin = one.name
+    def _call(self, hook: str, entry: BoundHook, *args: Any, **named: Any) -> Any:
+        self.ctx.plugin = entry.name
         try:
             if self._probe is NULL_PROBE:
-                return one.call(self.ctx, self.state, self.req, *args, **named)
-            return self._probe.measure(hook, one.name, one.call, self.ctx, self.state, self.req, *args, **named)
-        except Unanswered:
+                return entry.call(self.ctx, self.state, self.req, *args, **named)
+            return self._probe.measure(hook, entry.name, entry.call, self.ctx, self.state, self.req, *args, **named)
+        except QueryPending:
             raise
         except PluginError as error:
-            error.plugin, error.hook = error.plugin or one.name, error.hook or hook
+            error.plugin, error.hook = error.plugin or entry.name, error.hook or hook
             raise
         except Exception as error:
-            raise PluginError(f"{type(error).__name__}: {error}", plugin=one.name, hook=hook) from error
+            raise PluginError(f"{type(error).__name__}: {error}", plugin=entry.name, hook=hook) from error
 
     def _skip(self, hook: str, plugin: str) -> None:
         self.skipped.setdefault(hook, []).append(plugin)
 
-    def _filters(self, *, picker: bool = True) -> list[tuple[int, Hooked]]:
+    def _filters(self, *, picker: bool = True) -> list[tuple[int, BoundHook]]:
         off = self.skipped.get("filter", ())
         return [
-            (position, one)
-            for position, one in enumerate(self.profile.filters)
-            if one.name not in off and (picker or not self._is_picker(one))
+            (position, entry)
+            for position, entry in enumerate(self.profile.filters)
+            if entry.name not in off and (picker or not self._is_picker(entry))
         ]
 
     def _start(self, frame: Frame, narrowing: Narrowing, *, only_fixed: bool) -> Verdicts:
@@ -278,44 +280,44 @@ class Runner:
             verdicts.reject(position, Verdict(ok=mask, statuses=(reason,)))
         return verdicts
 
-    def _filter(self, one: Hooked, frame: Frame, alive: int) -> Verdict:
-        verdict = _checked(one, self._call("filter", one, frame, alive), frame, alive)
+    def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
+        verdict = _check_verdict(entry, self._call("filter", entry, frame, alive), frame, alive)
         for status in verdict.statuses or ():
-            self._expect_reasons(one, status)
+            self._expect_reasons(entry, status)
         return verdict
 
-    def _expect_reasons(self, one: Hooked, status: Status) -> None:
+    def _expect_reasons(self, entry: BoundHook, status: Status) -> None:
         if not status.reasons:
-            self.ctx.warn(REFUSAL_WITHOUT_REASON, one.name)
+            self.ctx.warn(REFUSAL_WITHOUT_REASON, entry.name)
 
-    def _score(self, one: Hooked, frame: Frame, rows: Rows) -> ScoreColumn:
-        raw = _column(one.name, "score", self._call("score", one, frame, rows), rows)
+    def _score(self, entry: BoundHook, frame: Frame, rows: Rows) -> PluginScores:
+        raw = _column(entry.name, "score", self._call("score", entry, frame, rows), rows)
         normalized = final = raw
         if self.profile.ranking == "weighted":
-            if hasattr(one.plugin, "normalize"):
-                scaled = self._call("score", one._replace(call=one.plugin.normalize), raw)
-                normalized = _column(one.name, "normalizeScore", scaled, rows)
-            _check_range(one.name, normalized, rows, frame)
-            final = normalized * np.int64(one.weight)
+            if hasattr(entry.plugin, "normalize"):
+                scaled = self._call("score", entry._replace(call=entry.plugin.normalize), raw)
+                normalized = _column(entry.name, "normalizeScore", scaled, rows)
+            _check_range(entry.name, normalized, rows, frame)
+            final = normalized * np.int64(entry.weight)
         else:
-            _check_component(one.name, raw, rows, frame)
-        component = getattr(one.plugin, "SCORE_COMPONENT", PluginTraits.SCORE_COMPONENT)
-        return ScoreColumn(one.name, component, one.weight, raw, normalized, final)
+            _check_component(entry.name, raw, rows, frame)
+        component = getattr(entry.plugin, "SCORE_COMPONENT", PluginTraits.SCORE_COMPONENT)
+        return PluginScores(entry.name, component, entry.weight, raw, normalized, final)
 
     def _extend(self, method: str, frame: Frame, deltas: Sequence[Delta]) -> None:
         off = self.skipped.get("filter", ())
-        for one in self.profile.pre_filter:
-            extensions = getattr(one.plugin, "pre_filter_extensions", lambda: None)()
-            if extensions is None or one.name in off:
+        for entry in self.profile.pre_filter:
+            extensions = getattr(entry.plugin, "pre_filter_extensions", lambda: None)()
+            if extensions is None or entry.name in off:
                 continue
-            status = self._call("preFilter", one._replace(call=getattr(extensions, method)), frame, deltas)
+            status = self._call("preFilter", entry._replace(call=getattr(extensions, method)), frame, deltas)
             if not is_success(status):
-                raise PluginError(f"{method} failed: {message_of(status)}", plugin=one.name, hook="preFilter")
+                raise PluginError(f"{method} failed: {message_of(status)}", plugin=entry.name, hook="preFilter")
 
-    # --- scans in parts -----------------------------------------------------------------------------------------
+    # --- scans in parts ---------------------------------------------------------------------------------------------
 
     def _scan_need(self, frame: Frame, *, only_fixed: bool) -> int | None:
-        """How many feasible clusters are enough; None to look at all of them."""
+        """How many feasible clusters are enough; None to judge all clusters."""
         profile, wanted = self.profile, self.req.wanted
         if only_fixed or wanted is None or not profile.scans_in_parts:
             return None
@@ -326,8 +328,8 @@ class Runner:
         percent = profile.percentage_of_clusters or max(50 - frame.count // 125, 5)
         return max(frame.count * percent // 100, _FEWEST_FEASIBLE, 3 * wanted)
 
-    def _scan(self, frame: Frame, verdicts: Verdicts, filters: Sequence[tuple[int, Hooked]], need: int) -> Verdicts:
-        """Look at rows in scan order until enough are feasible, as if one row were judged at a time."""
+    def _scan(self, frame: Frame, verdicts: Verdicts, filters: Sequence[tuple[int, BoundHook]], need: int) -> Verdicts:
+        """Judge rows in scan order until enough are feasible, with the result of judging one row at a time."""
         candidates = verdicts.alive
         order = [row for row in self._scan_order(frame) if candidates >> row & 1]
         verdicts.alive, verdicts.examined = 0, verdicts.examined & ~candidates
@@ -346,15 +348,15 @@ class Runner:
         return verdicts
 
     def _judge(
-        self, frame: Frame, part: Sequence[int], filters: Sequence[tuple[int, Hooked]], missing: int
+        self, frame: Frame, part: Sequence[int], filters: Sequence[tuple[int, BoundHook]], missing: int
     ) -> tuple[Verdicts, int]:
         examined = len(part)
         while True:
             step = Verdicts(frame, self.req, self.profile.judges)
             step.alive = from_rows(part[:examined])
-            for position, one in filters:
+            for position, entry in filters:
                 if step.alive:
-                    step.reject(position, self._filter(one, frame, step.alive))
+                    step.reject(position, self._filter(entry, frame, step.alive))
             self.set_placed_aside(step)
             if step.alive.bit_count() <= missing:
                 return step, examined
@@ -374,7 +376,7 @@ def _reads_picks(plugin: Any) -> bool:
 
 
 def _nothing_left(masks: Sequence[tuple[str, int]], frame: Frame) -> tuple[Status, ...]:
-    """The refusals of plugins that have no candidate in common: each of them could help by changing its mind."""
+    """Refusals of plugins that have no candidate in common: a change for any of them could help."""
     left = frame.valid
     for _, mask in masks:
         left &= mask
@@ -386,19 +388,19 @@ def _nothing_left(masks: Sequence[tuple[str, int]], frame: Frame) -> tuple[Statu
     return tuple(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), plugin=name) for name, _ in masks)
 
 
-def _pair(one: Hooked, hook: str, answer: Any) -> tuple[Any, Status | None]:
+def _pair(entry: BoundHook, hook: str, answer: Any) -> tuple[Any, Status | None]:
     """A value and a status. None stands for success without a value."""
     if answer is None:
         return None, None
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise PluginError(f"answered {type(answer).__name__}, not a value and a Status", plugin=one.name, hook=hook)
-    return answer[0], _status(one, hook, answer[1])
+        raise PluginError(f"answered {type(answer).__name__}, not a value and a Status", plugin=entry.name, hook=hook)
+    return answer[0], _status(entry, hook, answer[1])
 
 
-def _status(one: Hooked, hook: str, answer: Any) -> Status | None:
+def _status(entry: BoundHook, hook: str, answer: Any) -> Status | None:
     if answer is None or isinstance(answer, Status):
         return answer
-    raise PluginError(f"answered {type(answer).__name__}, not a Status", plugin=one.name, hook=hook)
+    raise PluginError(f"answered {type(answer).__name__}, not a Status", plugin=entry.name, hook=hook)
 
 
 def _illegal(plugin: str, hook: str, status: Status | None) -> PluginError:
@@ -417,41 +419,41 @@ def _check_mask(plugin: str, hook: str, mask: object, frame: Frame) -> None:
     if isinstance(mask, int):
         return
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (frame.size,):
-        found = f"{mask.dtype}{list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise PluginError(f"mask should be bool[{frame.size}] or an int, not {found}", plugin=plugin, hook=hook)
+        actual = f"{mask.dtype}{list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise PluginError(f"mask should be bool[{frame.size}] or an int, not {actual}", plugin=plugin, hook=hook)
 
 
-def _checked(one: Hooked, verdict: object, frame: Frame, alive: int) -> Verdict:
+def _check_verdict(entry: BoundHook, verdict: object, frame: Frame, alive: int) -> Verdict:
     if not isinstance(verdict, Verdict):
         if isinstance(verdict, Status):
-            raise _illegal(one.name, "filter", verdict)
-        raise PluginError(f"answered {type(verdict).__name__}, not a Verdict", plugin=one.name, hook="filter")
-    _check_mask(one.name, "filter", verdict.ok, frame)
+            raise _illegal(entry.name, "filter", verdict)
+        raise PluginError(f"answered {type(verdict).__name__}, not a Verdict", plugin=entry.name, hook="filter")
+    _check_mask(entry.name, "filter", verdict.ok, frame)
     rejected = alive & ~as_bits(verdict.ok, alive)
     if not rejected:
         return verdict
-    known = len(verdict.statuses if verdict.statuses is not None else getattr(one.plugin, "REASONS", ()))
-    low, high = _reasons(one, verdict, frame, rejected)
+    known = len(verdict.statuses if verdict.statuses is not None else getattr(entry.plugin, "REASONS", ()))
+    low, high = _reasons(entry, verdict, frame, rejected)
     if low < 1 or high > known:
         bad = low if low < 1 else high
-        raise PluginError(f"undeclared reason {bad} (it declares {known})", plugin=one.name, hook="filter")
+        raise PluginError(f"undeclared reason {bad} (it declares {known})", plugin=entry.name, hook="filter")
     return verdict
 
 
-def _reasons(one: Hooked, verdict: Verdict, frame: Frame, rejected: int) -> tuple[int, int]:
+def _reasons(entry: BoundHook, verdict: Verdict, frame: Frame, rejected: int) -> tuple[int, int]:
     if isinstance(verdict.reason, int):
         return verdict.reason, verdict.reason
     if verdict.reason.dtype != np.uint16 or verdict.reason.shape != (frame.size,):
-        found = f"{verdict.reason.dtype}{list(verdict.reason.shape)}"
-        raise PluginError(f"reasons should be uint16[{frame.size}], not {found}", plugin=one.name, hook="filter")
+        actual = f"{verdict.reason.dtype}{list(verdict.reason.shape)}"
+        raise PluginError(f"reasons should be uint16[{frame.size}], not {actual}", plugin=entry.name, hook="filter")
     used = verdict.reason[to_rows(rejected, frame.size)]
     return int(used.min()), int(used.max())
 
 
 def _column(plugin: str, hook: str, column: Any, rows: Rows) -> Int64Array:
     if not isinstance(column, np.ndarray) or column.shape != rows.shape:
-        found = f"{list(column.shape)}" if isinstance(column, np.ndarray) else type(column).__name__
-        raise PluginError(f"scores should be int64[{len(rows)}], not {found}", plugin=plugin, hook=hook)
+        actual = f"{list(column.shape)}" if isinstance(column, np.ndarray) else type(column).__name__
+        raise PluginError(f"scores should be int64[{len(rows)}], not {actual}", plugin=plugin, hook=hook)
     if column.dtype != np.int64:
         what = "NaN" if column.dtype.kind == "f" and np.isnan(column).any() else str(column.dtype)
         raise PluginError(f"scores should be int64, not {what}", plugin=plugin, hook=hook)

@@ -1,7 +1,8 @@
-"""Per-cluster plugins: written for one cluster at a time, run as if they were columnar.
+"""Adapters: per-cluster plugins run as columnar ones, and plugins written for earlier forms of hooks.
 
-The adapter gives such a plugin the vector hooks. It skips rows that are already rejected, hands out read-only views
-of single clusters, and turns the statuses it gets into reasons that live as long as the attempt.
+A per-cluster plugin gets the vector hooks. Its adapter skips rows that are already rejected, hands out read-only views
+of single clusters, and numbers the statuses it gets as reasons of the attempt. For a plugin of an earlier form, the
+author registers the adapter: `registry.register("Old", lambda raw, handle: UnreserveOnly(Old(raw, handle)))`.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fleet.errors import ConfigurationError, PluginError
-from fleet.framework.context import Unanswered
+from fleet.framework.context import QueryPending
 from fleet.framework.operations import Target
 from fleet.framework.scalar import ClusterView
-from fleet.framework.scores import ClusterScore
+from fleet.framework.scores import NamedScore
 from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, is_success
 from fleet.framework.types import Delta, Verdict
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, from_rows, to_rows
 
 if TYPE_CHECKING:
-    from fleet.framework.context import Attempt
+    from fleet.framework.context import HookContext
     from fleet.framework.request import PlacementRequest
     from fleet.framework.state import CycleState
     from fleet.snapshot.frame import Frame
@@ -67,12 +68,12 @@ class _Adapted:
             return own.__get__(self, type(self))
         return getattr(self.__dict__["wrapped"], attribute)
 
-    def _filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def _filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         passed: list[int] = []
         failed: list[int] = []
         numbers: list[int] = []
         reasons = _Reasons()
-        for row, status in self._judged(ctx, state, req, frame, alive):
+        for row, status in self._each_status(ctx, state, req, frame, alive):
             if status is None or (isinstance(status, Status) and is_success(status)):
                 passed.append(row)
             else:
@@ -84,24 +85,26 @@ class _Adapted:
         by_row[failed] = numbers
         return Verdict(ok=ok, reason=by_row, statuses=reasons.known)
 
-    def _judged(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
+    def _each_status(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int
     ) -> Iterator[tuple[int, Any]]:
         judge = self.wrapped.filter_one
         for row in _by_name(frame, alive):
             view = ClusterView(frame, row)
             try:
                 status = judge(ctx, state, req, view)
-            except (PluginError, Unanswered):
+            except (PluginError, QueryPending):
                 raise
             except Exception as error:
-                raise _of(view, error) from error
+                raise _cluster_error(view, error) from error
             yield row, status
 
-    def _score(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
+    def _score(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows
+    ) -> Int64Array:
         scores = np.zeros(len(rows), dtype=np.int64)
         for position, row in enumerate(rows.tolist()):
-            answer = self._one("score_one", ctx, state, req, ClusterView(frame, row))
+            answer = self._call_for_row("score_one", ctx, state, req, ClusterView(frame, row))
             score, status = answer if isinstance(answer, tuple) else (answer, SUCCESS)
             if not is_success(status):
                 raise PluginError(f"score of {frame.name(row)} failed: {', '.join(status.reasons)}")
@@ -110,14 +113,14 @@ class _Adapted:
             scores[position] = score
         return scores
 
-    def _normalize(self, ctx: Attempt, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array:
+    def _normalize(self, ctx: HookContext, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array:
         # The names are positions: normalising may depend on scores only.
-        scores = [ClusterScore(str(position), score) for position, score in enumerate(raw.tolist())]
+        scores = [NamedScore(str(position), score) for position, score in enumerate(raw.tolist())]
         changed = self.wrapped.normalize_list(ctx, state, req, scores)
-        return np.array([one.score for one in (changed or scores)], dtype=np.int64)
+        return np.array([named.score for named in (changed or scores)], dtype=np.int64)
 
     def _pre_filter(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
     ) -> tuple[Mask | None, Status | None]:
         views = [ClusterView(frame, row) for row in _by_name(frame, frame.valid)]
         names, status = self.wrapped.pre_filter_names(ctx, state, req, views)
@@ -127,19 +130,19 @@ class _Adapted:
         return from_rows(row for row in rows if row is not None), status
 
     def _add(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
     ) -> Status | None:
         return self._each_delta("add_one", ctx, state, req, frame, deltas)
 
     def _remove(
-        self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, deltas: Sequence[Delta]
     ) -> Status | None:
         return self._each_delta("remove_one", ctx, state, req, frame, deltas)
 
     def _each_delta(
         self,
         method: str,
-        ctx: Attempt,
+        ctx: HookContext,
         state: CycleState,
         req: PlacementRequest,
         frame: Frame,
@@ -153,13 +156,15 @@ class _Adapted:
                 return status
         return None
 
-    def _one(self, method: str, ctx: Attempt, state: CycleState, req: PlacementRequest, view: ClusterView) -> Any:
+    def _call_for_row(
+        self, method: str, ctx: HookContext, state: CycleState, req: PlacementRequest, view: ClusterView
+    ) -> Any:
         try:
             return getattr(self.wrapped, method)(ctx, state, req, view)
-        except (PluginError, Unanswered):
+        except (PluginError, QueryPending):
             raise
         except Exception as error:
-            raise _of(view, error) from error
+            raise _cluster_error(view, error) from error
 
 
 class _Reasons:
@@ -188,7 +193,7 @@ class _Reasons:
         return number
 
 
-def _of(view: ClusterView, error: Exception) -> PluginError:
+def _cluster_error(view: ClusterView, error: Exception) -> PluginError:
     return PluginError(f"cluster {view.name}: {type(error).__name__}: {error}")
 
 
@@ -203,10 +208,10 @@ _VECTOR_FORMS: Final = {
 
 
 def _by_name(frame: Frame, rows: int) -> list[int]:
-    """Rows in the order of names, so that a plugin with a memory still answers alike whatever the slots are."""
+    """Rows in the order of names, so that plugins that keep state also give repeatable results."""
     chosen = to_rows(rows & frame.valid, frame.size)
-    found: list[int] = chosen[np.argsort(frame.names.rank[chosen])].tolist()
-    return found
+    ordered: list[int] = chosen[np.argsort(frame.names.rank[chosen])].tolist()
+    return ordered
 
 
 # --- earlier forms of hooks -------------------------------------------------------------------------------------------
@@ -221,13 +226,15 @@ class UnreserveOnly:
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self.__dict__["_plugin"], attribute)
 
-    def reserve(self, ctx: Attempt, state: CycleState, placement: PlacementRequest, target: Target) -> Status | None:
+    def reserve(
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, target: Target
+    ) -> Status | None:
         del ctx, state, placement, target
         return None
 
 
 class LegacyPostFilterAdapter:
-    """A plugin whose `post_filter` is told of feasible clusters before scoring, as older frameworks did.
+    """A plugin whose `post_filter` gets the feasible clusters before scoring, as in older frameworks.
 
     The plugin is called as `post_filter(ctx, state, placement, clusters, statuses)` with the clusters that passed and,
     by name, why others did not. Today's PostFilter is another hook; it is hidden from the framework here.
@@ -243,7 +250,7 @@ class LegacyPostFilterAdapter:
 
     def pre_score(
         self,
-        ctx: Attempt,
+        ctx: HookContext,
         state: CycleState,
         req: PlacementRequest,
         frame: Frame,
@@ -256,7 +263,7 @@ class LegacyPostFilterAdapter:
 
 
 class RejectedClusters(Mapping[str, Status]):
-    """Why clusters were rejected, by name. A status is made when it is read."""
+    """Why clusters were rejected, by name. Statuses are built on access."""
 
     def __init__(self, verdicts: Verdicts) -> None:
         self._verdicts = verdicts

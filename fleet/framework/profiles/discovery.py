@@ -1,8 +1,8 @@
-"""Plugins that other distributions bring along. Part of the shell: the decision core never imports it.
+"""Plugins of other distributions, found by entry points. The decision core never imports this module.
 
-A distribution lists its plugins under the entry-point group `fleet.plugins`, each under the name the plugin calls
-itself. Being listed only makes a plugin available; where it runs is said by a profile. In-tree plugins are not looked
-up here, and nobody can take their names.
+A distribution lists its plugins under the entry-point group `fleet.plugins`, each under the plugin's own name. A listed
+plugin is available; it runs where a profile names it. In-tree plugins are not looked up here, and their names are
+reserved.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ def register_installed(
 
     Either every plugin is added, or none, and a ConfigurationError names whatever could not be.
     """
-    found = entry_points(group=GROUP) if entries is None else entries
+    listed = entry_points(group=GROUP) if entries is None else entries
     wanted = sorted(
-        (one for one in found if only is None or one.name in only), key=lambda one: (one.name, _origin(one))
+        (entry for entry in listed if only is None or entry.name in only),
+        key=lambda entry: (entry.name, _origin(entry)),
     )
     problems: list[str] = []
     factories: dict[str, PluginFactory] = {}
     taken = dict.fromkeys(registry, "in-tree")
     for entry in wanted:
         try:
-            factories[entry.name] = _loaded(entry, taken)
+            factories[entry.name] = _load_factory(entry, taken)
             taken[entry.name] = _origin(entry)
         except ConfigurationError as error:
             problems.append(str(error))
@@ -44,7 +45,7 @@ def register_installed(
     return tuple(factories)
 
 
-def _loaded(entry: EntryPoint, taken: dict[str, str]) -> PluginFactory:
+def _load_factory(entry: EntryPoint, taken: dict[str, str]) -> PluginFactory:
     where = f"{_origin(entry)}, entry point {entry.name} = {entry.value}"
     if entry.name in taken:
         raise ConfigurationError(f"{where}: a plugin named {entry.name} already exists ({taken[entry.name]})")

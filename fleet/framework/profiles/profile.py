@@ -1,7 +1,7 @@
-"""Profiles: which plugins run at which hook, in which order, with which weights and arguments.
+"""Profiles: the plugins of each hook, their order, weights and arguments.
 
 A `Profile` is configuration. `compile_profile` checks it against the registry, builds every plugin once, and binds
-the hooks to callables, so that an attempt looks nothing up.
+the hooks to callables, so that an attempt needs no lookups.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PluginRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StatusLimits:
     """How much of a decision is published on the policy snapshot; the rest goes to the history only."""
 
     unselected_budget: int = 20
@@ -73,15 +73,15 @@ class Profile:
     plugin_config: Sequence[tuple[str, RawArgs]] = ()
     ranking: Ranking = "lexicographic"
     tie_break: TieBreak = "nameDescending"
-    limits: Limits = field(default_factory=Limits)
+    limits: StatusLimits = field(default_factory=StatusLimits)
     downscale_order: DownscaleOrder = "StoredScore"
     percentage_of_clusters: int = 100
-    """Of the fleet, to look at before settling; 0 adapts to its size. Only per-cluster plugins make this matter."""
+    """Of the fleet, to examine before settling; 0 adapts to its size. Only per-cluster plugins make this matter."""
     scan_domain_key: str | None = None
     reserve_fallback: bool = False
 
 
-class Hooked(NamedTuple):
+class BoundHook(NamedTuple):
     """A plugin bound to one hook."""
 
     name: str
@@ -94,12 +94,12 @@ class Hooked(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledProfile:
     scheduler_name: str
-    hooks: Mapping[str, tuple[Hooked, ...]]
+    hooks: Mapping[str, tuple[BoundHook, ...]]
     judges: tuple[Judge, ...]
-    """Whoever may reject a cluster: Filter plugins in order, PreFilter plugins without a Filter, the framework."""
+    """The sources of rejections: Filter plugins in order, PreFilter plugins without a Filter, the framework."""
     ranking: Ranking
     tie_break: TieBreak
-    limits: Limits
+    limits: StatusLimits
     downscale_order: DownscaleOrder
     percentage_of_clusters: int
     scan_domain_key: str | None
@@ -108,43 +108,43 @@ class CompiledProfile:
     warnings: tuple[str, ...]
 
     # The decision hooks, resolved.
-    batch: Hooked
-    post_batch: tuple[Hooked, ...]
-    pre_filter: tuple[Hooked, ...]
-    filters: tuple[Hooked, ...]
-    fixed_filters: tuple[tuple[int, Hooked], ...]
-    post_filter: tuple[Hooked, ...]
-    pre_score: tuple[Hooked, ...]
-    scores: tuple[Hooked, ...]
-    sort: Hooked
-    step_picker: Hooked | None
+    batch: BoundHook
+    post_batch: tuple[BoundHook, ...]
+    pre_filter: tuple[BoundHook, ...]
+    filters: tuple[BoundHook, ...]
+    fixed_filters: tuple[tuple[int, BoundHook], ...]
+    post_filter: tuple[BoundHook, ...]
+    pre_score: tuple[BoundHook, ...]
+    scores: tuple[BoundHook, ...]
+    sort: BoundHook
+    step_picker: BoundHook | None
     """The PostBatch plugin that may make all picks in one pass, if this profile allows it."""
 
     @property
     def picker_position(self) -> int:
-        """Where the picker's Filter stands: last."""
+        """The position of the picker's Filter: the last."""
         return len(self.filters) - 1
 
     @property
     def scans_in_parts(self) -> bool:
-        """Whether looking at fewer clusters could save anything: only per-cluster plugins cost per row."""
-        return any(one.scalar for one in (*self.filters, *self.scores))
+        """Whether a partial scan saves anything: only per-cluster plugins cost per row."""
+        return any(entry.scalar for entry in (*self.filters, *self.scores))
 
 
 def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> CompiledProfile:
     """Build the plugins of a profile. Every mistake in it is a ConfigurationError before anything runs."""
     _check_lists(profile, registry)
     registry.seal()
-    args = _args(profile)
-    plugins = {name: _build(registry, name, args.get(name), handle) for name in _used(profile)}
+    args = _args_by_plugin(profile)
+    plugins = {name: _build(registry, name, args.get(name), handle) for name in _plugin_names(profile)}
     hooks = {hook: _bind(hook, profile.plugins.get(hook, ()), plugins) for hook in METHODS}
     _check_hooks(hooks)
     filters = hooks["filter"]
-    narrowing = [one for one in hooks["preFilter"] if one.name not in {other.name for other in filters}]
+    narrowing = [entry for entry in hooks["preFilter"] if entry.name not in {other.name for other in filters}]
     return CompiledProfile(
         scheduler_name=profile.scheduler_name,
         hooks=MappingProxyType(hooks),
-        judges=(*(judge_of(one.name, one.plugin) for one in (*filters, *narrowing)), FRAMEWORK),
+        judges=(*(judge_of(entry.name, entry.plugin) for entry in (*filters, *narrowing)), FRAMEWORK),
         ranking=profile.ranking,
         tie_break=profile.tie_break,
         limits=profile.limits,
@@ -159,7 +159,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         pre_filter=hooks["preFilter"],
         filters=filters,
         fixed_filters=tuple(
-            (position, one) for position, one in enumerate(filters) if _trait(one.plugin, "APPLIES_TO_FIXED")
+            (position, entry) for position, entry in enumerate(filters) if _trait(entry.plugin, "APPLIES_TO_FIXED")
         ),
         post_filter=hooks["postFilter"],
         pre_score=hooks["preScore"],
@@ -171,7 +171,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
 
 def config_hash(profile: Profile) -> str:
     content = {
-        "plugins": {hook: [(one.name, one.weight) for one in refs] for hook, refs in profile.plugins.items()},
+        "plugins": {hook: [(ref.name, ref.weight) for ref in refs] for hook, refs in profile.plugins.items()},
         "args": [(name, raw.content) for name, raw in profile.plugin_config],
         "ranking": profile.ranking,
         "tieBreak": profile.tie_break,
@@ -186,11 +186,11 @@ def config_hash(profile: Profile) -> str:
 # --- building -------------------------------------------------------------------------------------------------------
 
 
-def _used(profile: Profile) -> list[str]:
+def _plugin_names(profile: Profile) -> list[str]:
     return list(dict.fromkeys(ref.name for hook in METHODS for ref in profile.plugins.get(hook, ())))
 
 
-def _args(profile: Profile) -> dict[str, RawArgs]:
+def _args_by_plugin(profile: Profile) -> dict[str, RawArgs]:
     args: dict[str, RawArgs] = {}
     for name, raw in profile.plugin_config:
         if name in args:
@@ -219,7 +219,7 @@ def _check_reasons(name: str, plugin: Any) -> None:
             raise ConfigurationError(f"plugin {name}: invalid code {reason.code} at Filter (reason {reason.name})")
 
 
-def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> tuple[Hooked, ...]:
+def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> tuple[BoundHook, ...]:
     bound = []
     for ref in refs:
         plugin = plugins[ref.name]
@@ -228,7 +228,7 @@ def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> t
             raise ConfigurationError(f"plugin {ref.name} does not extend {hook} plugin")
         if hook == "reserve" and not callable(getattr(plugin, "unreserve", None)):
             raise ConfigurationError(f"plugin {ref.name} does not extend reserve plugin: unreserve is missing")
-        bound.append(Hooked(ref.name, plugin, call, is_scalar(plugin, METHODS[hook]), ref.weight or 1))
+        bound.append(BoundHook(ref.name, plugin, call, is_scalar(plugin, METHODS[hook]), ref.weight or 1))
     return tuple(bound)
 
 
@@ -250,37 +250,39 @@ def _check_lists(profile: Profile, registry: Registry) -> None:
             seen.add(ref.name)
 
 
-def _check_hooks(hooks: Mapping[str, tuple[Hooked, ...]]) -> None:
+def _check_hooks(hooks: Mapping[str, tuple[BoundHook, ...]]) -> None:
     for hook in _EXACTLY_ONE:
         if len(hooks[hook]) != 1:
             raise ConfigurationError(f"exactly one {hook} plugin is needed, {len(hooks[hook])} configured")
     if not hooks["bind"]:
         raise ConfigurationError("at least one bind plugin is needed")
-    if sum(one.weight for one in hooks["score"]) * MAX_CLUSTER_SCORE > MAX_TOTAL_SCORE:
+    if sum(entry.weight for entry in hooks["score"]) * MAX_CLUSTER_SCORE > MAX_TOTAL_SCORE:
         raise ConfigurationError("total score of Score plugins could overflow")
 
 
-def _ordering_warnings(filters: Sequence[Hooked]) -> list[str]:
-    for position, one in enumerate(filters):
+def _ordering_warnings(filters: Sequence[BoundHook]) -> list[str]:
+    for position, entry in enumerate(filters):
         later = next((other for other in filters[position + 1 :] if not other.scalar), None)
-        if one.scalar and later is not None:
-            return [f"filter {one.name} works cluster by cluster: put {later.name} before it, which judges all at once"]
+        if entry.scalar and later is not None:
+            return [
+                f"filter {entry.name} works cluster by cluster: put {later.name} before it, which judges all at once"
+            ]
     return []
 
 
-def _step_picker(profile: Profile, hooks: Mapping[str, tuple[Hooked, ...]]) -> Hooked | None:
-    """One pass equals the rounds only when nothing but the picker itself can answer differently between rounds."""
+def _step_picker(profile: Profile, hooks: Mapping[str, tuple[BoundHook, ...]]) -> BoundHook | None:
+    """One pass equals the rounds only when no plugin but the picker gives other results between rounds."""
     limiting, filters = hooks["postBatch"], hooks["filter"]
     if profile.ranking != "lexicographic" or len(limiting) != 1 or not hasattr(limiting[0].plugin, "pick"):
         return None
     picker = limiting[0].plugin
-    others = [one.plugin for one in (*filters, *hooks["score"]) if one.plugin is not picker]
+    others = [entry.plugin for entry in (*filters, *hooks["score"]) if entry.plugin is not picker]
     equal = (
         bool(filters) and filters[-1].plugin is picker,
-        all(_trait(one, "ROW_LOCAL") for one in others),
-        all(_trait(one, "SCORE_COMPONENT") is not Component.TOPOLOGY for one in others),
-        any("picks" in _trait(one, "READS") for one in others),  # somebody keeps picked clusters apart
-        not any(one.scalar for one in (*filters, *hooks["score"])),  # nobody scans in parts
+        all(_trait(plugin, "ROW_LOCAL") for plugin in others),
+        all(_trait(plugin, "SCORE_COMPONENT") is not Component.TOPOLOGY for plugin in others),
+        any("picks" in _trait(plugin, "READS") for plugin in others),  # a filter rejects clusters already picked
+        not any(entry.scalar for entry in (*filters, *hooks["score"])),  # no scan in parts
         getattr(hooks["sort"][0].plugin, "RANKS_BY_PROFILE", False),
     )
     return limiting[0] if all(equal) else None

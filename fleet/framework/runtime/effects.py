@@ -1,10 +1,10 @@
-"""Running the effect hooks of one attempt: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve when one fails.
+"""Runs the effect hooks of one attempt: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve after a failure.
 
-Effect hooks run per target, because each can fail alone in the outside world: targets in rank order, and inside a
-target the plugins in configured order. Nothing here waits, retries or writes logs. Refusals and errors come back as a
-`Failure`; what must not stop anything, such as an exception in Unreserve, is kept in `complaints` for the log.
+Effect hooks run per target, because each write can fail on its own: targets in rank order, and for each target the
+plugins in configured order. Nothing here waits, retries or writes logs. Refusals and errors come back as a `Failure`;
+problems that must not stop anything, such as an exception in Unreserve, are kept in `violations` for the log.
 
-When to run what, on which thread, and what a failure means for the queue is up to the scheduler.
+The scheduler decides on threads, on timing, and on what a failure means for the queue.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fleet.errors import PluginError
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.runner import NULL_PROBE, Probe
 from fleet.framework.handle import MAX_PERMIT_WAIT, Deadlines
 from fleet.framework.operations import Target
-from fleet.framework.profiles.profile import CompiledProfile, Hooked
+from fleet.framework.profiles.profile import BoundHook, CompiledProfile
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.purity_guard import Phase, during
+from fleet.framework.runtime.purity_guard import Phase, enter_phase
 from fleet.framework.state import CycleState
 from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, code_of, is_success, message_of
 from fleet.snapshot.frame import Frame
@@ -43,7 +43,7 @@ _DAY, _SECOND, _MICROSECOND = 86_400_000_000_000, 1_000_000_000, 1_000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What stopped an attempt after its decision."""
+    """The status that stopped an attempt after its decision."""
 
     hook: str
     target: Target
@@ -51,7 +51,7 @@ class Failure:
 
     @property
     def internal(self) -> bool:
-        """Something broke, as opposed to a plugin saying no. No plugin counts as the rejector then."""
+        """An error, as opposed to a plugin's refusal. No plugin counts as the rejector then."""
         return self.status.code is Code.ERROR
 
     @property
@@ -60,7 +60,7 @@ class Failure:
 
     @property
     def reason(self) -> str:
-        """The one word for events and conditions. The cluster was found, so a failed bind is not Unschedulable."""
+        """The reason in events and conditions. The cluster was found, so a failed bind is not Unschedulable."""
         if self.hook in ("preBind", "bind"):
             return "BindFailed"
         return "SchedulerError" if self.internal else "Unschedulable"
@@ -68,20 +68,20 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What the Permit plugins said about all targets: go ahead, wait, or no."""
+    """The result of the Permit plugins over all targets: granted, pending or denied."""
 
     pending: Deadlines = field(default_factory=lambda: _NO_DEADLINES)
-    """Empty when nobody waits, and after a denial."""
+    """Empty when no plugin waits, and after a denial."""
     denial: Failure | None = None
 
     @property
     def granted(self) -> bool:
-        """Bind at once: nobody objects and nobody asked for time."""
+        """Bind at once: no denial, and no plugin asked for time."""
         return self.denial is None and not self.pending
 
 
-class Answered(NamedTuple):
-    """One plugin's answer about one target, for the record of the attempt."""
+class HookResult(NamedTuple):
+    """One plugin's result for one target, for the record of the attempt."""
 
     hook: str
     plugin: str
@@ -91,7 +91,7 @@ class Answered(NamedTuple):
     """Permit that waits: until when, in nanoseconds since the epoch."""
 
 
-class Complaint(NamedTuple):
+class ContractViolation(NamedTuple):
     """A plugin broke its contract in a way that changes nothing. For the log and the plugin's author."""
 
     hook: str
@@ -111,7 +111,7 @@ class Effects:
         self,
         profile: CompiledProfile,
         *,
-        ctx: Attempt,
+        ctx: HookContext,
         state: CycleState,
         placement: PlacementRequest,
         frame: Frame,
@@ -119,8 +119,8 @@ class Effects:
         max_permit_wait: int = MAX_PERMIT_WAIT,
     ) -> None:
         self.ctx, self.state, self.placement = ctx, state, placement
-        self.answers: list[Answered] = []
-        self.complaints: list[Complaint] = []
+        self.results: list[HookResult] = []
+        self.violations: list[ContractViolation] = []
         self._hooks, self._frame, self._probe, self._longest = profile.hooks, frame, probe, max_permit_wait
         self._preflights: dict[tuple[str, str], Status] = {}
 
@@ -139,21 +139,21 @@ class Effects:
         """In the exact reverse of the order of reserving. Every plugin is called, also one that had not reserved yet;
         none can stop the others."""
         for target in reversed(targets):
-            for one in reversed(self._hooks["reserve"]):
-                self._tell("unreserve", one, one.plugin.unreserve, target)
+            for entry in reversed(self._hooks["reserve"]):
+                self._notify("unreserve", entry, entry.plugin.unreserve, target)
 
     def run_permit(self, targets: Sequence[Target]) -> Permission:
-        """Never blocks. One denial decides, whatever others asked for before."""
+        """Never blocks. One denial decides, even after other plugins asked to wait."""
         pending: dict[str, dict[str, int]] = {}
         for target in targets:
-            for one in self._hooks["permit"]:
-                status, wait = self._ask_permit(one, target)
+            for entry in self._hooks["permit"]:
+                status, wait = self._call_permit(entry, target)
                 if status.code is Code.WAIT:
                     deadline = self.ctx.now + wait
-                    pending.setdefault(target.cluster, {})[one.name] = deadline
-                    self._record("permit", one, target, status, deadline=deadline)
+                    pending.setdefault(target.cluster, {})[entry.name] = deadline
+                    self._record("permit", entry, target, status, deadline=deadline)
                     continue
-                self._record("permit", one, target, status)
+                self._record("permit", entry, target, status)
                 if not is_success(status):
                     return Permission(denial=Failure("permit", target, status))
         return Permission(pending)
@@ -161,86 +161,88 @@ class Effects:
     # --- PreBind, Bind, PostBind --------------------------------------------------------------------------------
 
     def needs_pre_bind(self, targets: Sequence[Target]) -> bool:
-        """Whether any plugin has something to prepare; worth knowing before anything slow starts."""
+        """Whether any plugin has something to prepare; checked before anything slow starts."""
         return any(
-            self._preflight(one, target).code is not Code.SKIP for target in targets for one in self._hooks["preBind"]
+            self._preflight(entry, target).code is not Code.SKIP
+            for target in targets
+            for entry in self._hooks["preBind"]
         )
 
     def run_pre_bind(self, targets: Sequence[Target]) -> Failure | None:
         for target in targets:
-            for one in self._hooks["preBind"]:
-                status = self._preflight(one, target)
+            for entry in self._hooks["preBind"]:
+                status = self._preflight(entry, target)
                 if is_success(status):
-                    status = self._ask("preBind", one, target)
-                self._record("preBind", one, target, status)
+                    status = self._call_checked("preBind", entry, target)
+                self._record("preBind", entry, target, status)
                 if status.code not in (Code.SUCCESS, Code.SKIP):
                     return Failure("preBind", target, status)
         return None
 
     def run_bind(self, target: Target) -> Failure | None:
-        """The first plugin that does not pass the target on has the word."""
-        for one in self._hooks["bind"]:
-            status = self._ask("bind", one, target)
-            self._record("bind", one, target, status)
+        """The first plugin that does not skip the target decides."""
+        for entry in self._hooks["bind"]:
+            status = self._call_checked("bind", entry, target)
+            self._record("bind", entry, target, status)
             if status.code is not Code.SKIP:
                 return None if is_success(status) else Failure("bind", target, status)
         return Failure("bind", target, Status.new(Code.ERROR, "no bind plugin handled"))
 
     def run_post_bind(self, target: Target) -> None:
-        """Everybody is told; nobody can object."""
-        for one in self._hooks["postBind"]:
-            self._tell("postBind", one, one.call, target)
+        """Calls every plugin; their results are ignored."""
+        for entry in self._hooks["postBind"]:
+            self._notify("postBind", entry, entry.call, target)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _first_failure(self, hook: str, target: Target) -> Failure | None:
-        for one in self._hooks[hook]:
-            status = self._ask(hook, one, target)
-            self._record(hook, one, target, status)
+        for entry in self._hooks[hook]:
+            status = self._call_checked(hook, entry, target)
+            self._record(hook, entry, target, status)
             if not is_success(status):
                 return Failure(hook, target, status)
         return None
 
-    def _preflight(self, one: Hooked, target: Target) -> Status:
-        """Asked once per plugin and target. A plugin without preflight always has work."""
-        known = self._preflights.get((one.name, target.cluster))
+    def _preflight(self, entry: BoundHook, target: Target) -> Status:
+        """Called once per plugin and target. A plugin without preflight always has work."""
+        known = self._preflights.get((entry.name, target.cluster))
         if known is not None:
             return known
-        call = getattr(one.plugin, "pre_bind_preflight", None)
-        status = SUCCESS if call is None else self._ask("preBindPreflight", one._replace(call=call), target)
-        self._preflights[one.name, target.cluster] = status
+        call = getattr(entry.plugin, "pre_bind_preflight", None)
+        status = SUCCESS if call is None else self._call_checked("preBindPreflight", entry._replace(call=call), target)
+        self._preflights[entry.name, target.cluster] = status
         return status
 
-    def _ask(self, hook: str, one: Hooked, target: Target) -> Status:
+    def _call_checked(self, hook: str, entry: BoundHook, target: Target) -> Status:
         try:
-            return self._judged(hook, one, target, self._call(hook, one, one.call, target))
+            return self._check_status(hook, entry, target, self._call(hook, entry, entry.call, target))
         except Exception as error:
-            return _broken(one, error)
+            return _error_status(entry, error)
 
-    def _ask_permit(self, one: Hooked, target: Target) -> tuple[Status, int]:
-        """The answer, and how many nanoseconds it may wait."""
+    def _call_permit(self, entry: BoundHook, target: Target) -> tuple[Status, int]:
+        """The status, and how many nanoseconds the target may wait."""
         try:
-            status, timeout = _pair(self._call("permit", one, one.call, target))
-            judged = self._judged("permit", one, target, status)
-            return judged, self._clamped(timeout) if judged.code is Code.WAIT else 0
+            status, timeout = _pair(self._call("permit", entry, entry.call, target))
+            judged = self._check_status("permit", entry, target, status)
+            return judged, self._clamp_timeout(timeout) if judged.code is Code.WAIT else 0
         except Exception as error:
-            return _broken(one, error), 0
+            return _error_status(entry, error), 0
 
-    def _tell(self, hook: str, one: Hooked, call: Any, target: Target) -> None:
+    def _notify(self, hook: str, entry: BoundHook, call: Any, target: Target) -> None:
         try:
-            answer = self._call(hook, one, call, target)
+            answer = self._call(hook, entry, call, target)
         except Exception as error:
-            self._complain(hook, one, target, f"{type(error).__name__}: {error}", error)
+            self._report_violation(hook, entry, target, f"{type(error).__name__}: {error}", error)
             return
         if answer is not None:
-            self._complain(hook, one, target, f"its answer is ignored: {answer}")
+            self._report_violation(hook, entry, target, f"its answer is ignored: {answer}")
 
-    def _call(self, hook: str, one: Hooked, call: Any, target: Target) -> Any:
-        self.ctx.plugin = one.name
-        with during(Phase.ACTING, self._frame):
-            return self._probe.measure(hook, one.name, call, self.ctx, self.state, self.placement, target)
+    def _call(self, hook: str, entry: BoundHook, call: Any, target: Target) -> Any:
+        self.ctx.plugin = entry.name
+        with enter_phase(Phase.ACTING, self._frame):
+            return self._probe.measure(hook, entry.name, call, self.ctx, self.state, self.placement, target)
 
-    def _judged(self, hook: str, one: Hooked, target: Target, answer: object) -> Status:
+    def _check_status(self, hook: str, entry: BoundHook, target: Target, answer: object) -> Status:
         """A legal status with the plugin's name; anything else is an error of the plugin."""
         if not isinstance(answer, Status | None):
             raise PluginError(f"answered {type(answer).__name__}, not a Status")
@@ -250,25 +252,27 @@ class Effects:
         if code not in _LEGAL[hook]:
             raise PluginError(f"invalid code {code} at {hook[0].upper()}{hook[1:]}")
         if not message_of(answer) and code not in (Code.SKIP, Code.WAIT):
-            self._complain(hook, one, target, f"{code} without a reason")
-        return Status(code, answer.reasons, plugin=one.name, error=answer.error, details=answer.details)
+            self._report_violation(hook, entry, target, f"{code} without a reason")
+        return Status(code, answer.reasons, plugin=entry.name, error=answer.error, details=answer.details)
 
-    def _clamped(self, timeout: Any) -> int:
+    def _clamp_timeout(self, timeout: Any) -> int:
         """A timedelta as nanoseconds, exactly; its class belongs to the clock and is not imported here."""
         if not hasattr(timeout, "microseconds"):
             raise PluginError(f"asked to wait for {timeout!r}, not for a timedelta")
         asked = timeout.days * _DAY + timeout.seconds * _SECOND + timeout.microseconds * _MICROSECOND
         return int(min(max(asked, 0), self._longest))
 
-    def _record(self, hook: str, one: Hooked, target: Target, status: Status, *, deadline: int = 0) -> None:
-        self.answers.append(Answered(hook, one.name, target.cluster, status, deadline))
+    def _record(self, hook: str, entry: BoundHook, target: Target, status: Status, *, deadline: int = 0) -> None:
+        self.results.append(HookResult(hook, entry.name, target.cluster, status, deadline))
 
-    def _complain(self, hook: str, one: Hooked, target: Target, text: str, error: Exception | None = None) -> None:
-        self.complaints.append(Complaint(hook, one.name, target.cluster, text, error))
+    def _report_violation(
+        self, hook: str, entry: BoundHook, target: Target, text: str, error: Exception | None = None
+    ) -> None:
+        self.violations.append(ContractViolation(hook, entry.name, target.cluster, text, error))
 
 
 def _pair(answer: Any) -> tuple[Any, Any]:
-    """What Permit answered; None is success here as everywhere."""
+    """The result of Permit as a pair; None is success here as everywhere."""
     if answer is None:
         return None, None
     if not isinstance(answer, tuple) or len(answer) != 2:
@@ -276,6 +280,6 @@ def _pair(answer: Any) -> tuple[Any, Any]:
     return answer
 
 
-def _broken(one: Hooked, error: Exception) -> Status:
+def _error_status(entry: BoundHook, error: Exception) -> Status:
     text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
-    return Status(Code.ERROR, (text,), plugin=one.name, error=error)
+    return Status(Code.ERROR, (text,), plugin=entry.name, error=error)

@@ -1,8 +1,7 @@
-"""One profile at work: its plugins, what they may use of the process, and the runners of their hooks.
+"""Frameworks: a compiled profile in a running process, with its plugins' handle and the runners of their hooks.
 
-A framework serves one scheduler name for the life of the process and is the handle of its plugins. The profile behind
-it may be exchanged between attempts. It decides through `cycle.decide` and nothing else, and leaves the queue, the
-waiting, the threads and the hub to whoever holds it.
+A framework serves one scheduler name for the life of the process. Its profile may be exchanged between attempts. It
+decides only through `cycle.decide`; the queue, waiting placements, threads and the hub belong to its owner.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from fleet.errors import ConfigurationError, PurityError, SnapshotUseError
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.runner import NULL_PROBE, Probe
 from fleet.framework.handle import NO_FRAMES, NO_HUB, NO_WATCHES, WaitingPlacement, WatchHub
-from fleet.framework.profiles.profile import CompiledProfile, Hooked, Profile, compile_profile
+from fleet.framework.profiles.profile import BoundHook, CompiledProfile, Profile, compile_profile
 from fleet.framework.profiles.queue_sort import QueueSort, queue_sort_of, require_one_queue_sort
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.effects import Effects
-from fleet.framework.runtime.options import Option, Options
-from fleet.framework.runtime.purity_guard import Phase, current_moment, during
-from fleet.framework.runtime.reserve_permit import Admission, admit
+from fleet.framework.runtime.options import FrameworkOption, FrameworkOptions
+from fleet.framework.runtime.purity_guard import Phase, current_scope, enter_phase
+from fleet.framework.runtime.reserve_permit import PermitResult, reserve_and_permit
 from fleet.framework.state import CycleState, should_record_metrics
 from fleet.model.views import Binding
 from fleet.snapshot.frame import Frame
@@ -43,14 +42,16 @@ class Framework:
     profile: CompiledProfile
     """The profile of attempts that start now."""
 
-    def __init__(self, registry: Registry, profile: Profile, options: Options) -> None:
-        """Not for callers: `build` also starts the watches, `build_frameworks` builds several that share a queue."""
+    def __init__(self, registry: Registry, profile: Profile, options: FrameworkOptions) -> None:
+        """Use `build`, which also starts the watches, or `build_frameworks` for several that share a queue."""
         self._options, self._configured = options, profile
         self.profile = compile_profile(registry, profile, self)
         self._queue_sort = queue_sort_of(self.profile.hooks["queueSort"])
 
     @classmethod
-    def build(cls, registry: Registry, profile: Profile, *options: Option, start: Options | None = None) -> Framework:
+    def build(
+        cls, registry: Registry, profile: Profile, *options: FrameworkOption, start: FrameworkOptions | None = None
+    ) -> Framework:
         """Check the profile, make its plugins, bind their hooks. Every mistake is a ConfigurationError."""
         (framework,) = build_frameworks(registry, [profile], *options, start=start).values()
         return framework
@@ -66,18 +67,18 @@ class Framework:
         return self._options.new_state(attempt)
 
     def inputs(self, request: PlacementRequest, bindings: Sequence[Binding], *, now: int, **more: Any) -> DecisionInput:
-        """A question about the fleet as it is known now, to the profile as it is now."""
+        """Inputs from the current fleet and the current profile."""
         frame = self.cache_view()
         return DecisionInput(frame=frame, request=request, bindings=bindings, profile=self.profile, now=now, **more)
 
     def decide(self, inp: DecisionInput, *, state: CycleState | None = None) -> Decision:
-        """`cycle.decide`, with plugins kept from reaching outside, and measured if the state says so."""
-        with during(Phase.DECIDING, inp.frame):
+        """`cycle.decide` under the purity guard, measured if the state requests it."""
+        with enter_phase(Phase.DECIDING, inp.frame):
             return decide(inp, self._probe(state), state=state)
 
     def effects(self, inp: DecisionInput, decision: Decision, *, state: CycleState, now: int) -> Effects:
         """The effect hooks for what was decided, of the profile it was decided with."""
-        ctx = Attempt(
+        ctx = HookContext(
             now=now,
             bindings=decision.bindings,
             uid=inp.request.uid,
@@ -94,9 +95,9 @@ class Framework:
             max_permit_wait=self._options.max_permit_wait,
         )
 
-    def admit(self, inp: DecisionInput, decision: Decision, effects: Effects) -> Admission:
+    def reserve_and_permit(self, inp: DecisionInput, decision: Decision, effects: Effects) -> PermitResult:
         """Reserve and ask for permission, deciding again without a cluster where the profile falls back."""
-        return admit(inp, decision, effects, decide=partial(self.decide, state=effects.state))
+        return reserve_and_permit(inp, decision, effects, decide=partial(self.decide, state=effects.state))
 
     def _probe(self, state: CycleState | None) -> Probe:
         return self._options.probe if should_record_metrics(state) else NULL_PROBE
@@ -116,7 +117,7 @@ class Framework:
     def list_plugins(self) -> Mapping[str, tuple[PluginEntry, ...]]:
         """Per hook, in the order they run."""
         return {
-            hook: tuple(_entry(one, scores=hook == "score") for one in bound)
+            hook: tuple(_entry(entry, scores=hook == "score") for entry in bound)
             for hook, bound in self.profile.hooks.items()
         }
 
@@ -141,7 +142,7 @@ class Framework:
     # --- the handle of the plugins ------------------------------------------------------------------------------
 
     def snapshot(self) -> Frame:
-        moment = current_moment()
+        moment = current_scope()
         if moment is None:
             return self.cache_view()
         if moment.phase is Phase.ACTING and self._options.debug:
@@ -180,10 +181,10 @@ class Framework:
 
 
 def build_frameworks(
-    registry: Registry, profiles: Sequence[Profile], *options: Option, start: Options | None = None
+    registry: Registry, profiles: Sequence[Profile], *options: FrameworkOption, start: FrameworkOptions | None = None
 ) -> dict[str, Framework]:
     """One framework per profile, by scheduler name, with one queue order and one set of watches between them."""
-    settled = Options() if start is None else start
+    settled = FrameworkOptions() if start is None else start
     for option in options:
         settled = option(settled)
     _require_different_names(profiles)
@@ -197,7 +198,7 @@ def build_frameworks(
 
 
 def close_plugins(profile: CompiledProfile) -> None:
-    """Close every plugin that wants to be closed, the last one first; errors are raised together, at the end."""
+    """Close the plugins that have `close`, the last one first; errors are raised together, at the end."""
     errors = []
     for plugin in reversed(list(_plugins(profile))):
         try:
@@ -210,15 +211,15 @@ def close_plugins(profile: CompiledProfile) -> None:
 
 
 def _plugins(profile: CompiledProfile) -> Iterable[Any]:
-    return {id(one.plugin): one.plugin for bound in profile.hooks.values() for one in bound}.values()
+    return {id(entry.plugin): entry.plugin for bound in profile.hooks.values() for entry in bound}.values()
 
 
 def _nothing() -> None:
     pass
 
 
-def _entry(one: Hooked, *, scores: bool) -> PluginEntry:
-    return PluginEntry(one.name, "scalar" if one.scalar else "vector", one.weight if scores else None)
+def _entry(entry: BoundHook, *, scores: bool) -> PluginEntry:
+    return PluginEntry(entry.name, "scalar" if entry.scalar else "vector", entry.weight if scores else None)
 
 
 def _require_different_names(profiles: Sequence[Profile]) -> None:
@@ -229,6 +230,6 @@ def _require_different_names(profiles: Sequence[Profile]) -> None:
 
 
 def _must_not_be_deciding(what: str) -> None:
-    moment = current_moment()
+    moment = current_scope()
     if moment is not None and moment.phase is Phase.DECIDING:
         raise PurityError(f"a decision hook asked for {what}: decisions depend on their inputs alone")

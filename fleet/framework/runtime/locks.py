@@ -1,4 +1,4 @@
-"""The lock for states that several threads share. Part of the shell: the decision core never imports it."""
+"""Read-write lock for states that several threads share. The decision core never imports this module."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 class ReadWriteLock:
     """Many readers or one writer; waiting writers go before new readers.
 
-    Not re-entrant: a thread that takes it twice would wait for itself, so it is told instead. A hold belongs to the
-    thread that took it; nobody can end another's.
+    Not re-entrant: a thread that takes it twice would wait for itself, so that raises an error. A hold belongs to the
+    thread that took it, and only that thread can end it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a framework is built with beside registry and profile, and small callables that set one thing each.
+"""Framework options: the inputs beside registry and profile, and callables that set one each.
 
 Options are applied in the order given, so a later one wins over an earlier one and over `Options(...)` given whole.
 """
@@ -18,11 +18,11 @@ from fleet.snapshot.frame import Frame
 _SECOND: Final = 1_000_000_000
 
 SnapshotLister = Callable[[], Frame]
-Option = Callable[["Options"], "Options"]
+FrameworkOption = Callable[["FrameworkOptions"], "FrameworkOptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class FrameworkOptions:
     hub: Any = None
     watches: WatchHub | None = None
     frames: SnapshotLister | None = None
@@ -36,7 +36,7 @@ class Options:
     max_permit_wait: int = MAX_PERMIT_WAIT
     """Nanoseconds."""
     debug: bool = False
-    """Refuse what works by luck, such as reading the decision's frame in a binding cycle."""
+    """Refuse uses that work only by chance, such as reading the decision's frame in a binding cycle."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.metrics_percent <= 100:
@@ -56,39 +56,39 @@ class Options:
         return CycleState(new_lock=self.new_lock, record_metrics=measured)
 
 
-def with_hub_client(client: Any) -> Option:
+def with_hub_client(client: Any) -> FrameworkOption:
     return lambda options: replace(options, hub=client)
 
 
-def with_watch_hub(watches: WatchHub) -> Option:
+def with_watch_hub(watches: WatchHub) -> FrameworkOption:
     """Started once all plugins of all profiles that are built together have added their handlers."""
     return lambda options: replace(options, watches=watches)
 
 
-def with_snapshot_lister(lister: SnapshotLister) -> Option:
-    """Where frames come from: the live cache, or a what-if."""
+def with_snapshot_lister(lister: SnapshotLister) -> FrameworkOption:
+    """The source of frames: the live cache, or a what-if."""
     return lambda options: replace(options, frames=lister)
 
 
-def with_waiting_room(room: WaitingRoom) -> Option:
+def with_waiting_room(room: WaitingRoom) -> FrameworkOption:
     return lambda options: replace(options, waiting=room)
 
 
-def with_locks(new_lock: Callable[[], Lock]) -> Option:
+def with_locks(new_lock: Callable[[], Lock]) -> FrameworkOption:
     return lambda options: replace(options, new_lock=new_lock)
 
 
-def with_probe(probe: Probe) -> Option:
+def with_probe(probe: Probe) -> FrameworkOption:
     return lambda options: replace(options, probe=probe)
 
 
-def with_metrics_sampling(percent: int) -> Option:
+def with_metrics_sampling(percent: int) -> FrameworkOption:
     return lambda options: replace(options, metrics_percent=percent)
 
 
-def with_max_permit_wait(nanoseconds: int) -> Option:
+def with_max_permit_wait(nanoseconds: int) -> FrameworkOption:
     return lambda options: replace(options, max_permit_wait=nanoseconds)
 
 
-def with_debug() -> Option:
+def with_debug() -> FrameworkOption:
     return lambda options: replace(options, debug=True)

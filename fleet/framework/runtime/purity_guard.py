@@ -1,7 +1,7 @@
-"""Whose code is running here: a decision hook, an effect hook, or neither.
+"""Purity guard: the phase of the running code, so that decision hooks cannot reach the hub or the live cache.
 
-A handle outlives attempts and serves both sides of them, so it has to know who asks. Decisions and the binding cycles
-of earlier attempts overlap, each on a thread or task of its own; hence a context variable and not an attribute.
+A handle outlives attempts and serves both decision and effect hooks. Decisions and the binding cycles of earlier
+attempts overlap, each on a thread or task of its own; hence a context variable and not an attribute.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ class Phase(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class GuardScope:
     phase: Phase
     frame: Frame
     """What the attempt decides, or was decided, on."""
 
 
-_MOMENT: Final[ContextVar[Moment | None]] = ContextVar("fleet_framework_moment", default=None)
+_MOMENT: Final[ContextVar[GuardScope | None]] = ContextVar("fleet_framework_moment", default=None)
 
 
-def current_moment() -> Moment | None:
+def current_scope() -> GuardScope | None:
     """None outside of attempts: in factories, in handlers of watches."""
     return _MOMENT.get()
 
 
 @contextmanager
-def during(phase: Phase, frame: Frame) -> Iterator[None]:
-    token = _MOMENT.set(Moment(phase, frame))
+def enter_phase(phase: Phase, frame: Frame) -> Iterator[None]:
+    token = _MOMENT.set(GuardScope(phase, frame))
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""From a decision to clusters that are set aside for it: Reserve on every target, then Permit, then nothing or all.
+"""Reserve and Permit: all targets of a decision are reserved and permitted, or none.
 
 This is the last serial step of an attempt. A target that cannot be reserved fails the attempt, or, where the profile
 says so, is left out and the same attempt decides again: the whole decision, so that spread and limits still hold.
@@ -20,18 +20,18 @@ Decide = Callable[[DecisionInput], Decision]
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """What stands after Reserve. With a failure nothing is reserved."""
+class ReserveResult:
+    """The result of Reserve. After a failure nothing is reserved."""
 
     decision: Decision
-    """The last one made: another than at first when targets were left out."""
+    """The last decision: another than the first when targets were left out."""
     targets: tuple[Target, ...]
     failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
-    """What stands after Permit. With a failure nothing is reserved and nobody waits."""
+class PermitResult:
+    """The result of Permit. After a failure nothing is reserved and nothing waits."""
 
     decision: Decision
     targets: tuple[Target, ...]
@@ -44,26 +44,26 @@ def newly_chosen(decision: Decision) -> tuple[Target, ...]:
     return tuple(target for target in decision.targets if target.operation is not None)
 
 
-def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> Reservation:
-    """Reserve all new targets. Errors are never worked around: only a plugin's no sets a cluster aside."""
+def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> ReserveResult:
+    """Reserve all new targets. Errors are never worked around: only a plugin's refusal sets a cluster aside."""
     while True:
         targets = newly_chosen(decision)
         failure = effects.run_reserve(targets)
         if failure is None or failure.internal or not inp.profile.reserve_fallback:
-            return Reservation(decision, () if failure else targets, failure)
+            return ReserveResult(decision, () if failure else targets, failure)
         inp = excluding(inp, [failure.target.row])
         decision = decide(inp)
         if not newly_chosen(decision):
-            return Reservation(decision, (), failure)
+            return ReserveResult(decision, (), failure)
 
 
-def admit(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> Admission:
+def reserve_and_permit(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> PermitResult:
     """Reserve, then ask for permission; a denial gives everything back."""
     reserved = reserve(inp, decision, effects, decide=decide)
     if reserved.failure is not None:
-        return Admission(reserved.decision, (), {}, reserved.failure)
+        return PermitResult(reserved.decision, (), {}, reserved.failure)
     permission = effects.run_permit(reserved.targets)
     if permission.denial is not None:
         effects.run_unreserve(reserved.targets)
-        return Admission(reserved.decision, (), {}, permission.denial)
-    return Admission(reserved.decision, reserved.targets, permission.pending)
+        return PermitResult(reserved.decision, (), {}, permission.denial)
+    return PermitResult(reserved.decision, reserved.targets, permission.pending)

@@ -1,7 +1,7 @@
-"""One plugin run by itself, and all its answers in terms of clusters: nothing in them depends on rows.
+"""One plugin run alone, and all its results in terms of clusters, so that nothing in them depends on rows.
 
 For conformance checks. The plugin runs at every decision hook it implements, behind the same runner as in production;
-where a profile needs more than the plugin, the plainest stand-ins are used.
+simple stand-ins fill the hooks that a profile cannot do without.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from fleet.errors import PluginError
 from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.bindings import classify
-from fleet.framework.context import Attempt, Unanswered
+from fleet.framework.context import HookContext, QueryPending
 from fleet.framework.cycle.runner import Narrowing, Runner
 from fleet.framework.handle import Handle
 from fleet.framework.profiles.adapter import adapt
@@ -25,7 +25,7 @@ from fleet.framework.scores import ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import message_of
 from fleet.framework.testing.specimens import Specimen
-from fleet.framework.types import Answer, PluginTraits, Ranking
+from fleet.framework.types import ExternalResult, PluginTraits, Ranking
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import Int64Array, Rows, to_rows
 from fleet.snapshot.frame import Frame
@@ -37,7 +37,7 @@ _DESIRED: Final = 7
 
 
 class _StandIn(PluginTraits):
-    """Whatever a profile cannot be without."""
+    """Fills the hooks that every profile needs."""
 
     ROW_LOCAL = True
 
@@ -48,11 +48,11 @@ class _StandIn(PluginTraits):
         del item
         return ()
 
-    def batch(self, ctx: Attempt, state: CycleState, req: Any, frame: Frame) -> int:
+    def batch(self, ctx: HookContext, state: CycleState, req: Any, frame: Frame) -> int:
         del ctx, state, frame
         return req.wanted or 0
 
-    def sort(self, ctx: Attempt, state: CycleState, req: Any, frame: Frame, rows: Rows, scores: ScoreTable) -> Rows:
+    def sort(self, ctx: HookContext, state: CycleState, req: Any, frame: Frame, rows: Rows, scores: ScoreTable) -> Rows:
         del ctx, state, req
         ranked: Rows = rows[np.lexsort((frame.names.rank[rows], -scores.totals()))]
         return ranked
@@ -62,30 +62,30 @@ class _StandIn(PluginTraits):
 
 
 class _Points(_StandIn):
-    """Something to rank by, for a plugin that only sorts."""
+    """Scores to rank by, for a plugin that only sorts."""
 
     def name(self) -> str:
         return _POINTS
 
-    def score(self, ctx: Attempt, state: CycleState, req: Any, frame: Frame, rows: Rows) -> Int64Array:
+    def score(self, ctx: HookContext, state: CycleState, req: Any, frame: Frame, rows: Rows) -> Int64Array:
         del ctx, state, req
         return (frame.names.hash[rows] % np.uint64(5)).astype(np.int64)
 
 
-class Bench:
-    """A plugin under examination, in profiles of its own."""
+class PluginHarness:
+    """A plugin under test, in profiles of its own."""
 
     def __init__(self, factory: PluginFactory, args: RawArgs | None, handle: Handle) -> None:
         self._factory, self._args, self._handle = factory, args, handle
-        self.made = factory(args, handle)
-        self.plugin = adapt(self.made)
+        self.original = factory(args, handle)
+        self.plugin = adapt(self.original)
         self.name: str = self.plugin.name()
         self.lexicographic = self._profile("lexicographic")
         self.weighted = self._profile("weighted") if hasattr(self.plugin, "normalize") else None
 
-    def attempt(self, frame: Frame, case: Specimen, answers: Mapping[str, Answer]) -> Attempt:
+    def new_context(self, frame: Frame, case: Specimen, query_results: Mapping[str, ExternalResult]) -> HookContext:
         bindings = classify(case.bindings, frame, case.request)
-        ctx = Attempt(now=case.now, bindings=bindings, answers=answers, uid=case.request.uid)
+        ctx = HookContext(now=case.now, bindings=bindings, query_results=query_results, uid=case.request.uid)
         ctx.need = ctx.desired = ctx.shortfall = frame.size
         return ctx
 
@@ -94,13 +94,13 @@ class Bench:
         hooks = {hook: [_STAND_IN] for hook in _STAND_IN_HOOKS} | hooks
         if hooks["sort"] == [self.name]:
             hooks.setdefault("score", [_POINTS])
-        registry = Registry({one.name(): _giving(one) for one in (self.made, _StandIn(), _Points())})
+        registry = Registry({plugin.name(): _factory_of(plugin) for plugin in (self.original, _StandIn(), _Points())})
         plugins = {hook: [PluginRef(name) for name in names] for hook, names in hooks.items()}
         profile = Profile(scheduler_name="conformance", plugins=plugins, ranking=ranking)
         return compile_profile(registry, profile, self._handle)
 
 
-def _giving(plugin: Any) -> PluginFactory:
+def _factory_of(plugin: Any) -> PluginFactory:
     def factory(raw: RawArgs | None, handle: Handle) -> Any:
         del raw, handle
         return plugin
@@ -108,12 +108,12 @@ def _giving(plugin: Any) -> PluginFactory:
     return factory
 
 
-# --- what a plugin says ---------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What became of one cluster."""
+class ClusterVerdict:
+    """The verdict on one cluster."""
 
     code: str = ""
     """Empty while it qualifies."""
@@ -121,46 +121,48 @@ class Told:
     details: str = ""
     retained: bool = False
     broken: str = ""
-    """Why the reason could not be put into words."""
+    """The error that prevented rendering the reason."""
 
     def __str__(self) -> str:
         return f"{self.code} ({self.text}) {self.details}" if self.code else "accepted"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    verdicts: Mapping[str, Told]
+class Observation:
+    verdicts: Mapping[str, ClusterVerdict]
     raw: Mapping[str, int]
     """Scores as the plugin gave them, for the clusters that qualify."""
     normalized: Mapping[str, int]
     order: list[str]
-    rest: Mapping[str, Any]
-    """Answers of the other hooks, by hook."""
+    others: Mapping[str, Any]
+    """Results of the other hooks, by hook."""
 
     def parts(self) -> dict[str, Any]:
         scores = {"score": self.raw, "normalizeScore": self.normalized}
-        return {"filter": self.verdicts, **scores, "sort": self.order, **self.rest}
+        return {"filter": self.verdicts, **scores, "sort": self.order, **self.others}
 
 
-def observe(bench: Bench, frame: Frame, case: Specimen, *, answers: Mapping[str, Answer]) -> Seen:
-    """All of a plugin's answers about a frame. Raises the PluginError that would end an attempt."""
+def observe(
+    harness: PluginHarness, frame: Frame, case: Specimen, *, query_results: Mapping[str, ExternalResult]
+) -> Observation:
+    """All of a plugin's results for a frame. Raises the PluginError that would end an attempt."""
     try:
-        ctx = bench.attempt(frame, case, answers)
-        seen = _observe(bench.lexicographic, frame, case, ctx)
-        if bench.weighted is None:
-            return seen
-        again = _observe(bench.weighted, frame, case, bench.attempt(frame, case, answers))
-        return replace(seen, normalized=again.normalized)
-    except Unanswered as unanswered:
-        text = f"asks {unanswered.question.key!r}, to which the world has no answer"
-        raise PluginError(text, plugin=bench.name, hook="question") from unanswered
+        ctx = harness.new_context(frame, case, query_results)
+        observed = _observe(harness.lexicographic, frame, case, ctx)
+        if harness.weighted is None:
+            return observed
+        again = _observe(harness.weighted, frame, case, harness.new_context(frame, case, query_results))
+        return replace(observed, normalized=again.normalized)
+    except QueryPending as pending:
+        text = f"asks {pending.query.key!r}, to which the world has no answer"
+        raise PluginError(text, plugin=harness.name, hook="question") from pending
 
 
-def _observe(profile: CompiledProfile, frame: Frame, case: Specimen, ctx: Attempt) -> Seen:
+def _observe(profile: CompiledProfile, frame: Frame, case: Specimen, ctx: HookContext) -> Observation:
     runner = Runner(profile, ctx, CycleState(), case.request)
-    rest: dict[str, Any] = {"batch": runner.run_batch(frame), "postBatch": runner.run_post_batch(frame, _DESIRED)}
+    others: dict[str, Any] = {"batch": runner.run_batch(frame), "postBatch": runner.run_post_batch(frame, _DESIRED)}
     narrowing = runner.run_pre_filter(frame)
-    rest["preFilter"] = _narrowed(narrowing, frame)
+    others["preFilter"] = _describe_narrowing(narrowing, frame)
     verdicts = runner.run_filter(frame, narrowing)
     rows = to_rows(verdicts.alive, frame.size)
     scores, order = ScoreTable(rows), rows
@@ -168,21 +170,23 @@ def _observe(profile: CompiledProfile, frame: Frame, case: Specimen, ctx: Attemp
         runner.run_pre_score(frame, rows, verdicts)
         scores = runner.run_score(frame, rows)
         order = runner.run_sort(frame, rows, scores)
-    found = runner.run_post_filter(frame, verdicts)
-    rest["postFilter"] = None if found is None else (found.nomination, found.evictions)
-    rest["warnings"] = {(one.kind, one.subject): verdicts.names(one.rows) for one in ctx.warnings.values()}
-    rest["notes"] = ctx.notes
-    rest["skipped"] = runner.skipped
-    return Seen(
-        verdicts=_told(verdicts),
+    plan = runner.run_post_filter(frame, verdicts)
+    others["postFilter"] = None if plan is None else (plan.nomination, plan.evictions)
+    others["warnings"] = {
+        (warning.kind, warning.subject): verdicts.names(warning.rows) for warning in ctx.warnings.values()
+    }
+    others["notes"] = ctx.notes
+    others["skipped"] = runner.skipped
+    return Observation(
+        verdicts=_cluster_verdicts(verdicts),
         raw=_by_cluster(frame, scores, "raw"),
         normalized=_by_cluster(frame, scores, "normalized"),
         order=[frame.name(row) for row in order.tolist()],
-        rest=rest,
+        others=others,
     )
 
 
-def _narrowed(narrowing: Narrowing, frame: Frame) -> Any:
+def _describe_narrowing(narrowing: Narrowing, frame: Frame) -> Any:
     if narrowing.refusal is not None:
         return str(narrowing.refusal.code), message_of(narrowing.refusal)
     return {
@@ -191,22 +195,22 @@ def _narrowed(narrowing: Narrowing, frame: Frame) -> Any:
     }
 
 
-def _told(verdicts: Verdicts) -> dict[str, Told]:
+def _cluster_verdicts(verdicts: Verdicts) -> dict[str, ClusterVerdict]:
     frame = verdicts.frame
     judged = (row for row in frame.names.order.tolist() if not frame.excluded >> row & 1)
-    return {frame.name(row): _told_of(verdicts, row) for row in judged}
+    return {frame.name(row): _cluster_verdict(verdicts, row) for row in judged}
 
 
-def _told_of(verdicts: Verdicts, row: int) -> Told:
+def _cluster_verdict(verdicts: Verdicts, row: int) -> ClusterVerdict:
     retained = bool(verdicts.retained >> row & 1)
     try:
         status = verdicts.status(row)
     except Exception as error:
-        return Told(code="rejected", broken=f"{type(error).__name__}: {error}")
+        return ClusterVerdict(code="rejected", broken=f"{type(error).__name__}: {error}")
     if status is None:
-        return Told(retained=retained)
+        return ClusterVerdict(retained=retained)
     details = repr(sorted(status.details.items(), key=repr))
-    return Told(str(status.code), message_of(status), details, retained)
+    return ClusterVerdict(str(status.code), message_of(status), details, retained)
 
 
 def _by_cluster(frame: Frame, scores: ScoreTable, form: str) -> dict[str, int]:
@@ -216,11 +220,11 @@ def _by_cluster(frame: Frame, scores: ScoreTable, form: str) -> dict[str, int]:
     return dict(zip((frame.name(row) for row in scores.rows.tolist()), column, strict=True))
 
 
-# --- what a plugin must leave alone -----------------------------------------------------------------------------------
+# --- tampering --------------------------------------------------------------------------------------------------------
 
 
-def tampered(frame: Frame, fresh: Frame) -> Iterator[str]:
-    """Columns of a frame that no longer hold what they held, or that can be written; `fresh` has the same clusters."""
+def find_tampered_columns(frame: Frame, fresh: Frame) -> Iterator[str]:
+    """Columns of a frame that were changed or made writable; `fresh` has the same clusters."""
     for key, column in frame._columns.items():
         other = fresh._column(key)
         for name in column.__slots__:

@@ -1,4 +1,4 @@
-"""Made-up fleets and placements for conformance checks: small, odd, and the same in every run.
+"""Generated fleets and placements for conformance checks: small, odd, and the same in every run.
 
 Clusters lack labels, report nonsense, are silent, leaving or tied with each other, because that is where plugins go
 wrong. The generator is its own, so that a finding repeats on every machine and on every version of Python.
@@ -68,8 +68,8 @@ _AMOUNTS: Final = ("0", "4", "500m", "16Gi", "unknown")
 _TAINTS: Final = ((), (), (Taint("gpu", "", "NoSchedule"),), (Taint("gpu", "", "NoSchedule"), Taint("spot", "yes", "")))
 
 
-class Dice:
-    """A linear congruential generator: poor, portable, and good enough to be odd."""
+class SeededRandom:
+    """A linear congruential generator: simple, portable, and the same on every version of Python."""
 
     def __init__(self, seed: int) -> None:
         self._state = seed * 2_862_933_555_777_941_757 + 3_037_000_493
@@ -84,7 +84,7 @@ class Dice:
     def pick(self, items: Sequence[T]) -> T:
         return items[self.below(len(items))]
 
-    def shuffled(self, items: Sequence[T]) -> list[T]:
+    def shuffle(self, items: Sequence[T]) -> list[T]:
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in items]
 
@@ -95,7 +95,7 @@ class Specimen:
     bindings: tuple[Binding, ...]
     request: PlacementRequest
     seed: int
-    """For choices of whoever examines the specimen."""
+    """Seeds further random choices about the specimen."""
     now: int = NOW
 
 
@@ -105,56 +105,58 @@ def specimens(
     """Every size of fleet several times; `labels` and `properties` are what clusters carry beside the usual."""
     labels, properties = {**LABELS, **labels}, {**PROPERTIES, **properties}
     for number in range(count):
-        dice = Dice(number)
-        names = dice.shuffled([f"cluster-{one}" for one in range(_SIZES[number % len(_SIZES)])])
-        clusters = tuple(_cluster(dice, name, labels, properties) for name in names)
-        bindings = tuple(_binding(dice, name) for name in names if dice.chance(30))
-        yield Specimen(clusters, bindings, _request(dice, labels, properties), number)
+        random = SeededRandom(number)
+        names = random.shuffle([f"cluster-{position}" for position in range(_SIZES[number % len(_SIZES)])])
+        clusters = tuple(_cluster(random, name, labels, properties) for name in names)
+        bindings = tuple(_binding(random, name) for name in names if random.chance(30))
+        yield Specimen(clusters, bindings, _request(random, labels, properties), number)
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
 
 def _cluster(
-    dice: Dice, name: str, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
+    random: SeededRandom, name: str, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
 ) -> MemberCluster:
-    carried = {key: dice.pick(values) for key, values in labels.items() if dice.chance(80)}
-    measured = {key: PropertyValue(dice.pick(values)) for key, values in properties.items() if dice.chance(80)}
-    leaving = _ago(dice, 100) if dice.chance(5) else None
+    carried = {key: random.pick(values) for key, values in labels.items() if random.chance(80)}
+    measured = {key: PropertyValue(random.pick(values)) for key, values in properties.items() if random.chance(80)}
+    leaving = _ago(random, 100) if random.chance(5) else None
     return MemberCluster(
         metadata=Metadata(name=name, labels=carried or None, deletion_timestamp=leaving),
-        spec=MemberClusterSpec(dice.pick(_TAINTS)),
+        spec=MemberClusterSpec(random.pick(_TAINTS)),
         status=MemberClusterStatus(
-            conditions=(Condition(NAMESPACE_COLLECTION_SUCCEEDED, dice.pick(("True", "True", "False"))),),
+            conditions=(Condition(NAMESPACE_COLLECTION_SUCCEEDED, random.pick(("True", "True", "False"))),),
             properties=measured,
-            resource_usage=ResourceUsage(_amounts(dice), _amounts(dice), _amounts(dice)) if dice.chance(80) else None,
-            agent_status=(_agent(dice),) if dice.chance(90) else (),
-            namespaces=dice.pick(({_NAMESPACE: "work"}, {_NAMESPACE: "work"}, {}, None)),
+            resource_usage=ResourceUsage(_amounts(random), _amounts(random), _amounts(random))
+            if random.chance(80)
+            else None,
+            agent_status=(_agent(random),) if random.chance(90) else (),
+            namespaces=random.pick(({_NAMESPACE: "work"}, {_NAMESPACE: "work"}, {}, None)),
         ),
     )
 
 
-def _amounts(dice: Dice) -> dict[str, str | int | float]:
-    return {resource: dice.pick(_AMOUNTS) for resource in ("cpu", "memory") if dice.chance(85)}
+def _amounts(random: SeededRandom) -> dict[str, str | int | float]:
+    return {resource: random.pick(_AMOUNTS) for resource in ("cpu", "memory") if random.chance(85)}
 
 
-def _agent(dice: Dice) -> AgentStatus:
-    healthy = Condition(HEALTHY, dice.pick(("True", "True", "True", "False")), last_transition_time=_ago(dice, 900))
-    joined = Condition(JOINED, dice.pick(("True", "True", "True", "Unknown")))
-    return AgentStatus(MEMBER_AGENT, (joined, healthy), _ago(dice, 380) if dice.chance(95) else None)
+def _agent(random: SeededRandom) -> AgentStatus:
+    healthy = Condition(HEALTHY, random.pick(("True", "True", "True", "False")), last_transition_time=_ago(random, 900))
+    joined = Condition(JOINED, random.pick(("True", "True", "True", "Unknown")))
+    return AgentStatus(MEMBER_AGENT, (joined, healthy), _ago(random, 380) if random.chance(95) else None)
 
 
-def _ago(dice: Dice, seconds: int) -> str:
-    return format_timestamp(NOW - dice.below(seconds) * SECOND)
+def _ago(random: SeededRandom, seconds: int) -> str:
+    return format_timestamp(NOW - random.below(seconds) * SECOND)
 
 
-def _binding(dice: Dice, cluster: str) -> Binding:
+def _binding(random: SeededRandom, cluster: str) -> Binding:
     return Binding(
         metadata=Metadata(name=f"{_PLACEMENT}-{cluster}", uid=cluster, labels={PARENT_PLACEMENT: _PLACEMENT}),
         spec=BindingSpec(
-            state=dice.pick((SCHEDULED, BOUND)),
+            state=random.pick((SCHEDULED, BOUND)),
             target_cluster=cluster,
-            scheduling_policy_snapshot_name=dice.pick((_SNAPSHOT, "specimen-0")),
+            scheduling_policy_snapshot_name=random.pick((_SNAPSHOT, "specimen-0")),
         ),
     )
 
@@ -163,50 +165,52 @@ def _binding(dice: Dice, cluster: str) -> Binding:
 
 
 def _request(
-    dice: Dice, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
+    random: SeededRandom, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
 ) -> PlacementRequest:
-    kind = dice.pick((PICK_ALL, PICK_N, PICK_N, PICK_N))
-    required = tuple(_term(dice, labels, properties) for _ in range(dice.pick((0, 0, 1, 2))))
-    preferred = tuple(_preferred(dice, labels, properties) for _ in range(dice.pick((0, 1, 2))))
+    kind = random.pick((PICK_ALL, PICK_N, PICK_N, PICK_N))
+    required = tuple(_term(random, labels, properties) for _ in range(random.pick((0, 0, 1, 2))))
+    preferred = tuple(_preference(random, labels, properties) for _ in range(random.pick((0, 1, 2))))
     constraints = tuple(
-        TopologySpreadConstraint(key, 1 + dice.below(2), dice.pick(("DoNotSchedule", "ScheduleAnyway")))
+        TopologySpreadConstraint(key, 1 + random.below(2), random.pick(("DoNotSchedule", "ScheduleAnyway")))
         for key in labels
-        if dice.chance(45)
+        if random.chance(45)
     )
     policy = PlacementPolicy(
         placement_type=kind,
         affinity=Affinity(ClusterAffinity(ClusterSelector(required), preferred)),
         topology_spread_constraints=constraints,
-        tolerations=(Toleration("gpu", "Exists"),) if dice.chance(50) else (),
+        tolerations=(Toleration("gpu", "Exists"),) if random.chance(50) else (),
     )
     metadata = Metadata(
         name=_SNAPSHOT,
-        namespace=_NAMESPACE if dice.chance(30) else "",
+        namespace=_NAMESPACE if random.chance(30) else "",
         labels={PARENT_PLACEMENT: _PLACEMENT},
-        annotations={PLACEMENT_GENERATION: "1", NUMBER_OF_CLUSTERS: str(dice.below(6))},
+        annotations={PLACEMENT_GENERATION: "1", NUMBER_OF_CLUSTERS: str(random.below(6))},
     )
-    return compile_request(PolicySnapshot(metadata, PolicySnapshotSpec(policy)), placement_uid=f"uid-{dice.below(99)}")
+    return compile_request(
+        PolicySnapshot(metadata, PolicySnapshotSpec(policy)), placement_uid=f"uid-{random.below(99)}"
+    )
 
 
 def _term(
-    dice: Dice, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
+    random: SeededRandom, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
 ) -> ClusterSelectorTerm:
-    key = dice.pick(sorted(labels))
-    if dice.chance(60):
-        operator = dice.pick(("In", "NotIn"))
-        requirement = SelectorRequirement(key, operator, (dice.pick(labels[key]),))
+    key = random.pick(sorted(labels))
+    if random.chance(60):
+        operator = random.pick(("In", "NotIn"))
+        requirement = SelectorRequirement(key, operator, (random.pick(labels[key]),))
         return ClusterSelectorTerm(LabelSelector(match_expressions=(requirement,)))
-    comparison = PropertyRequirement(dice.pick(sorted(properties)), dice.pick(("Ge", "Lt", "Ne")), ("3",))
+    comparison = PropertyRequirement(random.pick(sorted(properties)), random.pick(("Ge", "Lt", "Ne")), ("3",))
     return ClusterSelectorTerm(property_selector=PropertySelector((comparison,)))
 
 
-def _preferred(
-    dice: Dice, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
+def _preference(
+    random: SeededRandom, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
 ) -> PreferredClusterSelector:
-    weight = dice.pick((100, 50, 7, -20))
-    if dice.chance(50):
-        sorter = PropertySorter(dice.pick(sorted(properties)), dice.pick(("Ascending", "Descending")))
+    weight = random.pick((100, 50, 7, -20))
+    if random.chance(50):
+        sorter = PropertySorter(random.pick(sorted(properties)), random.pick(("Ascending", "Descending")))
         return PreferredClusterSelector(weight, ClusterSelectorTerm(property_sorter=sorter))
-    key = dice.pick(sorted(labels))
-    matching = LabelSelector(match_labels={key: dice.pick(labels[key])})
+    key = random.pick(sorted(labels))
+    matching = LabelSelector(match_labels={key: random.pick(labels[key])})
     return PreferredClusterSelector(weight, ClusterSelectorTerm(matching))

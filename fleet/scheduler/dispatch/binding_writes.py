@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from fleet.errors import ApiError, Conflict, StaleInputs
-from fleet.framework.operations import Action, Group, Operation, drop_finalizer
+from fleet.framework.operations import Action, Operation, WriteGroup, drop_finalizer
 from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.patch import RetryPolicy
@@ -90,7 +90,7 @@ def raise_failure(results: Sequence[WriteResult]) -> None:
         raise min(errors, key=lambda error: isinstance(error, ApiError | StaleInputs))
 
 
-def _group_of(operation: Operation) -> Group:
+def _group_of(operation: Operation) -> WriteGroup:
     return operation.group
 
 

@@ -61,11 +61,11 @@ def as_bits(mask: Mask, valid: int) -> int:
 
 
 def writable(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """The array itself while nobody else holds it (a frozen frame makes its arrays read-only), else a copy."""
+    """The array itself, or a copy if it is read-only because a frozen frame shares it."""
     return array if array.flags.writeable else array.copy()
 
 
-def grown(array: npt.NDArray[_Scalar], size: int, fill: object) -> npt.NDArray[_Scalar]:
+def enlarge(array: npt.NDArray[_Scalar], size: int, fill: object) -> npt.NDArray[_Scalar]:
     longer = np.full(size, fill, dtype=array.dtype)
     longer[: len(array)] = array
     return longer

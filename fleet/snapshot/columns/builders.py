@@ -1,7 +1,7 @@
-"""Which columns there are, how a column is named, and how each reads its value off a cluster.
+"""Builders of columns, by column key: each reads its value off a cluster.
 
-A column is built the first time somebody asks for it and kept up to date from then on, so a fleet pays only for the
-labels and properties that its policies mention.
+A column is built on first use and kept up to date from then on, so a fleet pays only for the labels and properties
+that its policies mention.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ClusterRows = Iterable[MemberCluster | None]
 SIGNALS: Final[ColumnKey] = ("signals",)
 TAINTS: Final[ColumnKey] = ("taints",)
 
-# What a cluster says about one namespace.
+# States of one namespace on a cluster.
 NAMESPACE_PRESENT: Final = "present"
 NAMESPACE_MISSING: Final = "missing"
 NAMESPACES_UNREPORTED: Final = "unreported"
@@ -59,8 +59,8 @@ def _label_reader(key: str) -> Callable[[MemberCluster], str | None]:
 def _property_reader(name: str) -> Callable[[MemberCluster], str | None]:
     def read(cluster: MemberCluster) -> str | None:
         properties = cluster.status.properties
-        found = None if properties is None else properties.get(name)
-        return None if found is None else found.value
+        value = None if properties is None else properties.get(name)
+        return None if value is None else value.value
 
     return read
 
@@ -69,8 +69,8 @@ def _usage_reader(kind: str, resource: str) -> Callable[[MemberCluster], str | N
     def read(cluster: MemberCluster) -> str | None:
         usage = cluster.status.resource_usage
         quantities = None if usage is None else getattr(usage, kind)
-        found = None if quantities is None else quantities.get(resource)
-        return None if found is None else str(found)
+        quantity = None if quantities is None else quantities.get(resource)
+        return None if quantity is None else str(quantity)
 
     return read
 

@@ -1,7 +1,7 @@
 """A column of few distinct values: label values, taint sets, namespace states.
 
-Each distinct value has a small id; a row holds the id, 0 where the cluster has none. Questions are answered as bitsets
-of rows, remembered per value and, when one row changes, corrected by flipping two bits. Ids are never reused while a
+Each distinct value has a small id; a row holds the id, 0 where the cluster has none. Queries return bitsets
+of rows, cached per value and, when one row changes, corrected by flipping two bits. Ids are never reused while a
 column lives, so frames of different moments share one value table; a column that has seen far more values than it has
 rows is rebuilt.
 """
@@ -15,11 +15,11 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from fleet.model.views import MemberCluster
-from fleet.snapshot.columns.bitset import Int32Array, Int64Array, from_bools, grown, writable
+from fleet.snapshot.columns.bitset import Int32Array, Int64Array, enlarge, from_bools, writable
 
 T = TypeVar("T", bound=Hashable)
 
-_REMEMBERED: Final = 512
+_CACHED: Final = 512
 _SPARE_VALUES: Final = 64
 
 
@@ -45,10 +45,10 @@ class InternedColumn(Generic[T]):
         self._bits: dict[int, int] = {}
         self._domains: Domains | None = None
         self.ids: Int32Array = np.zeros(size, dtype=np.int32)
-        found = [0 if cluster is None else self._intern(read(cluster)) for cluster in rows]
-        self.ids[: len(found)] = found
+        ids = [0 if cluster is None else self._intern(read(cluster)) for cluster in rows]
+        self.ids[: len(ids)] = ids
 
-    # --- questions ----------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     def value(self, row: int) -> T | None:
         return self._values[int(self.ids[row])]
@@ -68,12 +68,12 @@ class InternedColumn(Generic[T]):
 
     def distinct(self) -> list[tuple[T, int]]:
         """Every value some row holds, with the rows that hold it."""
-        found = []
+        values = []
         for value_id in self.domains().ids.tolist():
             value = self._values[value_id]
             assert value is not None
-            found.append((value, self._rows_with(value_id)))
-        return found
+            values.append((value, self._rows_with(value_id)))
+        return values
 
     def domains(self) -> Domains:
         if self._domains is None:
@@ -93,13 +93,13 @@ class InternedColumn(Generic[T]):
     def _rows_with(self, value_id: int) -> int:
         bits = self._bits.get(value_id)
         if bits is None:
-            if len(self._bits) >= _REMEMBERED:
+            if len(self._bits) >= _CACHED:
                 self._bits.clear()
             bits = from_bools(self.ids == value_id if value_id else self.ids != 0)
             self._bits[value_id] = bits
         return bits
 
-    # --- upkeep, called by the table only -----------------------------------------------------------------------
+    # --- upkeep, called by the table only ---------------------------------------------------------------------------
 
     def differs(self, old: MemberCluster | None, new: MemberCluster | None) -> bool:
         before = None if old is None else self.read(old)
@@ -133,7 +133,7 @@ class InternedColumn(Generic[T]):
             self._bits[0] ^= bit
 
     def resize(self, size: int) -> None:
-        self.ids = grown(self.ids, size, 0)
+        self.ids = enlarge(self.ids, size, 0)
         self._domains = None
 
     def _intern(self, value: T | None) -> int:

@@ -17,7 +17,7 @@ from fleet.snapshot.columns.bitset import Int32Array, Rows, all_rows
 
 
 class NameIndex:
-    """Immutable: joining and leaving return a new index."""
+    """Immutable: `with_name` and `without_name` return a new index."""
 
     __slots__ = ("_hash", "_names", "_row_of", "_sorted", "order", "rank", "size", "valid")
 
@@ -66,14 +66,14 @@ class NameIndex:
             self._hash.flags.writeable = False
         return self._hash
 
-    def joined(self, name: str, row: int) -> NameIndex:
+    def with_name(self, name: str, row: int) -> NameIndex:
         names = [*self._names, *([""] * (row + 1 - self.size))]
         names[row] = name
         place = bisect_left(self._sorted, name)
         ordered = [*self._sorted[:place], name, *self._sorted[place:]]
         return _index(names, {**self._row_of, name: row}, ordered, np.insert(self.order, place, row))
 
-    def left(self, name: str) -> NameIndex:
+    def without_name(self, name: str) -> NameIndex:
         row_of = self._row_of.copy()
         names = list(self._names)
         names[row_of.pop(name)] = ""
@@ -81,7 +81,7 @@ class NameIndex:
         ordered = [*self._sorted[:place], *self._sorted[place + 1 :]]
         return _index(names, row_of, ordered, np.delete(self.order, place))
 
-    def grown(self, size: int) -> NameIndex:
+    def with_size(self, size: int) -> NameIndex:
         names = [*self._names, *([""] * (size - self.size))]
         return _index(names, self._row_of, self._sorted, self.order)
 

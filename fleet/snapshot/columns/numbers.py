@@ -16,14 +16,14 @@ import numpy as np
 
 from fleet.model.quantity import nearest_float, quantity_or_none, quantity_to_float
 from fleet.model.views import MemberCluster
-from fleet.snapshot.columns.bitset import BoolArray, FloatArray, from_bools, grown, writable
+from fleet.snapshot.columns.bitset import BoolArray, FloatArray, enlarge, from_bools, writable
 from fleet.snapshot.columns.blocks import Blocks
 
 Operator = Literal["Eq", "Ne", "Gt", "Ge", "Lt", "Le"]
 OPERATORS: Final[tuple[Operator, ...]] = ("Eq", "Ne", "Gt", "Ge", "Lt", "Le")
 
 _DISTINCT: Final = 4_000_000.0
-_REMEMBERED: Final = 128
+_CACHED: Final = 128
 _NAN: Final = float("nan")
 
 
@@ -39,16 +39,16 @@ class NumberColumn:
         self._bits: dict[tuple[Operator, Fraction], int] = {}
         self._range: tuple[float, float] | None = None
         self._unreadable = 0
-        found = []
+        numbers = []
         for row, cluster in enumerate(rows):
             text = None if cluster is None else read(cluster)
             number = _NAN if text is None else quantity_to_float(text)
             if text is not None and number != number:
                 self._unreadable |= 1 << row
-            found.append(number)
-        self.values[: len(found)] = found
+            numbers.append(number)
+        self.values[: len(numbers)] = numbers
 
-    # --- questions ----------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     @property
     def unreadable(self) -> int:
@@ -75,7 +75,7 @@ class NumberColumn:
         key = (operator, bound)
         bits = self._bits.get(key)
         if bits is None:
-            if len(self._bits) >= _REMEMBERED:
+            if len(self._bits) >= _CACHED:
                 self._bits.clear()
             bits = self._bits[key] = from_bools(self._compare(operator, bound, rows))
         return bits
@@ -105,7 +105,7 @@ class NumberColumn:
                 holds = ~less & self.present()
         return holds
 
-    # --- upkeep, called by the table only -----------------------------------------------------------------------
+    # --- upkeep, called by the table only ---------------------------------------------------------------------------
 
     def differs(self, old: MemberCluster | None, new: MemberCluster | None) -> bool:
         before = None if old is None else self.read(old)
@@ -134,5 +134,5 @@ class NumberColumn:
         self._range = None
 
     def resize(self, size: int) -> None:
-        self.values = grown(self.values, size, _NAN)
+        self.values = enlarge(self.values, size, _NAN)
         self._bits.clear()

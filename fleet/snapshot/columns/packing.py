@@ -1,4 +1,4 @@
-"""Columns as few bytes: values that occur told once and numbered, sets of rows as bits in the order of names."""
+"""Columns as few bytes: distinct values numbered, sets of rows as bits in the order of names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNTED: Final = 1 << 16
 _WIDTHS: Final = ((1, range(-(2**7), 2**7)), (2, range(-(2**15), 2**15)), (4, range(-(2**31), 2**31)))
 
 
-def numbered(values: Rows) -> tuple[Rows, npt.NDArray[np.unsignedinteger[Any]]]:
+def number_values(values: Rows) -> tuple[Rows, npt.NDArray[np.unsignedinteger[Any]]]:
     """The values that occur, sorted, and for each place which of them it is. No value is negative."""
     greatest = int(values.max(initial=0))
     if greatest >= _COUNTED:
@@ -36,14 +36,14 @@ def _narrow(count: int) -> str:
 def in_name_order(names: NameIndex, rows: Rows) -> tuple[bytes, Rows]:
     """A bit per cluster, highest of a byte first: whether it is among the rows. And positions in `rows`, by name."""
     places = names.rank[rows]
-    found = np.zeros(len(names), dtype=bool)
-    found[places] = True
+    listed = np.zeros(len(names), dtype=bool)
+    listed[places] = True
     positions = np.empty(len(names), dtype=np.intp)
     positions[places] = np.arange(len(places))
-    return np.packbits(found).tobytes(), positions[found]
+    return np.packbits(listed).tobytes(), positions[listed]
 
 
 def width_of(numbers: Int64Array) -> int:
-    """Bytes that the largest of them takes: 1, 2, 4 or 8."""
+    """Bytes per number: 1, 2, 4 or 8."""
     least, greatest = int(numbers.min(initial=0)), int(numbers.max(initial=0))
     return next((width for width, values in _WIDTHS if least in values and greatest in values), 8)

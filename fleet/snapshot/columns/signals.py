@@ -1,6 +1,6 @@
-"""What member agents report about themselves: heartbeats, joining, health, leaving.
+"""Signals of member agents: heartbeats, joining, health, leaving.
 
-Times are stored, never ages: silence is judged by whoever holds the moment of the decision.
+Times are stored, never ages: ages need the moment of a decision.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT
 from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import AgentStatus, Condition, MemberCluster
-from fleet.snapshot.columns.bitset import Int64Array, grown, writable
+from fleet.snapshot.columns.bitset import Int64Array, enlarge, writable
 
 TERMINATING: Final = 1
 AGENT_KNOWN: Final = 2
@@ -31,14 +31,14 @@ _LATEST: Final = 2**62
 
 
 class Signals(NamedTuple):
-    """One cluster's signals; a time nobody reported is 0 and its flag is not set."""
+    """One cluster's signals; an unreported time is 0 and its flag is not set."""
 
     flags: int
     last_seen: int
     health_since: int
 
     def within_reach(self) -> Signals:
-        """As a column tells them."""
+        """As a column stores them."""
         if _EARLIEST <= self.last_seen <= _LATEST and _EARLIEST <= self.health_since <= _LATEST:
             return self
         return Signals(self.flags, _within_reach(self.last_seen), _within_reach(self.health_since))
@@ -83,7 +83,7 @@ def _condition(agent: AgentStatus, kind: str) -> Condition | None:
 
 
 def _within_reach(moment: int) -> int:
-    """Absurd times, such as the year 1 or 9999, are as old or as new as a column can tell."""
+    """Absurd times, such as the year 1 or 9999, are cut to what a column can hold."""
     return min(max(moment, _EARLIEST), _LATEST)
 
 
@@ -95,12 +95,12 @@ class SignalsColumn:
         self.flags: npt.NDArray[np.uint8] = np.zeros(size, dtype=np.uint8)
         self.last_seen: Int64Array = np.zeros(size, dtype=np.int64)
         self.health_since: Int64Array = np.zeros(size, dtype=np.int64)
-        found = [NO_SIGNALS if cluster is None else signals_of(cluster) for cluster in rows]
-        if found:
-            flags, last_seen, health_since = zip(*found, strict=True)
-            self.flags[: len(found)] = flags
-            self.last_seen[: len(found)] = [_within_reach(moment) for moment in last_seen]
-            self.health_since[: len(found)] = [_within_reach(moment) for moment in health_since]
+        reported = [NO_SIGNALS if cluster is None else signals_of(cluster) for cluster in rows]
+        if reported:
+            flags, last_seen, health_since = zip(*reported, strict=True)
+            self.flags[: len(reported)] = flags
+            self.last_seen[: len(reported)] = [_within_reach(moment) for moment in last_seen]
+            self.health_since[: len(reported)] = [_within_reach(moment) for moment in health_since]
 
     def of(self, row: int) -> Signals:
         return Signals(int(self.flags[row]), int(self.last_seen[row]), int(self.health_since[row]))
@@ -138,6 +138,6 @@ class SignalsColumn:
             self.health_since[row] = health_since
 
     def resize(self, size: int) -> None:
-        self.flags = grown(self.flags, size, 0)
-        self.last_seen = grown(self.last_seen, size, 0)
-        self.health_since = grown(self.health_since, size, 0)
+        self.flags = enlarge(self.flags, size, 0)
+        self.last_seen = enlarge(self.last_seen, size, 0)
+        self.health_since = enlarge(self.health_since, size, 0)

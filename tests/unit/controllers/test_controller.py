@@ -16,7 +16,7 @@ from fleet.kube.client.failures import parse_error
 from fleet.manager.manager import Controller
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
-from plugins.cluster_affinity import ClusterAffinity
+from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
 from plugins.namespace_affinity import NamespaceAffinity
 from plugins.taint_toleration import TaintToleration
@@ -286,7 +286,7 @@ async def test_changes_and_refusals_are_counted_from_0() -> None:
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Plugins of the profile that want to be closed, once they are."""
     found: list[str] = []
-    for kind in (ClusterAffinity, TaintToleration):
+    for kind in (ClusterAffinityPlugin, TaintToleration):
         monkeypatch.setattr(kind, "close", lambda plugin: found.append(plugin.name()), raising=False)
     return found
 

@@ -15,7 +15,7 @@ import pytest
 from fleet.errors import Conflict
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.scores import ScoreColumn as Scored
+from fleet.framework.scores import PluginScores as Scored
 from fleet.framework.types import Component
 from fleet.history import Attempt, History, Source
 from fleet.model.timestamps import SECOND
@@ -28,7 +28,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.binding_writes import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Table
-from fleet.snapshot.columns.packing import numbered
+from fleet.snapshot.columns.packing import number_values
 from tests.builders import (
     NOW,
     UID,
@@ -189,7 +189,7 @@ def test_every_cluster_keeps_its_own_verdict() -> None:
 
 @pytest.mark.parametrize("kinds, width", [(1, 1), (256, 1), (257, 2), (70_000, 4)])
 def test_verdicts_take_as_many_bytes_as_there_are_kinds_of_them(kinds: int, width: int) -> None:
-    known, numbers = numbered(np.arange(kinds, dtype=np.intp)[::-1] * 3)
+    known, numbers = number_values(np.arange(kinds, dtype=np.intp)[::-1] * 3)
     assert known.tolist() == list(range(0, kinds * 3, 3))
     assert (numbers.itemsize, numbers.tolist()) == (width, list(range(kinds))[::-1])
 

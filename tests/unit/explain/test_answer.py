@@ -15,7 +15,7 @@ from fleet.explain.answer.rendering import render
 from fleet.explain.facts.margins import Margin
 from fleet.explain.fixes.fixes import fixes
 from fleet.explain.whatif.scenario import World
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.profiles.profile import PluginRef
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scalar import ClusterView, ScalarPlugin
@@ -392,7 +392,7 @@ class Gossip(PluginTraits):
     def name(self) -> str:
         return "Gossip"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         ctx.note("friends", {"c": ["a", "b"]})
         row = frame.row_of("b")
         return Verdict(ok=-1 if row is None else ~(1 << row), explain=lambda row: {"who": "a", "all": ["a", "c"]})
@@ -424,7 +424,7 @@ class Whisper(ScalarPlugin):
     def name(self) -> str:
         return "Whisper"
 
-    def filter_one(self, ctx: Attempt, state: CycleState, placement: Any, cluster: ClusterView) -> Status | None:
+    def filter_one(self, ctx: HookContext, state: CycleState, placement: Any, cluster: ClusterView) -> Status | None:
         ctx.note("heard of", cluster.name)
         if cluster.name != "b":
             return None

@@ -8,7 +8,7 @@ from fleet.explain.facts.cluster_explanation import BindingFate
 from fleet.explain.facts.margins import Margin, Scores
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.inspection import explain_all
-from fleet.framework.profiles.profile import Limits
+from fleet.framework.profiles.profile import StatusLimits
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import BindingBuilder, a_binding, a_cluster, a_policy, clusters, label, sorted_by
 from tests.unit.explain.questions import Asked, ask
@@ -202,7 +202,7 @@ def test_an_old_binding_decides_before_the_name() -> None:
 
 
 def test_every_ranked_cluster_has_a_rank_however_few_are_published() -> None:
-    few = compile_default(default_profile(limits=Limits(unselected_budget=1)))
+    few = compile_default(default_profile(limits=StatusLimits(unselected_budget=1)))
     fleet = [a_cluster(f"c{number:02}").measured({"cost": str(number)}) for number in range(100)]
 
     asked = ask(fleet, a_policy().pick_n(1).prefer(100, sorted_by("cost", "Ascending")), profile=few)

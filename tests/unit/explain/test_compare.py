@@ -15,7 +15,7 @@ from fleet.explain.whatif.edits import (
     Tolerate,
 )
 from fleet.explain.whatif.scenario import World
-from fleet.framework.profiles.profile import Limits
+from fleet.framework.profiles.profile import StatusLimits
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask
@@ -103,7 +103,7 @@ def test_what_the_two_were_decided_with_is_compared() -> None:
 
 
 def test_another_configuration_is_told_by_its_hash() -> None:
-    other = compile_default(default_profile(limits=Limits(unselected_budget=1)))
+    other = compile_default(default_profile(limits=StatusLimits(unselected_budget=1)))
     one, two = (ask(clusters("a"), a_policy(), profile=profile) for profile in (compile_default(), other))
 
     found = compare(one.decision, two.decision)

@@ -12,7 +12,7 @@ from fleet.explain.fixes.evaluator import Budget
 from fleet.explain.fixes.fixes import Fixes, fixes, fixes_for_cluster
 from fleet.explain.whatif.edits import parse_edits
 from fleet.explain.whatif.scenario import World
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -374,7 +374,7 @@ class Curfew(PluginTraits):
     def name(self) -> str:
         return "Curfew"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         return Verdict(ok=frame.labels("open").exists())
 
     def suggest(self, req: PlacementRequest, frame: Frame, rows: tuple[int, ...], need: int) -> object:

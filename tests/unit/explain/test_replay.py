@@ -22,7 +22,7 @@ from fleet.explain.replay.replay import (
 from fleet.explain.whatif.edits import RemoveCluster, SetCount, Tolerate
 from fleet.explain.whatif.scenario import World
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.profiles.profile import Limits
+from fleet.framework.profiles.profile import StatusLimits
 from fleet.history.entries import Attempt, Columns, Judgement, Target
 from fleet.model.views import PolicySnapshotStatus
 from plugins.default_profile import compile_default, default_profile
@@ -178,7 +178,7 @@ def test_what_a_pick_does_to_others_is_no_matter_of_filters() -> None:
 
 def test_a_change_that_moves_nothing_counts_as_same() -> None:
     world = a_past()
-    other = compile_default(default_profile(limits=Limits(unselected_budget=1)))
+    other = compile_default(default_profile(limits=StatusLimits(unselected_budget=1)))
 
     found = rehearse([(evidence(world.decide()), recorded(world))], DEFAULT, changed_profile=other)
 

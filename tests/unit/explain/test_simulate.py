@@ -15,7 +15,7 @@ from fleet.explain.whatif.compare import Number, compare
 from fleet.explain.whatif.diff import ClusterTally, OutcomeTally
 from fleet.explain.whatif.edits import AddCluster, AddTaint, RemoveCluster, SetCount, SetReady
 from fleet.explain.whatif.impact import impact, unnamed_impact
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.scalar import ClusterView, ScalarPlugin
 from fleet.framework.state import CycleState
@@ -73,7 +73,7 @@ class Feud(ScalarPlugin):
     def name(self) -> str:
         return "Feud"
 
-    def filter_one(self, ctx: Attempt, state: CycleState, placement: Any, cluster: ClusterView) -> Status | None:
+    def filter_one(self, ctx: HookContext, state: CycleState, placement: Any, cluster: ClusterView) -> Status | None:
         return Status(Code.UNSCHEDULABLE, ("not beside secret",)) if cluster.name == "c" else None
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.bindings import PlacementBindings
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.handle import OfflineHandle
-from fleet.framework.operations import Action, Group, Operation, Target
+from fleet.framework.operations import Action, Operation, Target, WriteGroup
 from fleet.framework.profiles.profile import METHODS, CompiledProfile, PluginRef, Profile, compile_profile
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.runtime.effects import Effects
@@ -74,7 +74,7 @@ def no(reason: str = "no", code: Code = Code.UNSCHEDULABLE) -> Status:
 def only_for(cluster: str, answer: Any) -> Callable[..., Any]:
     """An effect hook that answers for one target and has nothing against the others."""
 
-    def hook(ctx: Attempt, state: CycleState, placement: Any, target: Target) -> Any:
+    def hook(ctx: HookContext, state: CycleState, placement: Any, target: Target) -> Any:
         if target.cluster != cluster:
             return None
         if isinstance(answer, BaseException):
@@ -131,7 +131,7 @@ def compiled(*plugins: Any, **given: Any) -> CompiledProfile:
 
 
 def a_target(cluster: str, row: int = 0) -> Target:
-    create = Operation(action=Action.CREATE, group=Group.CREATE, cluster=cluster, name=f"web-{cluster}")
+    create = Operation(action=Action.CREATE, group=WriteGroup.CREATE, cluster=cluster, name=f"web-{cluster}")
     return Target(cluster, row, create, None)
 
 
@@ -139,8 +139,8 @@ def targets(*names: str) -> list[Target]:
     return [a_target(name, row) for row, name in enumerate(names)]
 
 
-def an_attempt(now: int = NOW) -> Attempt:
-    return Attempt(now=now, bindings=PlacementBindings())
+def an_attempt(now: int = NOW) -> HookContext:
+    return HookContext(now=now, bindings=PlacementBindings())
 
 
 def effects_of(*plugins: Any, frame: Frame, now: int = NOW, **given: Any) -> Effects:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.profiles.adapter import adapt
 from fleet.framework.scalar import ClusterView, ScalarPlugin
-from fleet.framework.scores import ClusterScore
+from fleet.framework.scores import NamedScore
 from fleet.framework.status import Code, Status
-from fleet.framework.types import Answer, Component, Question
+from fleet.framework.types import Component, ExternalQuery, ExternalResult
 from fleet.snapshot import Frame
 from tests.builders import NOW, a_cluster, a_frame, a_policy, a_table, clusters
 from tests.doubles import Answering, Rejecting, RejectingOneByOne, Scoring, chosen, decided, inputs, profile_of
@@ -80,8 +80,8 @@ def test_F3_130_a_per_cluster_filter_and_its_vector_twin_give_equal_digests(fram
 def test_F3_130_so_do_a_score_with_normalising_and_its_twin(frame: Frame) -> None:
     points = {"a": 300, "b": 100, "c": 200}
 
-    def normalize_list(ctx: Any, state: Any, placement: Any, scores: list[ClusterScore]) -> list[ClusterScore]:
-        return [ClusterScore(one.name, one.score // 3) for one in scores]
+    def normalize_list(ctx: Any, state: Any, placement: Any, scores: list[NamedScore]) -> list[NamedScore]:
+        return [NamedScore(one.name, one.score // 3) for one in scores]
 
     scalar = Scalar(score_one=lambda ctx, state, placement, one: points[one.name], normalize_list=normalize_list)
     vector = Scoring("Scalar", points)
@@ -214,8 +214,8 @@ def test_normalising_must_not_lose_clusters(frame: Frame) -> None:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def asking(ctx: Attempt, state: Any, placement: Any, cluster: ClusterView) -> Status | None:
-    answer = ctx.ask(Question(f"may {cluster.name}", {"cluster": cluster.name}))
+def asking(ctx: HookContext, state: Any, placement: Any, cluster: ClusterView) -> Status | None:
+    answer = ctx.query(ExternalQuery(f"may {cluster.name}", {"cluster": cluster.name}))
     return None if answer.value else Status.new(Code.UNSCHEDULABLE, "told not to")
 
 
@@ -224,11 +224,13 @@ def test_F3_135_a_per_cluster_plugin_may_ask(frame: Frame) -> None:
 
     decision = decided(frame, profile=inp.profile)
     answered = decided(
-        frame, profile=inp.profile, answers={f"may {name}": Answer(value=name != "b") for name in ("a", "b", "c")}
+        frame,
+        profile=inp.profile,
+        query_results={f"may {name}": ExternalResult(value=name != "b") for name in ("a", "b", "c")},
     )
 
     assert decision.outcome is Outcome.NEEDS_ANSWER
-    assert decision.question == Question("may a", {"cluster": "a"})
+    assert decision.pending_query == ExternalQuery("may a", {"cluster": "a"})
     assert chosen(answered) == ["a", "c"]
 
 

@@ -13,8 +13,8 @@ from fleet.framework.handle import MAX_PERMIT_WAIT
 from fleet.framework.runtime.framework import Framework, build_frameworks
 from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.runtime.options import (
-    Option,
-    Options,
+    FrameworkOption,
+    FrameworkOptions,
     with_debug,
     with_hub_client,
     with_locks,
@@ -59,7 +59,7 @@ class CountingProbe:
         return call(*args, **named)
 
 
-def build(*options: Option, **given: Any) -> Framework:
+def build(*options: FrameworkOption, **given: Any) -> Framework:
     return Framework.build(a_registry(), a_profile(), *options, **given)
 
 
@@ -73,8 +73,8 @@ def test_F3_042_the_later_option_wins() -> None:
 
 def test_F3_042_an_option_wins_over_options_given_whole() -> None:
     first, second = object(), object()
-    assert build(start=Options(hub=first)).hub() is first
-    assert build(with_hub_client(second), start=Options(hub=first)).hub() is second
+    assert build(start=FrameworkOptions(hub=first)).hub() is first
+    assert build(with_hub_client(second), start=FrameworkOptions(hub=first)).hub() is second
 
 
 def test_F3_042_an_option_leaves_the_others_alone() -> None:
@@ -86,7 +86,7 @@ def test_F3_042_an_option_leaves_the_others_alone() -> None:
 
 def test_F3_042_options_given_whole_are_keyword_only() -> None:
     with pytest.raises(TypeError):
-        Options(object())  # type: ignore[call-arg]
+        FrameworkOptions(object())  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("percent", [-1, 101])
@@ -218,7 +218,7 @@ def measured(framework: Framework, probe: CountingProbe, attempt: int) -> list[t
     inp = framework.inputs(a_policy().pick_n(1).request(), NO_BINDINGS, now=NOW)
     decision = framework.decide(inp, state=state)
     effects = framework.effects(inp, decision, state=state, now=NOW)
-    assert framework.admit(inp, decision, effects).failure is None
+    assert framework.reserve_and_permit(inp, decision, effects).failure is None
     return list(probe.measured)
 
 

@@ -12,8 +12,8 @@ import pytest
 from fleet.framework.arguments import PluginFactory, RawArgs
 from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status
-from fleet.framework.testing.conformance import ConformanceError, World, check
-from fleet.framework.types import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
+from fleet.framework.testing.conformance import ConformanceError, SpecimenOptions, check
+from fleet.framework.types import ExternalQuery, ExternalResult, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.snapshot import Table
 from fleet.snapshot.columns.bitset import from_bools, to_bools
 from plugins import IN_TREE
@@ -71,16 +71,19 @@ def test_a_plugin_that_reads_what_only_its_author_knows_is_given_it() -> None:
         for name in names[::2]:
             table.book("quota", name, len(name))
 
-    check(plugin(filter=filter_rows), world=World(labels={"acme.example/tier": ("gold", "silver")}, prepare=prepare))
+    check(
+        plugin(filter=filter_rows),
+        options=SpecimenOptions(labels={"acme.example/tier": ("gold", "silver")}, prepare=prepare),
+    )
 
     assert seen == {"gold", "silver", None}
 
 
 def test_a_plugin_that_asks_is_given_the_answer() -> None:
     def filter_rows(ctx: Any, state: Any, req: Any, frame: Any, alive: int) -> Verdict:
-        return Verdict(ok=-1 if ctx.ask(Question("may I", {})).value else 0)
+        return Verdict(ok=-1 if ctx.query(ExternalQuery("may I", {})).value else 0)
 
-    check(plugin(filter=filter_rows), world=World(answers={"may I": Answer(value=False)}))
+    check(plugin(filter=filter_rows), options=SpecimenOptions(query_results={"may I": ExternalResult(value=False)}))
 
     assert "may I" in broken_rules(plugin(filter=filter_rows))["F3-125"]
 

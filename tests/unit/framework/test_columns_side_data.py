@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
-from fleet.framework.types import Answer, PluginTraits, Question, Reason, ReasonTable, Verdict
+from fleet.framework.types import ExternalQuery, ExternalResult, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.timestamps import MINUTE
 from fleet.snapshot import Frame
 from fleet.snapshot.columns.bitset import from_bools
@@ -32,7 +32,7 @@ class Room(PluginTraits):
     def name(self) -> str:
         return "Room"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         return Verdict(ok=from_bools(frame.ledger("room") < 3))
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> dict[str, object]:
@@ -80,7 +80,7 @@ class Calm(PluginTraits):
     def name(self) -> str:
         return "Calm"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         feed = frame.feeds["load"]
         stale = feed.sampled_at < ctx.now - 5 * MINUTE
         busy = ~(feed.columns["cpu"] <= 0.5)
@@ -135,13 +135,13 @@ class Consulting(PluginTraits):
     def name(self) -> str:
         return self._name
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
-        answer = ctx.ask(Question(f"{self._name}/allowed", {"placement": req.key}))
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        answer = ctx.query(ExternalQuery(f"{self._name}/allowed", {"placement": req.key}))
         names = frame.names.names
         return Verdict(ok=from_bools(np.array([name in answer.value for name in names], dtype=np.bool_)))
 
 
-ALLOWED = {"Consulting/allowed": Answer(value=["a", "c"])}
+ALLOWED = {"Consulting/allowed": ExternalResult(value=["a", "c"])}
 
 
 @pytest.fixture
@@ -153,11 +153,11 @@ def test_F3_135_a_question_comes_first_and_the_answer_completes_the_decision(fra
     profile = profile_of(Consulting(), Scoring("S", {"a": 1}))
 
     asking = decided(frame, a_policy().pick_n(1), profile=profile)
-    answered = decided(frame, a_policy().pick_n(1), profile=profile, answers=ALLOWED)
+    answered = decided(frame, a_policy().pick_n(1), profile=profile, query_results=ALLOWED)
 
     assert (asking.outcome, asking.targets, asking.operations) == (Outcome.NEEDS_ANSWER, (), ())
-    assert asking.question == Question("Consulting/allowed", {"placement": "web"})
-    assert (answered.outcome, answered.question, chosen(answered)) == (Outcome.SELECTED, None, ["a"])
+    assert asking.pending_query == ExternalQuery("Consulting/allowed", {"placement": "web"})
+    assert (answered.outcome, answered.pending_query, chosen(answered)) == (Outcome.SELECTED, None, ["a"])
 
 
 def test_F3_135_an_unanswered_decision_publishes_nothing_and_leaves_bindings_alone(frame: Frame) -> None:
@@ -170,11 +170,11 @@ def test_F3_135_an_unanswered_decision_publishes_nothing_and_leaves_bindings_alo
 def test_F3_135_several_questions_are_asked_one_run_after_the_other(frame: Frame) -> None:
     profile = profile_of(Consulting(), Consulting("Second"))
 
-    second = decided(frame, profile=profile, answers=ALLOWED)
-    done = decided(frame, profile=profile, answers={**ALLOWED, "Second/allowed": Answer(value=["c"])})
+    second = decided(frame, profile=profile, query_results=ALLOWED)
+    done = decided(frame, profile=profile, query_results={**ALLOWED, "Second/allowed": ExternalResult(value=["c"])})
 
-    assert second.question is not None
-    assert second.question.key == "Second/allowed"
+    assert second.pending_query is not None
+    assert second.pending_query.key == "Second/allowed"
     assert chosen(done) == ["c"]
 
 
@@ -184,7 +184,7 @@ def test_F3_135_a_replay_with_the_recorded_answer_needs_no_network(
     def unreachable(*_: object, **__: object) -> None:
         raise OSError("the network is down")
 
-    inp = inputs(frame, a_policy().pick_n(2), profile=profile_of(Consulting()), answers=ALLOWED)
+    inp = inputs(frame, a_policy().pick_n(2), profile=profile_of(Consulting()), query_results=ALLOWED)
     first = decide(inp)
     monkeypatch.setattr(socket, "socket", unreachable)
     monkeypatch.setattr(socket, "create_connection", unreachable)
@@ -196,7 +196,7 @@ def test_F3_135_a_replay_with_the_recorded_answer_needs_no_network(
 def test_F3_135_an_answer_nobody_asked_for_changes_nothing(frame: Frame) -> None:
     profile = profile_of(Rejecting("Door", ["a"]))
 
-    plain, told = decided(frame, profile=profile), decided(frame, profile=profile, answers=ALLOWED)
+    plain, told = decided(frame, profile=profile), decided(frame, profile=profile, query_results=ALLOWED)
 
     assert plain.digest == told.digest
 

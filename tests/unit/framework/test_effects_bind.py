@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.operations import Operation
-from fleet.framework.runtime.effects import Complaint
+from fleet.framework.runtime.effects import ContractViolation
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.options import with_hub_client, with_snapshot_lister
 from fleet.framework.state import CycleState
@@ -108,7 +108,7 @@ def test_F3_070_nothing_is_prepared_where_preflight_skips(frame: Frame) -> None:
 def test_F3_070_a_skip_is_kept_for_the_record(frame: Frame) -> None:
     effects = effects_of(Scripted("Idle", pre_bind_preflight=SKIP, pre_bind=None), frame=frame)
     effects.run_pre_bind(targets("c1"))
-    assert [(one.hook, one.plugin, one.status.code) for one in effects.answers] == [("preBind", "Idle", Code.SKIP)]
+    assert [(one.hook, one.plugin, one.status.code) for one in effects.results] == [("preBind", "Idle", Code.SKIP)]
 
 
 def test_F3_070_whether_there_is_work_is_known_beforehand_and_asked_once(frame: Frame) -> None:
@@ -182,7 +182,7 @@ def test_F3_086_all_skipping_is_a_failure(frame: Frame) -> None:
     failure = effects.run_bind(a_target("c1"))
     assert failure is not None
     assert (failure.internal, message_of(failure.status)) == (True, "no bind plugin handled")
-    assert [(one.plugin, one.status.code) for one in effects.answers] == [("A", Code.SKIP), ("B", Code.SKIP)]
+    assert [(one.plugin, one.status.code) for one in effects.results] == [("A", Code.SKIP), ("B", Code.SKIP)]
 
 
 def test_F3_086_nobody_to_bind_is_a_failure(frame: Frame) -> None:
@@ -248,7 +248,7 @@ def test_F3_087_everybody_is_told_even_if_the_first_raises(frame: Frame) -> None
     effects = effects_of(*plugins, frame=frame)
     effects.run_post_bind(a_target("c1"))
     assert journal == ["A.post_bind(c1)", "B.post_bind(c1)", "C.post_bind(c1)"]
-    assert effects.complaints == [Complaint("postBind", "A", "c1", "ValueError: boom", error)]
+    assert effects.violations == [ContractViolation("postBind", "A", "c1", "ValueError: boom", error)]
 
 
 @pytest.mark.parametrize("answer", [no("too late"), Status.new(Code.SUCCESS)], ids=["refusal", "Success"])
@@ -258,16 +258,16 @@ def test_F3_073_a_returned_status_is_ignored_with_a_complaint(frame: Frame, answ
     effects = effects_of(*plugins, frame=frame)
     effects.run_post_bind(a_target("c1"))
     assert journal == ["A.post_bind(c1)", "B.post_bind(c1)"]
-    assert [(one.plugin, one.error) for one in effects.complaints] == [("A", None), ("B", None)]
-    assert all(one.text.startswith("its answer is ignored: ") for one in effects.complaints)
+    assert [(one.plugin, one.error) for one in effects.violations] == [("A", None), ("B", None)]
+    assert all(one.text.startswith("its answer is ignored: ") for one in effects.violations)
 
 
 def test_F3_074_exceptions_are_kept_for_the_log_and_nothing_else_happens(frame: Frame) -> None:
     error = ValueError("boom")
     effects = effects_of(Scripted("A", post_bind=error), frame=frame)
     effects.run_post_bind(a_target("c1"))
-    assert [one.error for one in effects.complaints] == [error]
-    assert effects.answers == []
+    assert [one.error for one in effects.violations] == [error]
+    assert effects.results == []
 
 
 RUNS: dict[str, Callable[[Any], Any]] = {

@@ -85,7 +85,9 @@ def admitted(guard: Scripted, holder: Scripted) -> Any:
     state = framework.new_state(1)
     inp = framework.inputs(a_policy().request(), NO_BINDINGS, now=NOW)
     decision = framework.decide(inp, state=state)
-    return framework, framework.admit(inp, decision, framework.effects(inp, decision, state=state, now=NOW))
+    return framework, framework.reserve_and_permit(
+        inp, decision, framework.effects(inp, decision, state=state, now=NOW)
+    )
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ def test_F3_068_deadlines_count_from_the_moment_the_attempt_is_told(frame: Frame
 def test_F3_068_the_deadline_is_kept_for_the_record(frame: Frame) -> None:
     effects = effects_of(waiting("Slow"), frame=frame)
     effects.run_permit(targets("c1"))
-    (answer,) = effects.answers
+    (answer,) = effects.results
     assert (answer.hook, answer.plugin, answer.target) == ("permit", "Slow", "c1")
     assert (answer.status.code, answer.deadline) == (Code.WAIT, NOW + 30 * SECOND)
 

@@ -8,10 +8,10 @@ import pytest
 
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.profiles.adapter import UnreserveOnly
-from fleet.framework.runtime.effects import Complaint, Effects
+from fleet.framework.runtime.effects import ContractViolation, Effects
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.options import with_snapshot_lister
-from fleet.framework.runtime.reserve_permit import Admission
+from fleet.framework.runtime.reserve_permit import PermitResult
 from fleet.framework.state import CycleState, StateKey
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame, Table
@@ -132,7 +132,7 @@ def test_F3_082_details_of_a_refusal_are_kept(frame: Frame) -> None:
 def test_F3_082_every_answer_is_kept_for_the_record(frame: Frame) -> None:
     effects = effects_of(holder("A", []), holder("B", [], reserve=only_for("c2", no("full"))), frame=frame)
     effects.run_reserve(targets("c1", "c2"))
-    assert [(one.hook, one.plugin, one.target, one.status.code) for one in effects.answers] == [
+    assert [(one.hook, one.plugin, one.target, one.status.code) for one in effects.results] == [
         ("reserve", "A", "c1", Code.SUCCESS),
         ("reserve", "B", "c1", Code.SUCCESS),
         ("reserve", "A", "c2", Code.SUCCESS),
@@ -191,8 +191,8 @@ def test_F3_066_a_raising_plugin_does_not_stop_the_rest(frame: Frame) -> None:
     effects = effects_of(holder("A", journal), holder("B", journal, unreserve=error), holder("C", journal), frame=frame)
     effects.run_unreserve(targets("c1", "c2"))
     assert journal == [f"{name}.unreserve({target})" for target in ("c2", "c1") for name in "CBA"]
-    assert effects.complaints == [
-        Complaint("unreserve", "B", target, "OSError: gone", error) for target in ("c2", "c1")
+    assert effects.violations == [
+        ContractViolation("unreserve", "B", target, "OSError: gone", error) for target in ("c2", "c1")
     ]
 
 
@@ -206,7 +206,7 @@ def test_F3_066_a_raising_unreserve_does_not_hide_why_reserve_failed(frame: Fram
 def test_F3_066_an_answer_of_unreserve_is_ignored_and_complained_about(frame: Frame) -> None:
     effects = effects_of(holder("A", [], unreserve=no()), frame=frame)
     effects.run_unreserve(targets("c1"))
-    (complaint,) = effects.complaints
+    (complaint,) = effects.violations
     assert (complaint.hook, complaint.plugin, complaint.target) == ("unreserve", "A", "c1")
     assert complaint.text.startswith("its answer is ignored: ")
 
@@ -236,7 +236,7 @@ def test_F3_065_the_adapter_lets_the_other_hooks_of_the_plugin_through() -> None
 
 def admitted(
     plugin: Scripted, policy: PolicyBuilder, *bindings: BindingBuilder, table: Table, reserve_fallback: bool = False
-) -> tuple[Admission, Effects]:
+) -> tuple[PermitResult, Effects]:
     """One attempt with one Reserve plugin; clusters are preferred in descending order of names."""
     profile = a_profile(
         reserve=[plugin.name()], filter=["SamePlacementAntiAffinity"], reserve_fallback=reserve_fallback
@@ -246,7 +246,7 @@ def admitted(
     inp = framework.inputs(policy.request(), [one.build() for one in bindings], now=NOW)
     decision = framework.decide(inp, state=state)
     effects = framework.effects(inp, decision, state=state, now=NOW)
-    return framework.admit(inp, decision, effects), effects
+    return framework.reserve_and_permit(inp, decision, effects), effects
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def table() -> Table:
     return a_table(*clusters("c1", "c2", "c3", "c4"))
 
 
-def names(admission: Admission) -> list[str]:
+def names(admission: PermitResult) -> list[str]:
     return [one.cluster for one in admission.targets]
 
 
@@ -308,7 +308,7 @@ def test_F3_064_the_clusters_set_aside_are_explained(table: Table) -> None:
     verdicts = admission.decision.verdicts
     assert verdicts is not None
     assert message_of(verdicts.status_by_name("c4")) == "cluster was set aside after it could not be reserved"
-    assert [(one.target, one.status.code) for one in effects.answers] == [
+    assert [(one.target, one.status.code) for one in effects.results] == [
         ("c4", Code.UNSCHEDULABLE),
         ("c3", Code.SUCCESS),
     ]
@@ -355,7 +355,7 @@ def test_F3_064_spread_still_holds_after_a_fallback() -> None:
     decision = framework.decide(inp, state=state)
     assert [one.cluster for one in decision.targets] == ["c4", "c2"]
     effects = framework.effects(inp, decision, state=state, now=NOW)
-    assert names(framework.admit(inp, decision, effects)) == ["c3", "c2"]
+    assert names(framework.reserve_and_permit(inp, decision, effects)) == ["c3", "c2"]
 
 
 def test_F3_064_a_cluster_the_placement_is_on_already_is_not_reserved_again(table: Table) -> None:

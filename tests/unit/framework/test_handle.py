@@ -14,7 +14,7 @@ from fleet.framework.cycle.decision import Outcome
 from fleet.framework.handle import Handle, OfflineHandle
 from fleet.framework.runtime.framework import Framework, build_frameworks
 from fleet.framework.runtime.options import (
-    Option,
+    FrameworkOption,
     with_debug,
     with_hub_client,
     with_snapshot_lister,
@@ -98,7 +98,7 @@ class Using:
         self.got.append(self._use(self.handle))
 
 
-def framework_with(plugin: Using, table: Table, *options: Option, **hooks: Any) -> Framework:
+def framework_with(plugin: Using, table: Table, *options: FrameworkOption, **hooks: Any) -> Framework:
     registry = a_registry(**{plugin.name(): plugin.made})
     return Framework.build(registry, a_profile(**hooks), with_snapshot_lister(table.freeze), *options)
 
@@ -176,7 +176,9 @@ def test_F3_100_a_version_that_cannot_be_built_changes_nothing(table: Table) -> 
 
 
 @pytest.mark.parametrize("options", [(), (with_debug(),)], ids=["", "in debug"])
-def test_F3_101_a_decision_hook_sees_the_frame_of_the_attempt(table: Table, options: tuple[Option, ...]) -> None:
+def test_F3_101_a_decision_hook_sees_the_frame_of_the_attempt(
+    table: Table, options: tuple[FrameworkOption, ...]
+) -> None:
     plugin = Using("Looking", "pre_filter", frame_of_the_attempt)
     what_if = a_frame(*clusters("x"))
     framework = framework_with(plugin, table, *options, preFilter=["Looking"])
@@ -227,7 +229,7 @@ def effect_failure(framework: Framework, hook: str) -> Any:
     effects = framework.effects(inp, decision, state=framework.new_state(1), now=NOW)
     if hook == "preBind":
         return effects.run_pre_bind(decision.targets)
-    return framework.admit(inp, decision, effects).failure
+    return framework.reserve_and_permit(inp, decision, effects).failure
 
 
 # --- purity -----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.profiles.discovery import GROUP, register_installed
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.profiles.registry import Registry
-from fleet.framework.testing.conformance import World, check
+from fleet.framework.testing.conformance import SpecimenOptions, check
 from fleet.model.timestamps import SECOND
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
@@ -127,10 +127,10 @@ def test_F3_140_the_per_cluster_filter_belongs_behind_the_vector_one(registry: R
 
 def test_the_example_plugins_conform(registry: Registry) -> None:
     # The kit decides in September 2026; one of the starts lies just before, one far away.
-    starts = World(properties={START: ("1789999000", "1", "soon")}, labels={REGION: ("north", "south")})
+    starts = SpecimenOptions(properties={START: ("1789999000", "1", "soon")}, labels={REGION: ("north", "south")})
 
-    check(registry["MaintenanceWindow"], world=starts)
-    check(registry["RegionQuarantine"], args=RawArgs({"regions": ["south"]}), world=starts)
+    check(registry["MaintenanceWindow"], options=starts)
+    check(registry["RegionQuarantine"], args=RawArgs({"regions": ["south"]}), options=starts)
 
 
 def test_the_manual_shows_the_code_of_the_package() -> None:

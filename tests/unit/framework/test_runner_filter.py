@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.cycle.inspection import explain_all, judge_all
 from fleet.framework.cycle.runner import Narrowing
@@ -127,7 +127,7 @@ class OnePerCluster(PluginTraits):
     def name(self) -> str:
         return "OnePerCluster"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         pointers = frame.presence().pointers
         return Verdict(ok=from_bools(pointers[1:] == pointers[:-1]))
 

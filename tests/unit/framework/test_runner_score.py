@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.cycle.runner import Narrowing
 from fleet.framework.scores import (
-    ClusterScore,
+    NamedScore,
     ScoreTable,
     clamp,
     default_normalize,
     min_max,
     round_half_away,
-    rounded_half_away,
+    round_half_away_array,
 )
 from fleet.framework.status import Code, Status
 from fleet.framework.types import Component
@@ -176,11 +176,11 @@ def test_F3_093_components_are_summed_apart(frame: Frame) -> None:
 
 
 def test_F3_091_a_cluster_score_has_a_value_a_text_and_a_json_form() -> None:
-    score = ClusterScore("a", 7)
+    score = NamedScore("a", 7)
 
-    assert score == ClusterScore("a", 7) != ClusterScore("a", 8)
-    assert repr(score) == "ClusterScore(name='a', score=7)"
-    assert msgspec.json.decode(msgspec.json.encode(score), type=ClusterScore) == score
+    assert score == NamedScore("a", 7) != NamedScore("a", 8)
+    assert repr(score) == "NamedScore(name='a', score=7)"
+    assert msgspec.json.decode(msgspec.json.encode(score), type=NamedScore) == score
     assert not hasattr(score, "__dict__")
 
 
@@ -265,14 +265,14 @@ def test_F3_089_a_search_cluster_by_cluster_stops_at_the_number_wanted() -> None
 )
 def test_F3_138_a_half_goes_away_from_zero(value: float, rounded: int) -> None:
     assert round_half_away(value) == rounded
-    assert rounded_half_away(np.array([value])).tolist() == [rounded]
+    assert round_half_away_array(np.array([value])).tolist() == [rounded]
 
 
 @given(st.floats(-1e15, 1e15))
 def test_F3_138_arrays_round_as_single_values_do(value: float) -> None:
     rounded = round_half_away(value)
 
-    assert rounded_half_away(np.array([value])).tolist() == [rounded]
+    assert round_half_away_array(np.array([value])).tolist() == [rounded]
     assert abs(rounded) == math.floor(abs(value)) + (abs(value) - math.floor(abs(value)) >= 0.5)
 
 

@@ -14,7 +14,7 @@ import pytest
 from fleet.errors import StateExpired, StateNotFound
 from fleet.framework.cycle.runner import NULL_PROBE, Narrowing, Runner
 from fleet.framework.runtime.locks import ReadWriteLock
-from fleet.framework.runtime.options import Options
+from fleet.framework.runtime.options import FrameworkOptions
 from fleet.framework.state import (
     CycleState,
     FrozenState,
@@ -78,7 +78,7 @@ def test_F3_021_a_new_state_is_empty_and_knows_nothing_of_others() -> None:
 
 
 def test_F3_021_states_made_for_attempts_are_fresh() -> None:
-    options = Options()
+    options = FrameworkOptions()
     one = options.new_state(1)
     one.write(KEY, Counter())
     assert options.new_state(2).read(KEY, default=None) is None
@@ -189,13 +189,13 @@ def test_F3_025_deleting_twice_is_fine() -> None:
 
 @pytest.mark.parametrize("percent", [0, 1, 7, 10, 33, 50, 75, 99, 100])
 def test_F3_030_the_share_of_measured_attempts_is_the_one_asked_for(percent: int) -> None:
-    options = Options(metrics_percent=percent)
+    options = FrameworkOptions(metrics_percent=percent)
     measured = sum(options.new_state(attempt).record_metrics for attempt in range(10_000))
     assert abs(measured / 100 - percent) <= 2
 
 
 def test_F3_030_one_attempt_in_ten_unless_configured() -> None:
-    assert sum(Options().samples(attempt) for attempt in range(10_000)) == 1_000
+    assert sum(FrameworkOptions().samples(attempt) for attempt in range(10_000)) == 1_000
 
 
 def test_F3_030_a_state_nobody_sampled_records_nothing() -> None:
@@ -209,7 +209,7 @@ def test_F3_031_without_a_state_nothing_is_recorded() -> None:
 
 
 def test_F3_031_by_default_nobody_measures() -> None:
-    assert Options().probe is NULL_PROBE
+    assert FrameworkOptions().probe is NULL_PROBE
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

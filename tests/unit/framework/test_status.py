@@ -155,7 +155,7 @@ def test_F3_006_none_from_every_effect_hook_is_success(frame: Frame) -> None:
     assert effects.run_permit(chosen_targets).granted
     assert effects.run_pre_bind(chosen_targets) is None
     assert [effects.run_bind(one) for one in chosen_targets] == [None, None]
-    assert effects.complaints == []
+    assert effects.violations == []
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_F3_013_a_refusal_without_a_reason_is_complained_about(
     answers: dict[str, Any] = {hook: answer, "unreserve": None}
     effects = effects_of(Scripted("Curt", **answers), frame=frame)
     run(effects)
-    (complaint,) = effects.complaints
+    (complaint,) = effects.violations
     assert (complaint.plugin, complaint.target, complaint.text) == ("Curt", "a", "Unschedulable without a reason")
 
 

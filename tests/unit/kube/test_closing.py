@@ -104,11 +104,11 @@ def left_open_after(scene: Scene, file: Path) -> list[str]:
         async with asyncio.timeout(90), await Transport.from_kubeconfig(file, clock=SystemClock()) as transport:
             await scene(transport)
 
-    with warnings.catch_warnings(record=True) as complaints:
+    with warnings.catch_warnings(record=True) as violations:
         warnings.simplefilter("always", ResourceWarning)
         asyncio.run(play())
         gc.collect()
-    return [str(one.message) for one in complaints if one.category is ResourceWarning]
+    return [str(one.message) for one in violations if one.category is ResourceWarning]
 
 
 async def answered(transport: Transport) -> None:

@@ -55,14 +55,14 @@ async def test_a_connection_that_nobody_waits_for_any_more_is_left_over() -> Non
 
 @virtual
 async def test_nobody_complains_of_a_failure_that_nobody_waits_for_any_more() -> None:
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    violations: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: violations.append(complaint))
     bench = Bench()
     await bench.abandoned()
     bench.end.set_exception(NotConnected("refused"))
     await asyncio.sleep(1)
     gc.collect()
-    assert (bench.left_over, complaints) == ([], [])
+    assert (bench.left_over, violations) == ([], [])
 
 
 @virtual

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fleet.framework.operations import Action, Group, Operation, Scores
+from fleet.framework.operations import Action, Operation, TargetScores, WriteGroup
 from fleet.framework.request import PlacementRequest
 from fleet.kube.api import Request
 from fleet.model.binding_names import binding_name
@@ -125,17 +125,19 @@ async def a_desk(server: CrudServer | None = None, **more: Any) -> AsyncIterator
 
 def create(cluster: str, *, holder_uid: str | None = None) -> Operation:
     name = binding_name(placement="web", placement_uid=UID, cluster=cluster, holder_uid=holder_uid)
-    return Operation(action=Action.CREATE, group=Group.CREATE, cluster=cluster, name=name, scores=Scores(3, 0))
+    return Operation(
+        action=Action.CREATE, group=WriteGroup.CREATE, cluster=cluster, name=name, scores=TargetScores(3, 0)
+    )
 
 
 def update(action: Action, binding: Binding) -> Operation:
     return Operation(
         action=action,
-        group=Group.UPDATE,
+        group=WriteGroup.UPDATE,
         cluster=binding.spec.target_cluster,
         name=binding.metadata.name,
         binding=binding,
-        scores=Scores(7, -1),
+        scores=TargetScores(7, -1),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.snapshot.row_order import Places
+from fleet.snapshot.row_order import RowOrder
 
-PLACES = Places([7, 2, 5], 9)
+PLACES = RowOrder([7, 2, 5], 9)
 
 
 @pytest.mark.parametrize("row,place", [(7, 0), (2, 1), (5, 2), (0, None), (8, None)])
@@ -31,4 +31,4 @@ def test_the_rows_as_a_set() -> None:
 
 
 def test_nobody_has_a_place_in_an_empty_fleet() -> None:
-    assert (len(Places((), 0)), Places((), 0).among(~0), Places((), 0).bits) == (0, [], 0)
+    assert (len(RowOrder((), 0)), RowOrder((), 0).among(~0), RowOrder((), 0).bits) == (0, [], 0)

@@ -49,7 +49,7 @@ def test_names_are_ranked_whatever_their_rows() -> None:
 def test_joining_and_leaving_leave_the_index_as_it_was() -> None:
     index = NameIndex(["b", "d"])
 
-    changed = index.joined("c", 2).left("b").joined("a", 0)
+    changed = index.with_name("c", 2).without_name("b").with_name("a", 0)
 
     assert (changed.ordered, changed.names) == (["a", "c", "d"], ("a", "d", "c"))
     assert (changed.order.tolist(), changed.rank.tolist(), changed.valid) == ([0, 2, 1], [0, 2, 1], 0b111)
@@ -58,7 +58,7 @@ def test_joining_and_leaving_leave_the_index_as_it_was() -> None:
 
 
 def test_a_row_left_has_no_name_and_no_rank() -> None:
-    index = NameIndex(["a", "b", "c"]).left("b")
+    index = NameIndex(["a", "b", "c"]).without_name("b")
 
     assert (index.name(1), index.rank[1], index.valid, len(index), index.size) == ("", -1, 0b101, 2, 3)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fleet.framework.arguments import RawArgs, decode_into
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scalar import ClusterView, ScalarPlugin
@@ -37,7 +37,7 @@ class MaintenanceWindow(ScalarPlugin):
         self._notice = args.notice_minutes * MINUTE
 
     def filter_one(
-        self, ctx: Attempt, state: CycleState, placement: PlacementRequest, cluster: ClusterView
+        self, ctx: HookContext, state: CycleState, placement: PlacementRequest, cluster: ClusterView
     ) -> Status | None:
         start = cluster.properties.get(START)
         if start is None:

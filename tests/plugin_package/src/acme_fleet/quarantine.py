@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleet.framework.arguments import RawArgs, decode_into
-from fleet.framework.context import Attempt
+from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -35,7 +35,7 @@ class RegionQuarantine(PluginTraits):
     def name(self) -> str:
         return "RegionQuarantine"
 
-    def filter(self, ctx: Attempt, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         return Verdict(ok=~frame.labels(self._key).isin(self._regions))
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
