@@ -22,7 +22,7 @@ IGNORE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-servers test-long assets conformance lint fmt types bench docs gen vectors lock clean
+.PHONY: help up test test-servers test-long assets conformance lint fmt types bench docs gen vectors trace lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -79,6 +79,9 @@ gen: $(DEV) ## Generate what is committed but not written by hand: CRDs, schemas
 
 vectors: $(DEV) ## Compare decisions with recorded ones (DIR=folder IGNORE=tags)
 	$(PYTHON) -m tests.vectors.runner "$(DIR)" --ignore "$(IGNORE)"
+
+trace: $(DEV) ## Count the files and calls of three trips through the product
+	$(PYTHON) -m tests.trips
 
 # --- installing -------------------------------------------------------------------------------------------------------
 
