@@ -1,7 +1,7 @@
 """`python -m charts.readme charts/fleet` writes the README of the chart: its values, as values.yaml describes them.
 
 A comment that begins with `# --` describes the value below it, over as many lines as it takes; lines that begin with
-`# @` say why the default is what it is. Values without a comment are told by the value that they are part of.
+`# @` give the reason for the default. A value without a comment is covered by the comment of its parent.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PAGE: Final = """\
 $ helm install fleet charts/fleet --namespace fleet-system --create-namespace
 ```
 
-How to install, and what to know before: [install](../../docs/install.md).
+For installation and its prerequisites see [install](../../docs/install.md).
 
 ## Combinations
 
-Each of these is rendered by the tests; take one with `--values charts/fleet/ci/NAME.yaml` and change it to your needs.
+The tests render each of these. Start from one with `--values charts/fleet/ci/NAME.yaml` and adapt it.
 
-| Name | What it is |
+| Name | Description |
 | --- | --- |
 {combinations}
 
@@ -47,8 +47,8 @@ _HEAD: Final = "| Value | Default | Meaning |\n| --- | --- | --- |\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A value that people may set."""
+class DocumentedValue:
+    """A value that users may set."""
 
     name: str
     default: Any
@@ -60,34 +60,34 @@ class Described:
         return first if dot else _GENERAL
 
 
-def readme(chart: Path) -> str:
+def render_readme(chart: Path) -> str:
     about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
-    values = list(described((chart / "values.yaml").read_text(encoding="utf-8")))
+    values = list(parse_values((chart / "values.yaml").read_text(encoding="utf-8")))
     return _PAGE.format(
         description=about["description"],
         kubernetes=re.sub(r"^>=(\d+\.\d+).*", r"\1", about["kubeVersion"]),
-        combinations="\n".join(map(_combination, sorted((chart / "ci").glob("*.yaml")))),
-        values="".join(_tables(values)),
+        combinations="\n".join(map(_render_combination, sorted((chart / "ci").glob("*.yaml")))),
+        values="".join(_render_tables(values)),
     )
 
 
-def described(text: str) -> Iterator[Described]:
+def parse_values(text: str) -> Iterator[DocumentedValue]:
     """The values that a comment describes, in the order of the file."""
     values, path, comment = yaml.safe_load(text), list[str](), list[str]()
     for line in text.splitlines():
         stripped = line.strip()
         if stripped.startswith("#"):
-            comment = _continued(comment, stripped)
+            comment = _continue_comment(comment, stripped)
             continue
         if key := _KEY.match(line):
             path = [*path[: len(key[1]) // 2], key[2]]
             if comment:
-                yield Described(".".join(path), _at(values, path), " ".join(comment))
+                yield DocumentedValue(".".join(path), _at(values, path), " ".join(comment))
         comment = []
 
 
-def _continued(comment: list[str], line: str) -> list[str]:
-    """A comment of another kind describes nothing, but goes on with one that does."""
+def _continue_comment(comment: list[str], line: str) -> list[str]:
+    """A plain comment line continues a description, but does not start one."""
     if line.startswith("# -- "):
         return [line.removeprefix("# -- ")]
     return [*comment, re.sub(r"^# (@ )?", "", line)] if comment else []
@@ -99,24 +99,24 @@ def _at(values: Any, path: list[str]) -> Any:
     return values
 
 
-def _tables(values: Iterable[Described]) -> Iterator[str]:
-    """What belongs to no section comes first, as it mostly does in the file."""
-    ordered = sorted(values, key=lambda one: one.section != _GENERAL)
-    for section, members in groupby(ordered, key=lambda one: one.section):
-        yield f"\n### {section}\n\n{_HEAD}" + "".join(map(_row, members))
+def _render_tables(values: Iterable[DocumentedValue]) -> Iterator[str]:
+    """Values without a section come first, as they mostly do in the file."""
+    ordered = sorted(values, key=lambda value: value.section != _GENERAL)
+    for section, members in groupby(ordered, key=lambda value: value.section):
+        yield f"\n### {section}\n\n{_HEAD}" + "".join(map(_render_row, members))
 
 
-def _row(one: Described) -> str:
-    default = one.default if isinstance(one.default, str) else json.dumps(one.default)
-    return f"| `{one.name}` | {f'`{default}`' if default else 'none'} | {one.meaning} |\n"
+def _render_row(value: DocumentedValue) -> str:
+    default = value.default if isinstance(value.default, str) else json.dumps(value.default)
+    return f"| `{value.name}` | {f'`{default}`' if default else 'none'} | {value.meaning} |\n"
 
 
-def _combination(file: Path) -> str:
-    """A file begins with what it is; what is indented there is for whoever opens it."""
+def _render_combination(file: Path) -> str:
+    """The first comment of a file describes it; indented lines are for readers of the file itself."""
     lines = map(_PROSE.fullmatch, file.read_text(encoding="utf-8").partition("\n\n")[0].splitlines())
     return f"| [`{file.stem}`](ci/{file.name}) | {' '.join(line[1] for line in lines if line)} |"
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    (folder / "README.md").write_text(readme(folder), encoding="utf-8")
+    (folder / "README.md").write_text(render_readme(folder), encoding="utf-8")

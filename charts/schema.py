@@ -1,9 +1,8 @@
-"""`python -m charts.schema charts/fleet` writes into the schema of the values what is known elsewhere.
+"""`python -m charts.schema charts/fleet` updates the generated parts of the schema of the values.
 
-That is what may stand under `settings`, so that a mistake in a setting is told when the chart is rendered and not when
-the controller starts: names, limits and meanings are those of the code (`fleet.settings`). And from values.yaml, which
-values there are, and what they are for, because editors show that; and from files/alerts.yaml, what the alerts are
-called. The rest of the schema is written by hand.
+These are: everything under `settings`, from `fleet.settings`, so that a wrong setting is reported when the chart is
+rendered and not when the controller starts; the names and descriptions of the values, from values.yaml, because editors
+show them; and the names of the alerts, from files/alerts.yaml. The rest of the schema is written by hand.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Any, Final
 
 import yaml
 
-from charts.readme import Described, described
-from fleet.settings.names import Known, known_settings
+from charts.readme import DocumentedValue, parse_values
+from fleet.settings.names import SettingInfo, known_settings
 from fleet.settings.values import Address, Duration, Rate
 
 Schema = dict[str, Any]
@@ -33,11 +32,11 @@ _FORMS: Final[Mapping[type, str]] = {
 _KEYWORDS: Final = ("type", "enum", "minimum", "maximum", "exclusiveMinimum", "pattern")
 
 
-def completed(chart: Path) -> str:
-    """The text of the schema as it should be."""
+def complete_schema(chart: Path) -> str:
+    """The schema with all generated parts up to date."""
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     values = (chart / "values.yaml").read_text(encoding="utf-8")
-    schema = requiring(with_descriptions(schema, described(values)), yaml.safe_load(values))
+    schema = require_values(with_descriptions(schema, parse_values(values)), yaml.safe_load(values))
     schema["definitions"][DEFINITION] = settings_schema()
     schema = with_alerts(schema, yaml.safe_load((chart / "files" / "alerts.yaml").read_text(encoding="utf-8")))
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
@@ -47,14 +46,14 @@ def completed(chart: Path) -> str:
 
 
 def settings_schema() -> Schema:
-    """All settings, nested as in the file of settings."""
+    """All settings, nested as in a settings file."""
     whole = _section()
     for known in known_settings().values():
         *sections, name = known.name.split(".")
         inner = whole
         for section in sections:
             inner = inner["properties"].setdefault(section, _section())
-        inner["properties"][name] = _schema_of(known)
+        inner["properties"][name] = _setting_schema(known)
     return whole
 
 
@@ -62,55 +61,55 @@ def _section() -> Schema:
     return {"type": "object", "additionalProperties": False, "properties": {}}
 
 
-def _schema_of(known: Known) -> Schema:
+def _setting_schema(known: SettingInfo) -> Schema:
     meaning = {"description": known.meaning}
-    if known.is_planned:  # another value is refused by the settings, too
+    if known.is_planned:  # the settings reject any other value, too
         return meaning | {"const": str(known.default) if isinstance(known.default, str) else known.default}
-    said = known.section.model_json_schema()["properties"][known.field.alias]
-    if "anyOf" in said:  # whether there is a value at all
-        said = next(one for one in said["anyOf"] if one["type"] != "null")
-    if said["type"] == "array":
+    field = known.section.model_json_schema()["properties"][known.field.alias]
+    if "anyOf" in field:  # an optional value
+        field = next(option for option in field["anyOf"] if option["type"] != "null")
+    if field["type"] == "array":
         return meaning | {"type": ["string", "array"], "items": {"type": "string"}}
-    limits = {keyword: said[keyword] for keyword in _KEYWORDS if keyword in said}
+    limits = {keyword: field[keyword] for keyword in _KEYWORDS if keyword in field}
     form = _FORMS.get(type(known.default))
     return meaning | limits | ({"pattern": form} if form else {})
 
 
 def with_alerts(schema: Schema, alerts: Iterable[Mapping[str, Any]]) -> Schema:
-    """Only those that there are can be left out."""
-    found = deepcopy(schema)
-    rule = found["properties"]["monitoring"]["properties"]["prometheusRule"]
-    rule["properties"]["disabled"]["items"] = {"type": "string", "enum": [one["alert"] for one in alerts]}
-    return found
+    """Only existing alerts can be disabled."""
+    extended = deepcopy(schema)
+    rule = extended["properties"]["monitoring"]["properties"]["prometheusRule"]
+    rule["properties"]["disabled"]["items"] = {"type": "string", "enum": [alert["alert"] for alert in alerts]}
+    return extended
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------
 
 
-def with_descriptions(schema: Schema, values: Iterable[Described]) -> Schema:
-    found = deepcopy(schema)
-    for one in values:
-        *sections, name = one.name.split(".")
-        inner = found
+def with_descriptions(schema: Schema, values: Iterable[DocumentedValue]) -> Schema:
+    described = deepcopy(schema)
+    for value in values:
+        *sections, name = value.name.split(".")
+        inner = described
         for section in sections:
             inner = inner["properties"][section]
-        said = inner["properties"][name]
-        inner["properties"][name] = {"description": one.meaning} | {
-            keyword: value for keyword, value in said.items() if keyword != "description"
+        old = inner["properties"][name]
+        inner["properties"][name] = {"description": value.meaning} | {
+            keyword: value for keyword, value in old.items() if keyword != "description"
         }
-    return found
+    return described
 
 
-# --- what must not be taken away --------------------------------------------------------------------------------------
+# --- required values --------------------------------------------------------------------------------------------------
 
 
-def requiring(schema: Schema, values: Mapping[str, Any]) -> Schema:
-    """Every value has a default, so one is missing only where somebody wrote its name and nothing behind it."""
+def require_values(schema: Schema, values: Mapping[str, Any]) -> Schema:
+    """Every value has a default, so a value is missing only if it was set to null."""
     if "properties" not in schema:
         return schema
     inner = {
-        name: requiring(said, values[name]) if isinstance(values.get(name), dict) else said
-        for name, said in schema["properties"].items()
+        name: require_values(part, values[name]) if isinstance(values.get(name), dict) else part
+        for name, part in schema["properties"].items()
     }
     required = {"required": list(values)} if values else {}
     return {**schema, **required, "properties": inner}
@@ -118,4 +117,4 @@ def requiring(schema: Schema, values: Mapping[str, Any]) -> Schema:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    (folder / "values.schema.json").write_text(completed(folder), encoding="utf-8")
+    (folder / "values.schema.json").write_text(complete_schema(folder), encoding="utf-8")

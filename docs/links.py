@@ -1,4 +1,4 @@
-"""Checks that every link between the documents of this tree leads somewhere. Run by `make docs`.
+"""Check that every link between the documents of this tree has a target. Run by `make docs`.
 
 Only links within the tree are followed: whether another site is up says nothing about a commit.
 """
@@ -20,8 +20,8 @@ ELSEWHERE = ("https://", "http://", "mailto:")
 
 def documents() -> list[Path]:
     """All Markdown files, except those in hidden folders."""
-    found = (path.relative_to(ROOT) for path in ROOT.rglob("*.md"))
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.parts))
+    paths = (path.relative_to(ROOT) for path in ROOT.rglob("*.md"))
+    return sorted(path for path in paths if not any(part.startswith(".") for part in path.parts))
 
 
 def prose(document: Path) -> str:
@@ -33,7 +33,7 @@ def prose(document: Path) -> str:
 def anchors(document: Path) -> set[str]:
     """The fragments that headings get when the page is rendered: lower case, dashes, no punctuation."""
     headings = (HEADING.fullmatch(line) for line in prose(document).splitlines())
-    return {re.sub(r"[^\w\- ]", "", found[1].strip().lower()).replace(" ", "-") for found in headings if found}
+    return {re.sub(r"[^\w\- ]", "", match[1].strip().lower()).replace(" ", "-") for match in headings if match}
 
 
 def dead_links(document: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How the tables of the decision history came to be, step by step.
+"""Migrations of the databases: the decision history and the embedded hub.
 
-The tables themselves are defined with the history; a migration never imports today's code. There is no step yet.
+The current tables are defined beside the code that uses them; a migration never imports current code.
 """

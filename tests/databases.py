@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from fleet.history import History, migrate
-from fleet.history.history import Pace
+from fleet.history.history import WriterTiming
 from tests.postgres import Postgres, postgres
 
 __all__ = ["database", "history", "open_history", "postgres", "url"]
 
-HASTY = Pace(linger=0.0, burst=0.0, retry=0.01)
+HASTY = WriterTiming(linger=0.0, burst=0.0, retry=0.01)
 """Nobody waits in tests."""
 SOON = 90.0
 """Seconds until a busy machine has surely done it."""

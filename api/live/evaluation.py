@@ -19,7 +19,7 @@ from fleet.explain.replay.replay import recorded_world
 from fleet.explain.whatif.scenario import World
 from fleet.framework.cycle.decision import Decision, Published
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.history import Attempt, History, Part
+from fleet.history import History, HistoryAttempt, PartState
 from fleet.model.views import PolicySnapshotStatus
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ _LOOKED_BACK: Final = 50
 class Evaluated:
     world: World
     decision: Decision
-    attempt: Attempt | None = None
+    attempt: HistoryAttempt | None = None
     """The record it comes from; None for what is true now."""
     on_loop: bool = True
 
@@ -53,13 +53,13 @@ class Recollections:
         self.profile = profile
         self._known: OrderedDict[str, Evaluated] = OrderedDict()
 
-    async def of(self, attempt: Attempt, history: History, evaluations: Evaluations) -> Evaluated | None:
+    async def of(self, attempt: HistoryAttempt, history: History, evaluations: Evaluations) -> Evaluated | None:
         """None if its inputs are not kept."""
         known = self._known.get(attempt.id)
         if known is not None:
             self._known.move_to_end(attempt.id)
             return Evaluated(known.world, known.decision, attempt, on_loop=False)
-        if attempt.inputs is not Part.KEPT:
+        if attempt.inputs is not PartState.KEPT:
             return None
         async with evaluations.turn():
             found = await asyncio.to_thread(self._evaluated, attempt, history)
@@ -67,7 +67,7 @@ class Recollections:
             self._remember(attempt.id, found)
         return found
 
-    def _evaluated(self, attempt: Attempt, history: History) -> Evaluated | None:
+    def _evaluated(self, attempt: HistoryAttempt, history: History) -> Evaluated | None:
         recorded = history.inputs(attempt.id)
         if recorded is None:
             return None
@@ -83,7 +83,7 @@ class Recollections:
         return sum(one.decision.frame.count for one in self._known.values())
 
 
-def telling(history: History, key: str) -> Attempt | None:
+def telling(history: History, key: str) -> HistoryAttempt | None:
     """The newest attempt that says why the placement is where it is: the newest of all, or, where that only found that
     nothing was to be done, the last one before it that chose, if what it chose is what there is."""
     attempts = history.attempts(key, limit=_LOOKED_BACK)
@@ -95,13 +95,13 @@ def telling(history: History, key: str) -> Attempt | None:
     return chose if _still_holds(chose, newest) else newest
 
 
-def _still_holds(chose: Attempt, newest: Attempt) -> bool:
+def _still_holds(chose: HistoryAttempt, newest: HistoryAttempt) -> bool:
     """Nothing was given up since, and as many are wanted and in use as then."""
     then, now = ((one.snapshot, one.wanted, one.active, one.fulfilled) for one in (chose, newest))
-    return chose.outcome not in _IDLE and then == now and chose.inputs is Part.KEPT
+    return chose.outcome not in _IDLE and then == now and chose.inputs is PartState.KEPT
 
 
-def is_behind(told: Attempt, past: Sequence[Attempt], shown: PolicySnapshotStatus) -> bool:
+def is_behind(told: HistoryAttempt, past: Sequence[HistoryAttempt], shown: PolicySnapshotStatus) -> bool:
     """Whether the hub shows something else than what was published last according to the record: decisions of the last
     seconds may still wait to be written."""
     same = (one for one in past if one.snapshot == told.snapshot and one.status_written and one.published)

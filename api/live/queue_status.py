@@ -8,12 +8,12 @@ from api.live.live import Live, Queue, Subject
 from api.live.wake_events import Hides, wakes_on
 from api.models import QueueModel, Waker
 from fleet.explain.answer.parts import State
-from fleet.history import Attempt
+from fleet.history import HistoryAttempt
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.timing import SECOND, Doubling, flush_moment, nanoseconds, window_end, window_of
-from fleet.settings.tree import Queue as QueueSettings
+from fleet.settings.tree import QueueSection as QueueSettings
 
 UNSEEN: Final = "This process does not schedule and cannot see the queue: ask the API of the controller for more."
 _FAILED: Final = frozenset({AttemptResult.TRANSIENT.value, AttemptResult.INTERNAL.value})
@@ -114,7 +114,7 @@ def _time_of_day(live: Live, moment: int) -> str:
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
-def present_state(queue: QueueModel | None, attempt: Attempt | None, *, was_decided: bool) -> State | None:
+def present_state(queue: QueueModel | None, attempt: HistoryAttempt | None, *, was_decided: bool) -> State | None:
     """What is more urgent to know than the decision; None where the decision says it all."""
     match queue.space if queue else "":
         case "in_flight":

@@ -16,7 +16,7 @@ from api.text.tables import profiles_text, settings_text
 from fleet.framework.runtime.framework import Framework
 from fleet.settings import Effective
 from fleet.settings.names import known_settings
-from fleet.settings.secrets import shown
+from fleet.settings.secrets import redact
 
 router = APIRouter(tags=["configuration"])
 
@@ -67,7 +67,7 @@ async def get_config(asked: AskedBy) -> Response:
 def settings_of(effective: Effective) -> Iterator[SettingModel]:
     tree = effective.settings.model_dump(mode="json", by_alias=True)
     for name, known in known_settings().items():
-        value = shown(name, _value(tree, name))
+        value = redact(name, _value(tree, name))
         yield SettingModel(name=name, value=value, origin=effective.origins.get(name, "default"), meaning=known.meaning)
 
 

@@ -17,7 +17,7 @@ from api.models import AttemptDiff, HistoryPage
 from api.services.attempts import clusters_named, decision_model, history_text
 from fleet.explain.answer.rendering import render_comparison
 from fleet.explain.whatif.compare import compare
-from fleet.history import Attempt, History
+from fleet.history import History, HistoryAttempt
 
 router = APIRouter(tags=["decisions"])
 
@@ -100,8 +100,8 @@ async def _evaluated(asked: Asked, key: str, number: int) -> Evaluated:
     return found
 
 
-def _numbered(history: History, key: str, number: int) -> Attempt:
-    found = history.numbered(key, number)
+def _numbered(history: History, key: str, number: int) -> HistoryAttempt:
+    found = history.find_by_number(key, number)
     if found is None:
         raise unprocessable(
             "diff",

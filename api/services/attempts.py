@@ -10,13 +10,13 @@ import msgspec
 from api.auth.access import Sight
 from api.models import DecisionModel, RejectionCount, TargetModel
 from api.text.tables import table
-from fleet.history import Attempt
+from fleet.history import HistoryAttempt
 from fleet.model.timestamps import format_timestamp
 
 UNNAMED: Final = "a placement you may not read"
 
 
-def decision_model(attempt: Attempt, sight: Sight) -> DecisionModel:
+def decision_model(attempt: HistoryAttempt, sight: Sight) -> DecisionModel:
     targets = tuple(_targets(attempt, sight))
     return DecisionModel(
         seq=attempt.seq,
@@ -61,11 +61,11 @@ def without_placement(one: DecisionModel) -> DecisionModel:
     )
 
 
-def clusters_named(attempts: Iterable[Attempt]) -> set[str]:
+def clusters_named(attempts: Iterable[HistoryAttempt]) -> set[str]:
     return {target.cluster for one in attempts for target in one.targets}
 
 
-def _targets(attempt: Attempt, sight: Sight) -> Iterator[TargetModel]:
+def _targets(attempt: HistoryAttempt, sight: Sight) -> Iterator[TargetModel]:
     for one in attempt.targets:
         if not sight.hides(one.cluster):
             yield TargetModel(

@@ -12,7 +12,7 @@ from api.http.request_context import Asked
 from api.models import DecisionModel
 from api.services.attempts import clusters_named, decision_model, without_placement
 from fleet.errors import FleetError
-from fleet.history import Attempt
+from fleet.history import HistoryAttempt
 
 _PAGE: Final = 200
 
@@ -63,14 +63,14 @@ async def decisions(
         await clock.sleep(pace.look_every)
 
 
-async def _page(asked: Asked, selection: Selection, seq: int, left: int | None) -> list[Attempt]:
+async def _page(asked: Asked, selection: Selection, seq: int, left: int | None) -> list[HistoryAttempt]:
     limit = _PAGE if left is None else min(_PAGE, left)
     return await asyncio.to_thread(
         lambda: asked.history().since(seq, key=selection.key, outcome=selection.outcome, limit=limit)
     )
 
 
-async def _shown(asked: Asked, found: list[Attempt]) -> list[DecisionModel]:
+async def _shown(asked: Asked, found: list[HistoryAttempt]) -> list[DecisionModel]:
     if not found:
         return []
     sight = await asked.sight(clusters_named(found))

@@ -16,7 +16,7 @@ from fleet.settings.tree import DECIDING
 
 
 def snapshot_document(live: Live, settings: Settings) -> SnapshotDocument:
-    changed = {name: value for name, value in settings.changed().items() if name.partition(".")[0] in DECIDING}
+    changed = {name: value for name, value in settings.collect_changes().items() if name.partition(".")[0] in DECIDING}
     kinds = live.caches.kinds
     return SnapshotDocument(
         at=format_timestamp(live.now()),

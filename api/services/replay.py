@@ -31,7 +31,7 @@ from fleet.explain.replay.replay import (
 from fleet.explain.whatif.diff import ClusterTally, Moved, OutcomeTally, Tally
 from fleet.explain.whatif.edits import Edit
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.history import Attempt, History
+from fleet.history import History, HistoryAttempt
 from fleet.model.timestamps import parse_timestamp
 
 _SECONDS: Final = 20.0
@@ -59,7 +59,7 @@ async def replayed(asked: Asked, request: ReplayRequest) -> ReplayReport:
     deadline = clock.elapsed() + _SECONDS
     edits = None if request.change is None else request.change.edits
     report = _Report()
-    last: Attempt | None = None
+    last: HistoryAttempt | None = None
     async with asked.serving.evaluations.one():
         for attempt in selected:
             waiting = asyncio.timeout(None if last is None else max(deadline - clock.elapsed(), 0))
@@ -82,7 +82,7 @@ async def replayed(asked: Asked, request: ReplayRequest) -> ReplayReport:
     )
 
 
-def _selected(history: History, request: ReplayRequest) -> Sequence[Attempt]:
+def _selected(history: History, request: ReplayRequest) -> Sequence[HistoryAttempt]:
     select = request.select
     if select.ids is not None:
         return [_identified(history, one, position) for position, one in enumerate(select.ids)]
@@ -91,10 +91,10 @@ def _selected(history: History, request: ReplayRequest) -> Sequence[Attempt]:
     except TimestampError as error:
         raise InputError(error.message, field="select.since", value=select.since) from error
     started = min(max(started, -_FARTHEST), _FARTHEST)
-    return history.begun_since(started, limit=select.limit, after=min(select.after, _FARTHEST))
+    return history.started_since(started, limit=select.limit, after=min(select.after, _FARTHEST))
 
 
-def _identified(history: History, attempt_id: str, position: int) -> Attempt:
+def _identified(history: History, attempt_id: str, position: int) -> HistoryAttempt:
     found = history.attempt(attempt_id)
     if found is None:
         raise unprocessable(
@@ -104,7 +104,7 @@ def _identified(history: History, attempt_id: str, position: int) -> Attempt:
 
 
 def _one(
-    report: _Report, attempt: Attempt, history: History, profile: CompiledProfile, edits: Sequence[Edit] | None
+    report: _Report, attempt: HistoryAttempt, history: History, profile: CompiledProfile, edits: Sequence[Edit] | None
 ) -> None:
     report.attempts += 1
     recorded = history.inputs(attempt.id)

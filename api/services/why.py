@@ -20,7 +20,7 @@ from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import Circumstances, answer
 from fleet.explain.answer.parts import HookStatus
 from fleet.explain.fixes.fixes import Fixes, fixes, fixes_for_cluster, needs_help
-from fleet.history import Attempt, History
+from fleet.history import History, HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_N
 from fleet.model.timestamps import format_timestamp
@@ -54,10 +54,10 @@ class Known:
     """What the history and the hub know of the placement."""
 
     subject: Subject | None
-    told: Attempt | None = None
+    told: HistoryAttempt | None = None
     """The attempt the answer is about."""
-    newest: Attempt | None = None
-    past: Sequence[Attempt] = ()
+    newest: HistoryAttempt | None = None
+    past: Sequence[HistoryAttempt] = ()
     unavailable_since: str = ""
     """Since when the history tells less than there is to know, or nothing."""
 
@@ -130,10 +130,10 @@ def _written_first(history: History, key: str, subject: Subject) -> Known:
     return _looked_up(history, key, subject)
 
 
-def _told(history: History, question: Question) -> tuple[Attempt, list[Attempt]]:
+def _told(history: History, question: Question) -> tuple[HistoryAttempt, list[HistoryAttempt]]:
     text = question.attempt or ""
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
-    found = history.attempt(text) if number is None else history.numbered(question.key, number)
+    found = history.attempt(text) if number is None else history.find_by_number(question.key, number)
     if found is None or found.key != question.key:
         raise refused(
             404,
@@ -271,7 +271,7 @@ def _circumstances(
     )
 
 
-def _written(attempt: Attempt, sight: Sight, evaluated: Evaluated) -> Iterator[HookStatus]:
+def _written(attempt: HistoryAttempt, sight: Sight, evaluated: Evaluated) -> Iterator[HookStatus]:
     """What became of the bindings. What an error says may name any cluster."""
     binder = evaluated.world.question.profile.hooks["bind"][0].name
     for one in attempt.writes:
@@ -281,13 +281,13 @@ def _written(attempt: Attempt, sight: Sight, evaluated: Evaluated) -> Iterator[H
             yield HookStatus(plugin=binder, code=code, message=message or one.result, target=one.cluster)
 
 
-def _since(known: Known, attempt: Attempt | None) -> str:
+def _since(known: Known, attempt: HistoryAttempt | None) -> str:
     """Of a placement that is gone, since the attempt that found out."""
     is_over = known.subject is None and known.newest is not None and known.newest.ending in _ENDS
     return _moment(known.newest if is_over else attempt)
 
 
-def _moment(attempt: Attempt | None) -> str:
+def _moment(attempt: HistoryAttempt | None) -> str:
     return format_timestamp(attempt.started) if attempt else ""
 
 
@@ -305,7 +305,7 @@ def _fixes(question: Question, tried_on: Evaluated, *, told: Evaluated | None = 
     return fixes_for_cluster(world, decision, question.cluster, mode=mode, told=earlier)
 
 
-def _past(one: Attempt) -> PastAttempt:
+def _past(one: HistoryAttempt) -> PastAttempt:
     return PastAttempt(
         n=one.number,
         id=one.id,

@@ -1,50 +1,50 @@
-"""Every decision, kept: with its inputs, verdicts and the clusters it was made on, so that it can be questioned later.
+"""The decision history: every decision with its inputs, its verdicts and the clusters it was based on.
 
-Rows and bytes only. What a decision is, and what can be learned from it, is known elsewhere.
+Rows and bytes only: `fleet.recorder` builds them from decisions, `fleet.explain` interprets them.
 """
 
 from __future__ import annotations
 
 from fleet.history.entries import (
-    Attempt,
+    AttemptSource,
     Columns,
-    Counts,
-    Group,
-    Health,
-    Inputs,
+    HistoryAttempt,
+    HistoryCounts,
+    HistoryHealth,
     Judgement,
     KnownPlacement,
-    Part,
-    Recorded,
-    ScoreColumn,
-    Snapshot,
-    Source,
-    Target,
-    Warned,
-    Write,
+    PartState,
+    RecordedInputs,
+    RecordedRejection,
+    RecordedScores,
+    RecordedTarget,
+    RecordedWarning,
+    RecordedWrite,
+    ReplayInputs,
+    SnapshotReference,
 )
-from fleet.history.history import History, Limits
+from fleet.history.history import History, RetentionLimits
 from fleet.history.schema import NewerSchema, migrate
 
 __all__ = [
-    "Attempt",
+    "AttemptSource",
     "Columns",
-    "Counts",
-    "Group",
-    "Health",
     "History",
-    "Inputs",
+    "HistoryAttempt",
+    "HistoryCounts",
+    "HistoryHealth",
     "Judgement",
     "KnownPlacement",
-    "Limits",
     "NewerSchema",
-    "Part",
-    "Recorded",
-    "ScoreColumn",
-    "Snapshot",
-    "Source",
-    "Target",
-    "Warned",
-    "Write",
+    "PartState",
+    "RecordedInputs",
+    "RecordedRejection",
+    "RecordedScores",
+    "RecordedTarget",
+    "RecordedWarning",
+    "RecordedWrite",
+    "ReplayInputs",
+    "RetentionLimits",
+    "SnapshotReference",
     "migrate",
 ]

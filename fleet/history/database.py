@@ -1,6 +1,6 @@
-"""Connections to the history's database: SQLite in a file, or PostgreSQL. Both by URL, and with the same queries.
+"""Connections to the database of the history: SQLite in a file, or PostgreSQL, by URL and with the same queries.
 
-What is wrong with a URL is said at once. A database that cannot be reached is no mistake: it may come back.
+A wrong URL is an error at once. An unreachable database is not: it may come back.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Final, cast
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
-from fleet.settings.secrets import shown
+from fleet.settings.secrets import redact
 
 _POSTGRES: Final = "postgresql"
 _SECONDS_TO_CONNECT: Final = 5
 _SESSION: Final = (
     "-c statement_timeout=30000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=60000 -c timezone=UTC"
 )
-_HOST_SILENT: Final = 20  # seconds until a connection to a host that does not answer is given up
+_HOST_SILENT: Final = 20  # seconds until a connection to an unresponsive host is dropped
 _BUSY_MILLISECONDS: Final = 2000
 _IMMEDIATE: Final = "fleet_immediate"
 _NO_URL: Final = (
@@ -34,34 +34,38 @@ _UNAVAILABLE: Final = (
     sql.exc.TimeoutError,
     HistoryUnavailable,
     OSError,
-    ConfigurationError,  # the schema is not the one we know
+    ConfigurationError,  # the schema is unknown
 )
 
 
-class Database:
+class HistoryDatabase:
     def __init__(self, url: str) -> None:
         """Does not connect. Raises ConfigurationError on a URL that cannot be used."""
-        self.url = _read(url)
+        self.url = _parse_url(url)
         self.is_postgres = self.url.get_backend_name() == _POSTGRES
         plain = self.url.set(drivername=self.url.get_backend_name())
-        self.name = str(shown("", plain.render_as_string(hide_password=True)))
+        self.name = str(redact("", plain.render_as_string(hide_password=True)))
         """For messages."""
         self.unreadable = ""
-        """Why nothing may be read, if so: the tables may mean something else than we would take them for."""
+        """If not empty, why nothing may be read: tables of another revision may have another meaning."""
         self._engine = _postgres(self.url) if self.is_postgres else _sqlite(self.url)
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
-        """One moment of the database, however many questions are asked."""
+        """A read transaction: all queries see the same state of the database."""
         if self.unreadable:
             raise HistoryUnavailable(self.unreadable)
         options = {"isolation_level": "REPEATABLE READ"} if self.is_postgres else {}
-        with self._translated(), self._engine.connect().execution_options(**options) as connection, connection.begin():
+        with (
+            self._translate_errors(),
+            self._engine.connect().execution_options(**options) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
-        """One transaction. Errors are SQLAlchemy's own: the writer tells them apart."""
+        """A write transaction. SQLAlchemy's errors are passed on: the writer distinguishes them."""
         with self._engine.connect().execution_options(**{_IMMEDIATE: True}) as connection, connection.begin():
             yield connection
 
@@ -79,7 +83,7 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sql.exc.SQLAlchemyError as error:
@@ -87,20 +91,20 @@ class Database:
 
 
 def reason_of(error: BaseException) -> str:
-    """What the database said, in one line and without the statement."""
-    said = getattr(error, "orig", None) or error
-    return " ".join(str(said).split()) or type(said).__name__
+    """The error message of the database, on one line and without the statement."""
+    cause = getattr(error, "orig", None) or error
+    return " ".join(str(cause).split()) or type(cause).__name__
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Whether the database, and not what was to be written, is the trouble."""
+    """Whether the database, and not the data to be written, caused the error."""
     if isinstance(error, sql.exc.IntegrityError | sql.exc.DataError):
         return False
     return isinstance(error, _UNAVAILABLE)
 
 
-def _read(url: str) -> sql.URL:
-    """The URL is shown by no error: nobody knows where in it a password is."""
+def _parse_url(url: str) -> sql.URL:
+    """No error contains the URL, because a password could be anywhere in it."""
     try:
         read = sql.make_url(url)
     except (sql.exc.ArgumentError, ValueError):
@@ -143,8 +147,8 @@ def _make_folder(path: Path) -> None:
 
 
 def _configure(connection: Any, _record: object) -> None:
-    """NORMAL: after a power cut the last moments may be missing, but what is there is whole."""
-    connection.isolation_level = None  # transactions begin where we say, also before changes of the schema
+    """synchronous=NORMAL: a power failure may lose the last transactions, but does not corrupt the file."""
+    connection.isolation_level = None  # `_begin` begins transactions, also before DDL statements
     cursor = connection.cursor()
     for pragma in ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=NORMAL"):
         cursor.execute(f"PRAGMA {pragma}")

@@ -1,7 +1,7 @@
-"""Values as bytes in the database, and back.
+"""Encoding of values as bytes in the database.
 
-Compressed at a low level, which takes most of what can be had at a fraction of the time. The first byte of a value says
-how, so that the way can be changed without a migration.
+Compressed at a low level, which gives most of the gain in a fraction of the time. The first byte of a value identifies
+the encoding, so that it can change without a migration.
 """
 
 from __future__ import annotations
@@ -12,21 +12,30 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fleet.history.entries import Attempt, ClusterRow, Columns, Group, Inputs, Snapshot, Warned, Write
+from fleet.history.entries import (
+    ClusterRow,
+    Columns,
+    HistoryAttempt,
+    RecordedInputs,
+    RecordedRejection,
+    RecordedWarning,
+    RecordedWrite,
+    SnapshotReference,
+)
 
 T = TypeVar("T")
 
 _PLAIN: Final = b"\0"
 _ZLIB: Final = b"\1"
 _WORTH_IT: Final = 160
-"""Bytes; what is shorter hardly shrinks."""
+"""Bytes; shorter values hardly shrink."""
 _LEVEL: Final = 1
 _LEVEL_OF_DOCUMENTS: Final = 3  # of many alike: a sixth less than the lowest, in the same time
 _LARGEST_DICTIONARY: Final = 32_768  # what zlib can look back on
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is told of an attempt but never searched for."""
+    """The fields of an attempt that are never searched for."""
 
     error: str = ""
     wanted: int | None = None
@@ -36,10 +45,10 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     phases: dict[str, float] = {}
     generation: int | None = None
     placement_type: str = ""
-    snapshot: Snapshot | None = None
-    writes: tuple[Write, ...] = ()
-    warnings: tuple[Warned, ...] = ()
-    groups: tuple[Group, ...] = ()
+    snapshot: SnapshotReference | None = None
+    writes: tuple[RecordedWrite, ...] = ()
+    warnings: tuple[RecordedWarning, ...] = ()
+    groups: tuple[RecordedRejection, ...] = ()
     invalid: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     notes: bytes = b"{}"
@@ -50,7 +59,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     is_end: bool = False
 
 
-def pack_facts(attempt: Attempt) -> bytes:
+def pack_facts(attempt: HistoryAttempt) -> bytes:
     return _pack(Facts(**{name: getattr(attempt, name) for name in Facts.__struct_fields__}))
 
 
@@ -58,12 +67,12 @@ def unpack_facts(body: bytes) -> dict[str, Any]:
     return msgspec.structs.asdict(_unpack(body, Facts))
 
 
-def pack_attempt(attempt: Attempt) -> bytes:
+def pack_attempt(attempt: HistoryAttempt) -> bytes:
     return _pack(attempt)
 
 
-def unpack_attempt(body: bytes) -> Attempt:
-    return _unpack(body, Attempt)
+def unpack_attempt(body: bytes) -> HistoryAttempt:
+    return _unpack(body, HistoryAttempt)
 
 
 def pack_columns(columns: Columns) -> bytes:
@@ -74,12 +83,12 @@ def unpack_columns(body: bytes) -> Columns:
     return _unpack(body, Columns)
 
 
-def pack_inputs(inputs: Inputs) -> bytes:
+def pack_inputs(inputs: RecordedInputs) -> bytes:
     return _pack(inputs)
 
 
-def unpack_inputs(body: bytes) -> Inputs:
-    return _unpack(body, Inputs)
+def unpack_inputs(body: bytes) -> RecordedInputs:
+    return _unpack(body, RecordedInputs)
 
 
 def _pack(value: object) -> bytes:
@@ -92,8 +101,8 @@ def _unpack(body: bytes, kind: type[T]) -> T:
     return msgspec.msgpack.decode(encoded, type=kind)
 
 
-class Documents:
-    """Documents that resemble each other, several compressed at once and with what all have in common."""
+class DocumentCodec:
+    """Compresses similar documents together, with a dictionary of their common parts."""
 
     def __init__(self, dictionary: bytes) -> None:
         self.dictionary = dictionary[-_LARGEST_DICTIONARY:]

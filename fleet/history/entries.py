@@ -1,6 +1,6 @@
-"""What the history is made of, as values: rows and bytes, without a word of SQL and without columns of clusters.
+"""Records of the history as plain values: rows and bytes, without SQL and without numpy columns.
 
-Making an attempt from a decision is left to who observes decisions, judging it again to who replays it.
+`fleet.recorder` builds attempts from decisions; `fleet.explain.replay` evaluates them again.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Protocol
 import msgspec
 
 
-class Part(enum.StrEnum):
-    """What can be shed of an attempt, and whether it was."""
+class PartState(enum.StrEnum):
+    """State of a part of an attempt that can be shed."""
 
     KEPT = "kept"
     NONE = "none"
-    """There was nothing of the kind, or it is not to be kept."""
+    """The attempt had no such part, or it is not recorded."""
     SHED = "shed"
-    """Given up because the history could not follow."""
+    """Dropped because the writer could not keep up."""
     EXPIRED = "expired"
-    """Was kept, and removed by retention."""
+    """Recorded, then removed by retention."""
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster chosen by an attempt."""
+class RecordedTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster selected by an attempt."""
 
     cluster: str
     action: str = ""
-    """What it took to use it; nothing where a binding was in place."""
+    """The write that was needed; empty if a binding was in place."""
     binding: str = ""
     affinity: int | None = None
     topology: int | None = None
@@ -41,8 +41,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """From 1, in the order of the decision."""
 
 
-class Write(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A binding that was written, or should have been."""
+class RecordedWrite(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A write of a binding, successful or not."""
 
     action: str
     cluster: str
@@ -51,15 +51,15 @@ class Write(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     error: str = ""
 
 
-class Warned(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Something odd that did not stop the decision."""
+class RecordedWarning(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A warning, which did not stop the decision."""
 
     kind: str
     subject: str
     clusters: int = 0
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class RecordedRejection(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """How many clusters one plugin rejected first, for one reason."""
 
     plugin: str
@@ -67,30 +67,30 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     count: int
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The policy snapshot that was decided on."""
+class SnapshotReference(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The policy snapshot of the decision."""
 
     name: str
     uid: str
     generation: int
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     key: str
     """Of the placement: `name`, or `namespace/name`."""
     placement_uid: str = ""
     started: int
-    """Nanoseconds since the epoch: also the moment of the decision."""
+    """Nanoseconds since the epoch; also the time of the decision."""
     ending: str
     error: str = ""
     outcome: str = ""
-    """Nothing where it did not come to a decision."""
+    """Empty if there was no decision."""
     fulfilled: bool = False
     wanted: int | None = None
     active: int | None = None
     clusters: int = 0
-    """How many were known."""
+    """Number of member clusters."""
     triggers: tuple[str, ...] = ()
     phases: dict[str, float] = {}
     """Seconds, by name."""
@@ -99,51 +99,51 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     generation: int | None = None
     """Of the placement."""
     placement_type: str = ""
-    snapshot: Snapshot | None = None
-    targets: tuple[Target, ...] = ()
-    writes: tuple[Write, ...] = ()
-    warnings: tuple[Warned, ...] = ()
-    groups: tuple[Group, ...] = ()
+    snapshot: SnapshotReference | None = None
+    targets: tuple[RecordedTarget, ...] = ()
+    writes: tuple[RecordedWrite, ...] = ()
+    warnings: tuple[RecordedWarning, ...] = ()
+    groups: tuple[RecordedRejection, ...] = ()
     invalid: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     notes: bytes = b"{}"
-    """What plugins left with the decision: JSON, by plugin."""
+    """Plugin notes on the decision: JSON, by plugin."""
     published: bytes = b""
-    """The status as it was to be published: JSON, or nothing."""
+    """The status to publish: JSON, or empty."""
     status_written: bool = False
     rounds: int = 0
     process_number: int = 0
-    """Which attempt of its process it was."""
+    """Number of the attempt within its process."""
     is_end: bool = False
-    """Whether it found that the placement is gone."""
+    """Whether the placement no longer existed."""
 
-    # Known once it is kept.
+    # Set when the attempt is recorded.
     seq: int = 0
     number: int = 0
-    """Which attempt of its placement it was, from 1; those folded into earlier ones count."""
+    """Number of the attempt within its placement, from 1; folded attempts count."""
     repeats: int = 0
-    """How many attempts after it changed nothing."""
+    """How many attempts that changed nothing were folded into this one."""
     last_at: int = 0
-    """When the last of them began."""
+    """Start of the last of them."""
     session: str = ""
     frame_seq: int | None = None
-    """How far the journal of clusters had come."""
-    columns: Part = Part.NONE
-    inputs: Part = Part.NONE
+    """Position in the cluster journal."""
+    columns: PartState = PartState.NONE
+    inputs: PartState = PartState.NONE
 
     @property
     def changed_nothing(self) -> bool:
         return not self.writes and not self.status_written
 
 
-class ScoreColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """What one Score plugin said of the feasible clusters, in the order of names: little-endian numbers."""
+class RecordedScores(msgspec.Struct, frozen=True, kw_only=True):
+    """Scores of the feasible clusters by one Score plugin, in the order of names: little-endian numbers."""
 
     plugin: str
     component: str
     weight: int
     width: int
-    """Bytes of a number: as few as the largest of them takes, a power of two."""
+    """Bytes per number: the smallest power of two that fits the largest number."""
     raw: bytes
     normalized: bytes
     """Empty where it equals `raw`."""
@@ -152,10 +152,10 @@ class ScoreColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, array_like=True):
-    """One of the few verdicts that a decision has for its clusters."""
+    """A distinct verdict of a decision, shared by many clusters."""
 
     first: int
-    """The judge that rejected first, by position; -1 where none did."""
+    """Position of the plugin that rejected first; -1 if none did."""
     reason: int
     code: int
 
@@ -165,42 +165,42 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
     names_hash: str
     names: tuple[str, ...] | None = None
-    """Only where no frame is kept that tells them."""
+    """Only if no cluster journal is kept from which they follow."""
     judges: tuple[str, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     width: int = 1
     """Bytes of a number in `verdicts`."""
     verdicts: bytes = b""
-    """By cluster, which of the judgements: unsigned, little-endian."""
+    """By cluster, the index of its judgement: unsigned, little-endian."""
     feasible: bytes = b""
-    """A bit per cluster, the highest of a byte first: whether it was scored."""
+    """A bit per cluster, most significant first: whether it was scored."""
     order: bytes = b""
     """int32: positions of ranked clusters, best first."""
-    scores: tuple[ScoreColumn, ...] = ()
+    scores: tuple[RecordedScores, ...] = ()
 
     def by_cluster(self) -> list[Judgement]:
         starts = range(0, len(self.verdicts), self.width)
         return [self.judgements[int.from_bytes(self.verdicts[at : at + self.width], "little")] for at in starts]
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt was decided on, beside the clusters. Documents are JSON."""
+class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """The inputs of an attempt, except the clusters. Documents are JSON."""
 
     request: bytes
     """The policy snapshot, without its status."""
     placement_uid: str
     bindings: tuple[bytes, ...]
     previous: bytes
-    """The status of the policy snapshot as it was."""
+    """The status of the policy snapshot before the attempt."""
     now: int
     cursor: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """All it takes to evaluate an attempt again."""
+class ReplayInputs:
+    """All inputs needed to evaluate an attempt again."""
 
-    attempt: Attempt
+    attempt: HistoryAttempt
     clusters: tuple[bytes, ...]
     """Documents of all clusters, in the order of their names."""
     request: bytes
@@ -213,7 +213,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPlacement:
-    """A placement that was decided on at least once."""
+    """A placement with at least one recorded attempt."""
 
     key: str
     uid: str
@@ -229,24 +229,24 @@ class KnownPlacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Since this process began. Attempts unless said otherwise."""
+class HistoryCounts:
+    """Numbers of attempts since the start of the process."""
 
     offered: int = 0
     written: int = 0
     folded: int = 0
-    """Into the record of an earlier attempt that ended alike."""
+    """Folded into the record of an earlier attempt with the same result."""
     failed: int = 0
-    """Could not be made into rows, or were still waiting at the end."""
+    """Could not be converted to rows, or were still buffered at shutdown."""
     shed_columns: int = 0
     shed_inputs: int = 0
     shed_attempts: int = 0
-    """Given up whole: those that changed nothing, and the oldest of too many that did."""
+    """Dropped entirely: attempts that changed nothing, and the oldest of too many."""
     waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class HistoryHealth:
     unavailable_since: int | None = None
     """Nanoseconds since the epoch."""
     reason: str = ""
@@ -256,42 +256,42 @@ ClusterRow = tuple[str, bytes | None]
 """A cluster's name and its document; None where it is gone."""
 
 
-class Source(Protocol):
-    """An attempt on its way into the history: what it is asked for is made in the writer's thread."""
+class AttemptSource(Protocol):
+    """An attempt to be recorded. Its parts are built lazily, in the writer's thread."""
 
     @property
     def key(self) -> str: ...
 
     @property
     def fleet(self) -> object:
-        """Who remembers which clusters were told; a journal has room for one of them."""
+        """Identity of the fleet's change log; a journal follows one at a time."""
 
     @property
     def changed(self) -> bool:
-        """Whether it changed anything, or failed to."""
+        """Whether it changed something, or tried to."""
 
     @property
     def weight(self) -> int:
-        """Bytes that it keeps in memory while it waits, roughly."""
+        """Approximate bytes in memory while buffered."""
 
     @property
     def light_weight(self) -> int:
         """The same, without its columns."""
 
-    def without_columns(self) -> Source: ...
+    def without_columns(self) -> AttemptSource: ...
 
-    def without_inputs(self) -> Source:
-        """What is left when even the inputs are given up: columns are, too."""
+    def without_inputs(self) -> AttemptSource:
+        """The attempt without inputs and without columns."""
 
-    def attempt(self) -> Attempt: ...
+    def attempt(self) -> HistoryAttempt: ...
 
     def columns(self, *, with_names: bool) -> Columns | None: ...
 
-    def inputs(self) -> Inputs | None: ...
+    def inputs(self) -> RecordedInputs | None: ...
 
     def clusters(self, *, anew: bool) -> Sequence[ClusterRow]:
-        """What changed among the clusters since this was last asked of any attempt; anew: all of them."""
+        """Clusters that changed since the previous call on any attempt; with `anew`, all clusters."""
 
     @property
     def shed(self) -> frozenset[str]:
-        """`columns`, `inputs`: what was given up on the way."""
+        """The parts shed so far: `columns`, `inputs`."""

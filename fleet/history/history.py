@@ -1,4 +1,4 @@
-"""The history as the rest of the house knows it: take in attempts, answer questions, stay out of the way."""
+"""The public interface of the history: record attempts without blocking, and query them."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from typing import Self
 
 from fleet.clock import Clock, SystemClock, epoch_nanoseconds
 from fleet.errors import ConfigurationError, HistoryUnavailable
-from fleet.history.buffer import Waiting
-from fleet.history.database import Database, is_unavailable, reason_of
-from fleet.history.entries import Counts, Health, Source
+from fleet.history.buffer import AttemptBuffer
+from fleet.history.database import HistoryDatabase, is_unavailable, reason_of
+from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth
 from fleet.history.queries import Queries
-from fleet.history.retention import Limits, Retention
-from fleet.history.schema import ensure
-from fleet.history.writer import Pace, Writer
+from fleet.history.retention import Retention, RetentionLimits
+from fleet.history.schema import ensure_schema
+from fleet.history.writer import HistoryWriter, WriterTiming
 
-__all__ = ["History", "Limits", "Pace"]
+__all__ = ["History", "RetentionLimits", "WriterTiming"]
 
 _MIB = 1_048_576
 
 
 class History(Queries):
-    """Any thread may ask; questions block, so a loop asks through a thread of its own."""
+    """Thread-safe. Queries block, so an event loop must run them in a thread."""
 
     def __init__(
         self,
-        database: Database,
+        database: HistoryDatabase,
         *,
-        limits: Limits,
+        limits: RetentionLimits,
         memory_mib: int,
         digests: int,
         keeps_inputs: bool,
         clock: Clock,
-        pace: Pace,
+        pace: WriterTiming,
     ) -> None:
         super().__init__(database)
         self._clock = clock
         self._retention = Retention(database, limits)
-        self._waiting = Waiting(memory=memory_mib * _MIB, most=digests)
-        self._writer = Writer(
+        self._buffer = AttemptBuffer(memory=memory_mib * _MIB, most=digests)
+        self._writer = HistoryWriter(
             database,
-            self._waiting,
+            self._buffer,
             clock=clock,
             pace=pace,
             keeps_inputs=keeps_inputs,
-            keep_house=self._keep_house,
+            run_retention=self._run_retention,
         )
 
     @classmethod
@@ -52,23 +52,23 @@ class History(Queries):
         url: str,
         *,
         may_migrate: bool = False,
-        limits: Limits | None = None,
+        limits: RetentionLimits | None = None,
         memory_mib: int = 256,
         digests: int = 200_000,
         keeps_inputs: bool = True,
         clock: Clock | None = None,
-        pace: Pace | None = None,
+        pace: WriterTiming | None = None,
     ) -> Self:
-        """For reading; `start` lets it record as well.
+        """Open for reading; `start` also enables recording.
 
-        Raises ConfigurationError on a wrong URL and on a schema that has to be made or migrated. A database that cannot
-        be reached, or has a newer schema, is no error: it is unavailable until it can be used.
+        Raises ConfigurationError on a wrong URL and on a schema that has to be created or migrated. An unreachable
+        database, or one with a newer schema, is no error: the history is unavailable until it can be used.
         """
-        database = Database(url)
+        database = HistoryDatabase(url)
         chosen = clock or SystemClock()
-        missed = None
+        outage = None
         try:
-            ensure(database, may_migrate=may_migrate)
+            ensure_schema(database, may_migrate=may_migrate)
         except ConfigurationError:
             database.close()
             raise
@@ -76,69 +76,69 @@ class History(Queries):
             if not is_unavailable(error):
                 database.close()
                 raise
-            missed = Health(unavailable_since=epoch_nanoseconds(chosen), reason=reason_of(error))
+            outage = HistoryHealth(unavailable_since=epoch_nanoseconds(chosen), reason=reason_of(error))
         opened = cls(
             database,
-            limits=limits or Limits(),
+            limits=limits or RetentionLimits(),
             memory_mib=memory_mib,
             digests=digests,
             keeps_inputs=keeps_inputs,
             clock=chosen,
-            pace=pace or Pace(),
+            pace=pace or WriterTiming(),
         )
-        opened._writer.health = missed or Health()
+        opened._writer.health = outage or HistoryHealth()
         return opened
 
     # --- recording ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._writer.start()
 
-    def offer(self, source: Source) -> None:
-        """Never blocks. What cannot be taken is counted."""
-        self._waiting.offer(source)
+    def offer(self, source: AttemptSource) -> None:
+        """Never blocks. Attempts that do not fit are shed and counted."""
+        self._buffer.offer(source)
 
     def flush(self, *, seconds: float) -> bool:
-        """Wait until all that was offered is written or refused; says whether that was so in time."""
-        return self._waiting.wait_until_idle(seconds)
+        """Wait until everything offered is written or given up; returns False on a timeout."""
+        return self._buffer.wait_until_idle(seconds)
 
     def close(self, *, seconds: float = 5.0) -> None:
-        """Write what waits, for that long, and end."""
+        """Write buffered attempts for up to `seconds`, then stop."""
         self._writer.close(seconds)
         if not self._writer.is_running:
             self._database.close()
 
-    def counts(self) -> Counts:
-        return self._writer.counted()
+    def counts(self) -> HistoryCounts:
+        return self._writer.read_counts()
 
-    # --- how it is ----------------------------------------------------------------------------------------------------
+    # --- health -------------------------------------------------------------------------------------------------------
 
-    def state(self) -> Health:
-        """What the writer knows; without a writer, what the database says now."""
+    def state(self) -> HistoryHealth:
+        """The state seen by the writer; without a running writer, of a query made now."""
         if self._writer.is_running:
             return self._writer.health
         try:
             self.last_seq()
         except HistoryUnavailable as error:
             since = self._writer.health.unavailable_since or epoch_nanoseconds(self._clock)
-            self._writer.health = Health(unavailable_since=since, reason=reason_of(error))
+            self._writer.health = HistoryHealth(unavailable_since=since, reason=reason_of(error))
         else:
-            self._writer.health = Health()
+            self._writer.health = HistoryHealth()
         return self._writer.health
 
     @property
     def known_since(self) -> int | None:
-        """When the history became unavailable, if that is known, without asking the database again."""
+        """When the history became unavailable, as far as known without a query."""
         return self._writer.health.unavailable_since
 
     def size(self) -> int:
         """Bytes, as retention counts them."""
         return self._retention.size()
 
-    def keep_house(self) -> int:
-        """Remove what is not to be kept; says how many attempts went. The writer does it by itself."""
-        return self._keep_house(self._writer.session)
+    def run_retention(self) -> int:
+        """Remove expired records and return the number of removed attempts. The writer also runs it periodically."""
+        return self._run_retention(self._writer.session)
 
-    def _keep_house(self, session: str) -> int:
+    def _run_retention(self, session: str) -> int:
         return self._retention.run(now=epoch_nanoseconds(self._clock), session=session)

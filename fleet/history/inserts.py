@@ -1,4 +1,4 @@
-"""From attempts to rows: folding those that changed nothing, numbering the others, and one transaction for a batch."""
+"""Inserts: fold attempts that changed nothing, number the others, and write a batch in one transaction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import msgspec
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fleet.history.database import Database
+from fleet.history.database import HistoryDatabase
 from fleet.history.encoding import pack_facts
-from fleet.history.entries import Attempt, Target
-from fleet.history.journal import Session
+from fleet.history.entries import HistoryAttempt, RecordedTarget
+from fleet.history.journal import JournalSession
 from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, JOURNAL, PLACEMENTS, SESSIONS, TARGETS
 
 _ROW_OVERHEAD = 200  # bytes of columns and indexes beside the bodies
@@ -40,10 +40,10 @@ _TOUCH = sql.update(SESSIONS).where(SESSIONS.c.id == sql.bindparam("of_id")).val
 
 
 @dataclass(slots=True)
-class Entry:
+class PendingRow:
     """An attempt that gets a row of its own."""
 
-    attempt: Attempt
+    attempt: HistoryAttempt
     columns: bytes | None = None
     inputs: bytes | None = None
     repeats: int = 0
@@ -52,10 +52,10 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Head:
-    """The newest record of a placement; it must not hold on to more of it, because there is one for each."""
+class LatestRecord:
+    """The newest record of a placement. Kept small, because there is one for each placement."""
 
-    likeness: tuple[object, ...]
+    folding_key: tuple[object, ...]
     number: int
     """Attempts so far."""
     uid: str
@@ -63,8 +63,8 @@ class Head:
     last_at: int
     is_end: bool
     seq: int = 0
-    entry: Entry | None = None
-    """As long as the record is not written."""
+    entry: PendingRow | None = None
+    """The row, until it is written."""
 
 
 @dataclass(slots=True)
@@ -75,11 +75,11 @@ class Fold:
 
 @dataclass(slots=True)
 class Batch:
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[PendingRow] = field(default_factory=list)
     folds: dict[int, Fold] = field(default_factory=dict)
-    """By `seq` of a record that is written already: how often it was repeated."""
-    heads: dict[str, Head] = field(default_factory=dict)
-    begun: list[Session] = field(default_factory=list)
+    """By `seq` of a record already written: its further repeats."""
+    latest: dict[str, LatestRecord] = field(default_factory=dict)
+    new_sessions: list[JournalSession] = field(default_factory=list)
     journal: list[dict[str, Any]] = field(default_factory=list)
     session: str = ""
     at: int = 0
@@ -89,40 +89,40 @@ class Batch:
         return sum(fold.more for fold in self.folds.values()) + sum(entry.repeats for entry in self.entries)
 
 
-def likeness(attempt: Attempt) -> tuple[object, ...]:
-    """What has to be equal for an attempt that changed nothing to count as a repetition."""
+def folding_key(attempt: HistoryAttempt) -> tuple[object, ...]:
+    """An attempt that changed nothing and has the same key as the newest record is folded into it."""
     snapshot = attempt.snapshot and (attempt.snapshot.uid, attempt.snapshot.generation)
-    told = (attempt.ending, attempt.error, attempt.outcome, attempt.digest, attempt.is_end)
-    return (attempt.placement_uid, snapshot, attempt.config_hash, attempt.generation, *told)
+    result = (attempt.ending, attempt.error, attempt.outcome, attempt.digest, attempt.is_end)
+    return (attempt.placement_uid, snapshot, attempt.config_hash, attempt.generation, *result)
 
 
-class Heads:
-    """The newest record of every placement that was decided on since this process began."""
+class LatestRecords:
+    """The newest record of every placement that was scheduled since the process started."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Head] = {}
+        self._known: dict[str, LatestRecord] = {}
 
     def unknown(self, keys: Iterable[str]) -> list[str]:
-        """Of placements not heard of yet."""
+        """The keys whose newest record is not loaded yet."""
         return [key for key in keys if key not in self._known]
 
     def load(self, connection: sql.Connection, unknown: Collection[str], *, read: Any) -> None:
-        """`read` makes an attempt of a row."""
+        """`read` builds an attempt from a row."""
         rows = connection.execute(_NEWEST, {"keys": list(unknown)})
         for row in rows:
-            self._known[row.key] = _head_of(read(row), seq=row.seq, number=row.attempts)
+            self._known[row.key] = _latest_of(read(row), seq=row.seq, number=row.attempts)
 
-    def of(self, key: str) -> Head | None:
+    def get(self, key: str) -> LatestRecord | None:
         return self._known.get(key)
 
-    def put(self, key: str, head: Head) -> None:
-        self._known[key] = head
+    def set(self, key: str, record: LatestRecord) -> None:
+        self._known[key] = record
 
-    def written(self, batch: Batch) -> None:
-        for key, head in batch.heads.items():
-            if head.entry is not None:
-                head.seq, head.entry = head.entry.seq, None
-            if head.is_end:
+    def confirm_written(self, batch: Batch) -> None:
+        for key, record in batch.latest.items():
+            if record.entry is not None:
+                record.seq, record.entry = record.entry.seq, None
+            if record.is_end:
                 self._known.pop(key, None)
 
     def forget(self, keys: Iterable[str]) -> None:
@@ -130,36 +130,36 @@ class Heads:
             self._known.pop(key, None)
 
 
-def add(batch: Batch, attempt: Attempt, heads: Heads) -> Entry | None:
-    """Put an attempt into a batch; the entry to be completed, or None where it was folded."""
-    head = heads.of(attempt.key)
-    if head is not None and attempt.changed_nothing and head.likeness == likeness(attempt):
-        _fold(batch, attempt, head)
+def add_attempt(batch: Batch, attempt: HistoryAttempt, latest: LatestRecords) -> PendingRow | None:
+    """Add an attempt to a batch; returns the row to complete, or None if it was folded."""
+    record = latest.get(attempt.key)
+    if record is not None and attempt.changed_nothing and record.folding_key == folding_key(attempt):
+        _fold(batch, attempt, record)
         return None
-    number = 1 if head is None else head.number + 1
-    entry = Entry(msgspec.structs.replace(attempt, number=number), last_at=attempt.started)
-    newest = batch.heads[attempt.key] = _head_of(attempt, number=number, entry=entry)
-    newest.first_at = attempt.started if head is None else head.first_at
-    heads.put(attempt.key, newest)
+    number = 1 if record is None else record.number + 1
+    entry = PendingRow(msgspec.structs.replace(attempt, number=number), last_at=attempt.started)
+    newest = batch.latest[attempt.key] = _latest_of(attempt, number=number, entry=entry)
+    newest.first_at = attempt.started if record is None else record.first_at
+    latest.set(attempt.key, newest)
     batch.entries.append(entry)
     return entry
 
 
-def _fold(batch: Batch, attempt: Attempt, head: Head) -> None:
-    head.number += 1
-    head.last_at = attempt.started
-    if head.entry is None:
-        fold = batch.folds.setdefault(head.seq, Fold())
+def _fold(batch: Batch, attempt: HistoryAttempt, record: LatestRecord) -> None:
+    record.number += 1
+    record.last_at = attempt.started
+    if record.entry is None:
+        fold = batch.folds.setdefault(record.seq, Fold())
         fold.more, fold.last_at = fold.more + 1, attempt.started
     else:
-        head.entry.repeats += 1
-        head.entry.last_at = attempt.started
-    batch.heads[attempt.key] = head
+        record.entry.repeats += 1
+        record.entry.last_at = attempt.started
+    batch.latest[attempt.key] = record
 
 
-def _head_of(attempt: Attempt, *, number: int, seq: int = 0, entry: Entry | None = None) -> Head:
-    return Head(
-        likeness=likeness(attempt),
+def _latest_of(attempt: HistoryAttempt, *, number: int, seq: int = 0, entry: PendingRow | None = None) -> LatestRecord:
+    return LatestRecord(
+        folding_key=folding_key(attempt),
         number=number,
         uid=attempt.placement_uid,
         first_at=attempt.started,
@@ -170,58 +170,58 @@ def _head_of(attempt: Attempt, *, number: int, seq: int = 0, entry: Entry | None
     )
 
 
-def write(database: Database, batch: Batch) -> None:
+def write_batch(database: HistoryDatabase, batch: Batch) -> None:
     with database.writing() as connection:
-        _number(connection, batch.entries)
+        _assign_numbers(connection, batch.entries)
         _write_journal(connection, batch)
         _write_attempts(connection, batch.entries)
         if batch.folds:
-            folds = [{"of_seq": seq, "more": one.more, "at": one.last_at} for seq, one in batch.folds.items()]
+            folds = [{"of_seq": seq, "more": fold.more, "at": fold.last_at} for seq, fold in batch.folds.items()]
             connection.execute(_FOLD, folds)
-        if batch.heads:
-            placements = [_placement_row(key, head) for key, head in batch.heads.items()]
-            _run(connection, _keeping_placements(connection.dialect), placements)
+        if batch.latest:
+            placements = [_placement_row(key, record) for key, record in batch.latest.items()]
+            _run(connection, _upsert_placements(connection.dialect), placements)
 
 
-def was_written(database: Database, batch: Batch) -> bool:
-    """Whether a batch whose commit was never confirmed is there nevertheless."""
+def is_committed(database: HistoryDatabase, batch: Batch) -> bool:
+    """Whether a batch is there although its commit was never confirmed."""
     if not batch.entries:
         return False
     with database.reading() as connection:
-        asked = sql.select(ATTEMPTS.c.seq).where(ATTEMPTS.c.id == batch.entries[0].attempt.id)
-        return connection.execute(asked).first() is not None
+        query = sql.select(ATTEMPTS.c.seq).where(ATTEMPTS.c.id == batch.entries[0].attempt.id)
+        return connection.execute(query).first() is not None
 
 
-def _number(connection: sql.Connection, entries: Sequence[Entry]) -> None:
+def _assign_numbers(connection: sql.Connection, entries: Sequence[PendingRow]) -> None:
     last = connection.execute(_TAKE_NUMBERS, {"count": len(entries)}).scalar_one()
     for seq, entry in enumerate(entries, last - len(entries) + 1):
         entry.seq = seq
 
 
 def _write_journal(connection: sql.Connection, batch: Batch) -> None:
-    if batch.begun:
+    if batch.new_sessions:
         times = {"started": batch.at, "last_at": batch.at}
-        begun = [{"id": one.id, "dictionary": one.dictionary, **times} for one in batch.begun]
-        connection.execute(sql.insert(SESSIONS), begun)
+        new_sessions = [{"id": session.id, "dictionary": session.dictionary, **times} for session in batch.new_sessions]
+        connection.execute(sql.insert(SESSIONS), new_sessions)
     if batch.session:
         connection.execute(_TOUCH, [{"of_id": batch.session, "at": batch.at}])
     if batch.journal:
-        _run(connection, _inserting(JOURNAL, connection.dialect), batch.journal)
+        _run(connection, _insert_statement(JOURNAL, connection.dialect), batch.journal)
 
 
-def _write_attempts(connection: sql.Connection, entries: Sequence[Entry]) -> None:
+def _write_attempts(connection: sql.Connection, entries: Sequence[PendingRow]) -> None:
     rows = {
-        ATTEMPTS: [_attempt_row(one) for one in entries],
-        TARGETS: [_target_row(one.seq, target) for one in entries for target in one.attempt.targets],
-        COLUMNS: [{"seq": one.seq, "body": one.columns} for one in entries if one.columns is not None],
-        INPUTS: [{"seq": one.seq, "body": one.inputs} for one in entries if one.inputs is not None],
+        ATTEMPTS: [_attempt_row(row) for row in entries],
+        TARGETS: [_target_row(row.seq, target) for row in entries for target in row.attempt.targets],
+        COLUMNS: [{"seq": row.seq, "body": row.columns} for row in entries if row.columns is not None],
+        INPUTS: [{"seq": row.seq, "body": row.inputs} for row in entries if row.inputs is not None],
     }
     for table, several in rows.items():
         if several:
-            _run(connection, _inserting(table, connection.dialect), several)
+            _run(connection, _insert_statement(table, connection.dialect), several)
 
 
-def _attempt_row(entry: Entry) -> dict[str, Any]:
+def _attempt_row(entry: PendingRow) -> dict[str, Any]:
     attempt, facts = entry.attempt, pack_facts(entry.attempt)
     bodies = len(facts) + len(entry.columns or b"") + len(entry.inputs or b"")
     return {
@@ -247,7 +247,7 @@ def _attempt_row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _target_row(seq: int, target: Target) -> dict[str, Any]:
+def _target_row(seq: int, target: RecordedTarget) -> dict[str, Any]:
     return {
         "seq": seq,
         "rank": target.rank,
@@ -261,15 +261,15 @@ def _target_row(seq: int, target: Target) -> dict[str, Any]:
     }
 
 
-def _placement_row(key: str, head: Head) -> dict[str, Any]:
+def _placement_row(key: str, record: LatestRecord) -> dict[str, Any]:
     return {
         "key": key,
-        "uid": head.uid,
-        "attempts": head.number,
-        "first_at": head.first_at,
-        "last_at": head.last_at,
-        "newest": head.seq if head.entry is None else head.entry.seq,
-        "deleted_at": head.last_at if head.is_end else None,
+        "uid": record.uid,
+        "attempts": record.number,
+        "first_at": record.first_at,
+        "last_at": record.last_at,
+        "newest": record.seq if record.entry is None else record.entry.seq,
+        "deleted_at": record.last_at if record.is_end else None,
     }
 
 
@@ -278,11 +278,11 @@ def _placement_row(key: str, head: Head) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """As the driver takes it: what SQLAlchemy does for each row costs more than writing it."""
+    """SQL text for the driver, because SQLAlchemy's work per row costs more than the insert."""
 
     text: str
     names: tuple[str, ...] | None
-    """Of parameters, where they go by position."""
+    """Names of positional parameters."""
 
 
 def _run(connection: sql.Connection, statement: _Statement, rows: Sequence[dict[str, Any]]) -> None:
@@ -292,20 +292,20 @@ def _run(connection: sql.Connection, statement: _Statement, rows: Sequence[dict[
 
 
 @lru_cache
-def _inserting(table: sql.Table, dialect: sql.Dialect) -> _Statement:
-    return _compiled(sql.insert(table), dialect)
+def _insert_statement(table: sql.Table, dialect: sql.Dialect) -> _Statement:
+    return _compile(sql.insert(table), dialect)
 
 
 @lru_cache
-def _keeping_placements(dialect: sql.Dialect) -> _Statement:
+def _upsert_placements(dialect: sql.Dialect) -> _Statement:
     statement = (postgresql if dialect.name == "postgresql" else sqlite).insert(PLACEMENTS)
     renewed = ("uid", "attempts", "last_at", "newest", "deleted_at")
     kept = statement.on_conflict_do_update(
         index_elements=["key"], set_={name: statement.excluded[name] for name in renewed}
     )
-    return _compiled(kept, dialect)
+    return _compile(kept, dialect)
 
 
-def _compiled(statement: sql.Insert, dialect: sql.Dialect) -> _Statement:
+def _compile(statement: sql.Insert, dialect: sql.Dialect) -> _Statement:
     compiled = statement.compile(dialect=dialect)
     return _Statement(str(compiled), tuple(compiled.positiontup) if compiled.positiontup is not None else None)

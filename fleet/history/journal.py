@@ -1,9 +1,9 @@
-"""The clusters as they changed, so that the fleet of any retained attempt can be put together again.
+"""Journal of cluster changes, from which the fleet of any retained attempt can be rebuilt.
 
-A writer begins a session with every cluster, and goes on with those that changed between two recorded attempts: a row
-for each attempt before which some did. The fleet of an attempt is the newest row of the whole fleet up to the attempt's
-place in its session, with the changes since. So that this never takes long, the whole fleet is written again when the
-changes since come to several times its size.
+A writer starts a session with a row of all clusters, and appends a row of the changed clusters for each recorded
+attempt before which some changed. The fleet of an attempt is the newest full row up to the attempt's position in the
+session, with the later changes applied. To keep this fast, a full row is written again when the changes since the last
+one are several times its size.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from typing import Any, Final
 
 import sqlalchemy as sql
 
-from fleet.history.encoding import Documents
+from fleet.history.encoding import DocumentCodec
 from fleet.history.entries import ClusterRow
 from fleet.history.tables import JOURNAL, SESSIONS
 
 IDLE: Final = 3_600 * 10**9
-"""Nanoseconds without a row after which nobody goes on with a session, and what no attempt needs of it may go."""
+"""Nanoseconds without a row after which no writer resumes a session, and unneeded rows of it may be removed."""
 _MODELS: Final = 8
-"""Documents in the dictionary: enough to have seen what clusters have in common."""
+"""Documents in the compression dictionary: enough to contain what clusters have in common."""
 _WHOLE_AGAIN: Final = 4
-"""After changes of as many times its bytes: a fifth more to write, five times as much to read at most."""
+"""A full row is due after changes of this many times its bytes: a fifth more to write, at most five times to read."""
 _LONGEST: Final = 4_000
-"""Rows from one whole fleet to the next, where changes are small."""
+"""Maximum number of rows between two full rows, if changes are small."""
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class JournalSession:
     id: str
     dictionary: bytes
 
 
-class Journal:
-    """A session in progress; used by the writer's thread only."""
+class ClusterJournal:
+    """The session in progress; used by the writer's thread only."""
 
     def __init__(self) -> None:
         self._used_at = 0
         self.restart()
 
     def resume(self, now: int) -> None:
-        """To be called before every use. Begins anew long before others may take the session for an old one."""
+        """Call before every use. Starts a new session long before retention may treat the current one as idle."""
         if now - self._used_at > IDLE // 2:
             self.restart()
         self._used_at = now
 
     def restart(self) -> None:
-        """A new session: whatever was lost of the old one is not missed."""
+        """Start a new session, which does not depend on what was lost of the old one."""
         self.id = uuid.uuid4().hex[:12]
         self.seq = 0
-        self._documents: Documents | None = None
+        self._documents: DocumentCodec | None = None
         self._whole_bytes = self._bytes_since = self._rows_since = 0
 
     @property
@@ -60,18 +60,18 @@ class Journal:
         return self._documents is None
 
     @property
-    def wants_all(self) -> bool:
-        """Whether the next row has to be of the whole fleet."""
+    def needs_full_fleet(self) -> bool:
+        """Whether the next row must contain all clusters."""
         outgrown = self._bytes_since > _WHOLE_AGAIN * self._whole_bytes or self._rows_since >= _LONGEST
         return self.is_new or outgrown
 
-    def begin(self, rows: Sequence[ClusterRow]) -> Session:
+    def begin(self, rows: Sequence[ClusterRow]) -> JournalSession:
         models = [document for _, document in rows if document is not None][:: max(1, len(rows) // _MODELS)]
-        self._documents = Documents(b"".join(models))
-        return Session(self.id, self._documents.dictionary)
+        self._documents = DocumentCodec(b"".join(models))
+        return JournalSession(self.id, self._documents.dictionary)
 
-    def packed(self, rows: Sequence[ClusterRow], *, is_whole: bool) -> list[dict[str, Any]]:
-        """As a row of the table; none where nothing changed."""
+    def build_rows(self, rows: Sequence[ClusterRow], *, is_whole: bool) -> list[dict[str, Any]]:
+        """The row to insert; none if nothing changed."""
         assert self._documents is not None
         if not rows and not is_whole:
             return []
@@ -86,7 +86,7 @@ class Journal:
 
 
 def read_fleet(connection: sql.Connection, session: str, frame_seq: int) -> tuple[bytes, ...] | None:
-    """All clusters as they were, in the order of their names; None when the session is not kept."""
+    """All clusters at a position, in the order of their names; None if the session is not kept."""
     documents = _documents_of(connection, session)
     start = connection.execute(
         sql.select(sql.func.max(JOURNAL.c.seq)).where(_within(session, 0, frame_seq), JOURNAL.c.is_whole)
@@ -94,32 +94,32 @@ def read_fleet(connection: sql.Connection, session: str, frame_seq: int) -> tupl
     if documents is None or start is None:
         return None
     fleet: dict[str, bytes | None] = {}
-    asked = sql.select(JOURNAL.c.body).where(_within(session, start, frame_seq)).order_by(JOURNAL.c.seq)
-    for body in connection.execute(asked).scalars():
+    query = sql.select(JOURNAL.c.body).where(_within(session, start, frame_seq)).order_by(JOURNAL.c.seq)
+    for body in connection.execute(query).scalars():
         fleet.update(documents.unpack(body))
-    # Sorted here: databases differ in how they order texts.
+    # Sorted here, because databases differ in collation.
     return tuple(document for _, document in sorted(fleet.items()) if document is not None)
 
 
-def joined(connection: sql.Connection, session: str, start: int, frames: Collection[int]) -> list[dict[str, Any]]:
-    """The rows from one of the whole fleet up to the last of `frames`, as few as tell these frames."""
+def merge_rows(connection: sql.Connection, session: str, start: int, frames: Collection[int]) -> list[dict[str, Any]]:
+    """The fewest rows, starting with a full one, from which the fleet at each of `frames` can be rebuilt."""
     documents = _documents_of(connection, session)
     assert documents is not None
-    asked = sql.select(JOURNAL.c.seq, JOURNAL.c.body).where(_within(session, start, max(frames)))
-    found: list[dict[str, Any]] = []
+    query = sql.select(JOURNAL.c.seq, JOURNAL.c.body).where(_within(session, start, max(frames)))
+    rows: list[dict[str, Any]] = []
     changes: dict[str, bytes | None] = {}
-    for seq, body in connection.execute(asked.order_by(JOURNAL.c.seq)):
+    for seq, body in connection.execute(query.order_by(JOURNAL.c.seq)):
         changes.update(documents.unpack(body))
         if seq in frames:
-            told = changes.items() if found else [one for one in changes.items() if one[1] is not None]
-            found.append(_row(session, seq, documents.pack(list(told)), is_whole=not found))
+            entries = changes.items() if rows else [change for change in changes.items() if change[1] is not None]
+            rows.append(_row(session, seq, documents.pack(list(entries)), is_whole=not rows))
             changes = {}
-    return found
+    return rows
 
 
-def _documents_of(connection: sql.Connection, session: str) -> Documents | None:
+def _documents_of(connection: sql.Connection, session: str) -> DocumentCodec | None:
     dictionary = connection.execute(sql.select(SESSIONS.c.dictionary).where(SESSIONS.c.id == session)).scalar()
-    return None if dictionary is None else Documents(dictionary)
+    return None if dictionary is None else DocumentCodec(dictionary)
 
 
 def _within(session: str, first: int, last: int) -> sql.ColumnElement[bool]:

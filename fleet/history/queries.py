@@ -1,6 +1,6 @@
-"""Questions to the history. Each is answered from one moment of the database; HistoryUnavailable if there is none.
+"""Queries of the history. Each sees one state of the database; HistoryUnavailable if it cannot be read.
 
-Pages go from the newest to the oldest, except for `since`, which is for those who follow. The cursor of a page is the
+Pages go from the newest to the oldest attempt, except for `since`, which serves followers. The cursor of a page is the
 `seq` of its last attempt.
 """
 
@@ -12,18 +12,18 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sql
 
-from fleet.history.database import Database
+from fleet.history.database import HistoryDatabase
 from fleet.history.encoding import unpack_columns, unpack_inputs
-from fleet.history.entries import Attempt, Columns, KnownPlacement, Recorded, Target
+from fleet.history.entries import Columns, HistoryAttempt, KnownPlacement, RecordedTarget, ReplayInputs
 from fleet.history.journal import read_fleet
-from fleet.history.rows import ALL, attempts_of
+from fleet.history.rows import ALL, load_attempts
 from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, PLACEMENTS, TARGETS
 
 _LARGEST_PAGE: Final = 1000
 
 
 class Queries:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: HistoryDatabase) -> None:
         self._database = database
 
     # --- placements ---------------------------------------------------------------------------------------------------
@@ -31,8 +31,8 @@ class Queries:
     def placements(
         self, *, prefix: str = "", after: str = "", deleted: bool = False, limit: int = 100
     ) -> list[KnownPlacement]:
-        """By key, in the order of the database; `after` is the key of the last one of the page before."""
-        asked = (
+        """In the order of their keys; `after` is the last key of the previous page."""
+        query = (
             sql.select(PLACEMENTS, ATTEMPTS.c.ending, ATTEMPTS.c.outcome, ATTEMPTS.c.fulfilled)
             .join(ATTEMPTS, ATTEMPTS.c.seq == PLACEMENTS.c.newest)
             .where(PLACEMENTS.c.key > after)
@@ -40,120 +40,126 @@ class Queries:
             .limit(_page(limit))
         )
         if prefix:
-            asked = asked.where(PLACEMENTS.c.key.startswith(prefix, autoescape=True))
+            query = query.where(PLACEMENTS.c.key.startswith(prefix, autoescape=True))
         if not deleted:
-            asked = asked.where(PLACEMENTS.c.deleted_at.is_(None))
+            query = query.where(PLACEMENTS.c.deleted_at.is_(None))
         with self._database.reading() as connection:
-            return [KnownPlacement(**row) for row in connection.execute(asked).mappings()]
+            return [KnownPlacement(**row) for row in connection.execute(query).mappings()]
 
     def placement(self, key: str) -> KnownPlacement | None:
-        asked = (
+        query = (
             sql.select(PLACEMENTS, ATTEMPTS.c.ending, ATTEMPTS.c.outcome, ATTEMPTS.c.fulfilled)
             .join(ATTEMPTS, ATTEMPTS.c.seq == PLACEMENTS.c.newest)
             .where(PLACEMENTS.c.key == key)
         )
         with self._database.reading() as connection:
-            row = connection.execute(asked).mappings().first()
+            row = connection.execute(query).mappings().first()
         return None if row is None else KnownPlacement(**row)
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def attempts(self, key: str, *, before: int | None = None, limit: int = 20) -> list[Attempt]:
-        """Of a placement, the newest first."""
-        asked = ALL.where(ATTEMPTS.c.key == key).order_by(ATTEMPTS.c.seq.desc()).limit(_page(limit))
-        return self._attempts(asked if before is None else asked.where(ATTEMPTS.c.seq < before))
+    def attempts(self, key: str, *, before: int | None = None, limit: int = 20) -> list[HistoryAttempt]:
+        """Attempts of a placement, the newest first."""
+        query = ALL.where(ATTEMPTS.c.key == key).order_by(ATTEMPTS.c.seq.desc()).limit(_page(limit))
+        return self._attempts(query if before is None else query.where(ATTEMPTS.c.seq < before))
 
-    def latest(self, key: str) -> Attempt | None:
+    def latest(self, key: str) -> HistoryAttempt | None:
         return _first(self.attempts(key, limit=1))
 
-    def attempt(self, attempt_id: str) -> Attempt | None:
+    def attempt(self, attempt_id: str) -> HistoryAttempt | None:
         return _first(self._attempts(ALL.where(ATTEMPTS.c.id == attempt_id)))
 
-    def numbered(self, key: str, number: int) -> Attempt | None:
-        """The record that tells of a placement's n-th attempt, which may be one that it repeated."""
-        asked = ALL.where(ATTEMPTS.c.key == key, ATTEMPTS.c.number <= number)
-        found = _first(self._attempts(asked.order_by(ATTEMPTS.c.number.desc()).limit(1)))
-        return found if found is not None and number <= found.number + found.repeats else None
+    def find_by_number(self, key: str, number: int) -> HistoryAttempt | None:
+        """The record of a placement's n-th attempt, into which it may have been folded."""
+        query = ALL.where(ATTEMPTS.c.key == key, ATTEMPTS.c.number <= number)
+        attempt = _first(self._attempts(query.order_by(ATTEMPTS.c.number.desc()).limit(1)))
+        return attempt if attempt is not None and number <= attempt.number + attempt.repeats else None
 
-    def since(self, seq: int, *, key: str | None = None, outcome: str | None = None, limit: int = 100) -> list[Attempt]:
-        """What was recorded after an attempt, the oldest first."""
-        asked = ALL.where(ATTEMPTS.c.seq > seq).order_by(ATTEMPTS.c.seq).limit(_page(limit))
+    def since(
+        self, seq: int, *, key: str | None = None, outcome: str | None = None, limit: int = 100
+    ) -> list[HistoryAttempt]:
+        """Attempts recorded after `seq`, the oldest first."""
+        query = ALL.where(ATTEMPTS.c.seq > seq).order_by(ATTEMPTS.c.seq).limit(_page(limit))
         if key is not None:
-            asked = asked.where(ATTEMPTS.c.key == key)
+            query = query.where(ATTEMPTS.c.key == key)
         if outcome is not None:
-            asked = asked.where(ATTEMPTS.c.outcome == outcome)
-        return self._attempts(asked)
+            query = query.where(ATTEMPTS.c.outcome == outcome)
+        return self._attempts(query)
 
-    def begun_since(self, started: int, *, limit: int = 1000, after: int = 0) -> list[Attempt]:
-        """Attempts that began at a time or later, in the order in which they were recorded."""
-        asked = ALL.where(ATTEMPTS.c.started >= started, ATTEMPTS.c.seq > after)
-        return self._attempts(asked.order_by(ATTEMPTS.c.seq).limit(_page(limit)))
+    def started_since(self, started: int, *, limit: int = 1000, after: int = 0) -> list[HistoryAttempt]:
+        """Attempts that started at a time or later, in the order in which they were recorded."""
+        query = ALL.where(ATTEMPTS.c.started >= started, ATTEMPTS.c.seq > after)
+        return self._attempts(query.order_by(ATTEMPTS.c.seq).limit(_page(limit)))
 
     def last_seq(self) -> int:
-        """Where a reader that is only interested in what comes next begins."""
+        """The start for a reader that follows new attempts only."""
         with self._database.reading() as connection:
-            asked = sql.select(COUNTERS.c.value).where(COUNTERS.c.name == "attempts")
-            return int(connection.execute(asked).scalar_one())
+            query = sql.select(COUNTERS.c.value).where(COUNTERS.c.name == "attempts")
+            return int(connection.execute(query).scalar_one())
 
-    # --- what belongs to one ------------------------------------------------------------------------------------------
+    # --- parts of an attempt ------------------------------------------------------------------------------------------
 
     def columns(self, attempt_id: str) -> Columns | None:
-        """The verdicts for all clusters; None where they are not kept: `Attempt.columns` says why."""
-        asked = sql.select(COLUMNS.c.body).join(ATTEMPTS, ATTEMPTS.c.seq == COLUMNS.c.seq)
+        """The verdicts for all clusters; None if not kept: `HistoryAttempt.columns` has the reason."""
+        query = sql.select(COLUMNS.c.body).join(ATTEMPTS, ATTEMPTS.c.seq == COLUMNS.c.seq)
         with self._database.reading() as connection:
-            body = connection.execute(asked.where(ATTEMPTS.c.id == attempt_id)).scalar()
+            body = connection.execute(query.where(ATTEMPTS.c.id == attempt_id)).scalar()
         return None if body is None else unpack_columns(body)
 
-    def inputs(self, attempt_id: str) -> Recorded | None:
-        """What an attempt was decided on; None where it is not kept: `Attempt.inputs` says why."""
-        asked = sql.select(INPUTS.c.body).join(ATTEMPTS, ATTEMPTS.c.seq == INPUTS.c.seq)
+    def inputs(self, attempt_id: str) -> ReplayInputs | None:
+        """The inputs of an attempt; None if not kept: `HistoryAttempt.inputs` has the reason."""
+        query = sql.select(INPUTS.c.body).join(ATTEMPTS, ATTEMPTS.c.seq == INPUTS.c.seq)
         with self._database.reading() as connection:
-            body = connection.execute(asked.where(ATTEMPTS.c.id == attempt_id)).scalar()
-            attempt = _first(attempts_of(connection, ALL.where(ATTEMPTS.c.id == attempt_id)))
+            body = connection.execute(query.where(ATTEMPTS.c.id == attempt_id)).scalar()
+            attempt = _first(load_attempts(connection, ALL.where(ATTEMPTS.c.id == attempt_id)))
             if body is None or attempt is None or attempt.frame_seq is None:
                 return None
             clusters = read_fleet(connection, attempt.session, attempt.frame_seq)
         if clusters is None:
             return None
-        found = unpack_inputs(body)
-        return Recorded(
+        inputs = unpack_inputs(body)
+        return ReplayInputs(
             attempt=attempt,
             clusters=clusters,
-            request=found.request,
-            placement_uid=found.placement_uid,
-            bindings=found.bindings,
-            previous=found.previous,
-            now=found.now,
-            cursor=found.cursor,
+            request=inputs.request,
+            placement_uid=inputs.placement_uid,
+            bindings=inputs.bindings,
+            previous=inputs.previous,
+            now=inputs.now,
+            cursor=inputs.cursor,
         )
 
     def cluster_names(self, attempt_id: str) -> tuple[str, ...] | None:
-        """The clusters that the columns of an attempt are about, in their order; None where nobody knows any more."""
+        """The cluster names of an attempt's columns, in their order; None if they are no longer known."""
         columns = self.columns(attempt_id)
         if columns is not None and columns.names is not None:
             return columns.names
         recorded = self.inputs(attempt_id)
         return None if recorded is None else tuple(map(_name_of, recorded.clusters))
 
-    def targets_of(self, cluster: str, *, before: int | None = None, limit: int = 100) -> list[tuple[Attempt, Target]]:
-        """Attempts that chose a cluster, the newest first."""
-        asked = ALL.join(TARGETS, TARGETS.c.seq == ATTEMPTS.c.seq).where(TARGETS.c.cluster == cluster)
+    def targets_of(
+        self, cluster: str, *, before: int | None = None, limit: int = 100
+    ) -> list[tuple[HistoryAttempt, RecordedTarget]]:
+        """Attempts that selected a cluster, the newest first."""
+        query = ALL.join(TARGETS, TARGETS.c.seq == ATTEMPTS.c.seq).where(TARGETS.c.cluster == cluster)
         if before is not None:
-            asked = asked.where(TARGETS.c.seq < before)
-        found = self._attempts(asked.order_by(TARGETS.c.seq.desc()).limit(_page(limit)))
-        return [(one, next(target for target in one.targets if target.cluster == cluster)) for one in found]
+            query = query.where(TARGETS.c.seq < before)
+        attempts = self._attempts(query.order_by(TARGETS.c.seq.desc()).limit(_page(limit)))
+        return [
+            (attempt, next(target for target in attempt.targets if target.cluster == cluster)) for attempt in attempts
+        ]
 
-    def _attempts(self, asked: sql.Select[Any]) -> list[Attempt]:
+    def _attempts(self, query: sql.Select[Any]) -> list[HistoryAttempt]:
         with self._database.reading() as connection:
-            return attempts_of(connection, asked)
+            return load_attempts(connection, query)
 
 
 def _page(limit: int) -> int:
     return max(1, min(limit, _LARGEST_PAGE))
 
 
-def _first(found: Sequence[Attempt]) -> Attempt | None:
-    return found[0] if found else None
+def _first(attempts: Sequence[HistoryAttempt]) -> HistoryAttempt | None:
+    return attempts[0] if attempts else None
 
 
 def _name_of(document: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Attempts out of rows."""
+"""Conversion of rows to attempts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sql
 
 from fleet.history.encoding import unpack_facts
-from fleet.history.entries import Attempt, Part, Target
+from fleet.history.entries import HistoryAttempt, PartState, RecordedTarget
 from fleet.history.tables import ATTEMPTS, TARGETS
 
 _PLAIN = (
@@ -20,31 +20,31 @@ _MOST_PARAMETERS = 500
 T = TypeVar("T")
 
 
-def attempt_of(row: Any, targets: Sequence[Target] = ()) -> Attempt:
+def build_attempt(row: Any, targets: Sequence[RecordedTarget] = ()) -> HistoryAttempt:
     columns = {name: getattr(row, name) for name in _PLAIN}
-    parts: dict[str, Any] = {"columns": Part(row.columns), "inputs": Part(row.inputs)}
-    return Attempt(**columns, **parts, **unpack_facts(row.facts), targets=tuple(targets))
+    parts: dict[str, Any] = {"columns": PartState(row.columns), "inputs": PartState(row.inputs)}
+    return HistoryAttempt(**columns, **parts, **unpack_facts(row.facts), targets=tuple(targets))
 
 
-def attempts_of(connection: sql.Connection, asked: sql.Select[Any]) -> list[Attempt]:
-    """Of a query for rows of ATTEMPTS, with their targets."""
-    rows = connection.execute(asked).all()
+def load_attempts(connection: sql.Connection, query: sql.Select[Any]) -> list[HistoryAttempt]:
+    """The attempts of a query on ATTEMPTS, with their targets."""
+    rows = connection.execute(query).all()
     targets = _targets(connection, [row.seq for row in rows])
-    return [attempt_of(row, targets.get(row.seq, ())) for row in rows]
+    return [build_attempt(row, targets.get(row.seq, ())) for row in rows]
 
 
-def _targets(connection: sql.Connection, seqs: Sequence[int]) -> dict[int, list[Target]]:
-    found: dict[int, list[Target]] = {}
-    for part in parts_of(seqs):
-        asked = sql.select(TARGETS).where(TARGETS.c.seq.in_(part)).order_by(TARGETS.c.seq, TARGETS.c.rank)
-        for row in connection.execute(asked).mappings():
+def _targets(connection: sql.Connection, seqs: Sequence[int]) -> dict[int, list[RecordedTarget]]:
+    targets: dict[int, list[RecordedTarget]] = {}
+    for part in chunk_parameters(seqs):
+        query = sql.select(TARGETS).where(TARGETS.c.seq.in_(part)).order_by(TARGETS.c.seq, TARGETS.c.rank)
+        for row in connection.execute(query).mappings():
             values = dict(row)
-            found.setdefault(values.pop("seq"), []).append(Target(**values))
-    return found
+            targets.setdefault(values.pop("seq"), []).append(RecordedTarget(**values))
+    return targets
 
 
-def parts_of(seqs: Sequence[T]) -> Iterable[Sequence[T]]:
-    """No database takes any number of parameters at once."""
+def chunk_parameters(seqs: Sequence[T]) -> Iterable[Sequence[T]]:
+    """Databases limit the number of parameters of a statement."""
     return (seqs[start : start + _MOST_PARAMETERS] for start in range(0, len(seqs), _MOST_PARAMETERS))
 
 

@@ -1,6 +1,6 @@
-"""Which tables a database has, and what has to happen before the history can use it.
+"""Schema of the history: inspection of a database, and migrations.
 
-A schema that this version does not know is never touched: whoever made it knows more about it.
+A schema that this version does not know is never changed.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Final
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
-from fleet.history.database import Database, reason_of
+from fleet.history.database import HistoryDatabase, reason_of
 from fleet.history.tables import VERSION_TABLE
 
 REVISIONS: Final = ("0001", "0002")
-"""Every revision that this version knows, in order; a test holds it to the migrations."""
+"""Every revision that this version knows, in order; a test compares it with the migrations."""
 
 _MIGRATIONS: Final = Path(__file__).resolve().parents[2] / "migrations" / "history"
 _VERSION: Final = sql.table(VERSION_TABLE, sql.column("version_num", sql.Text))
 
 
 class NewerSchema(ConfigurationError):
-    """A later version of Fleet made it."""
+    """The schema was created by a later version of Fleet."""
 
 
-class Standing(enum.Enum):
+class SchemaState(enum.Enum):
     CURRENT = "current"
     EMPTY = "empty"
     OLDER = "older"
@@ -38,72 +38,80 @@ class Standing(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    standing: Standing
+class SchemaInspection:
+    standing: SchemaState
     detail: str = ""
-    """The revision, or the tables nobody knows."""
+    """The revision, or the names of unknown tables."""
 
 
-def examine(connection: sql.Connection) -> Found:
+def inspect_schema(connection: sql.Connection) -> SchemaInspection:
     tables = sorted(sql.inspect(connection).get_table_names())
     if VERSION_TABLE not in tables:
-        return Found(Standing.FOREIGN, ", ".join(tables[:5])) if tables else Found(Standing.EMPTY)
+        return (
+            SchemaInspection(SchemaState.FOREIGN, ", ".join(tables[:5]))
+            if tables
+            else SchemaInspection(SchemaState.EMPTY)
+        )
     revision = connection.execute(sql.select(_VERSION.c.version_num)).scalar_one_or_none()
     if revision is None:
         others = [name for name in tables if name != VERSION_TABLE]
-        return Found(Standing.FOREIGN, ", ".join(others[:5])) if others else Found(Standing.EMPTY)
+        return (
+            SchemaInspection(SchemaState.FOREIGN, ", ".join(others[:5]))
+            if others
+            else SchemaInspection(SchemaState.EMPTY)
+        )
     if revision not in REVISIONS:
-        return Found(Standing.NEWER, revision)
-    return Found(Standing.CURRENT if revision == REVISIONS[-1] else Standing.OLDER, revision)
+        return SchemaInspection(SchemaState.NEWER, revision)
+    return SchemaInspection(SchemaState.CURRENT if revision == REVISIONS[-1] else SchemaState.OLDER, revision)
 
 
-def ensure(database: Database, *, may_migrate: bool) -> None:
+def ensure_schema(database: HistoryDatabase, *, may_migrate: bool) -> None:
     """Raises ConfigurationError, with the next step, on a schema that cannot be used as it is; HistoryUnavailable on a
-    newer one: that is no mistake of whoever starts us but a version that was rolled back, and may go away again.
+    newer one, because that follows from a rollback of Fleet and may be temporary.
 
-    An empty SQLite file is filled. An empty PostgreSQL database is left to `fleet migrate`: whoever runs decisions
-    need not have the right to make tables.
+    An empty SQLite file gets its tables here. An empty PostgreSQL database needs `fleet migrate`, because the
+    controller need not have the right to create tables.
     """
-    with _telling_files_apart(database), database.writing() as connection:
-        found = examine(connection)
+    with _reject_other_files(database), database.writing() as connection:
+        inspection = inspect_schema(connection)
         database.unreadable = ""
-        if found.standing is Standing.CURRENT:
+        if inspection.standing is SchemaState.CURRENT:
             return
-        if found.standing is Standing.NEWER:
-            database.unreadable = _refusal(database, found)
+        if inspection.standing is SchemaState.NEWER:
+            database.unreadable = _describe_mismatch(database, inspection)
             raise HistoryUnavailable(database.unreadable)
-        fills = found.standing is Standing.EMPTY and not database.is_postgres
-        if not fills and not (may_migrate and found.standing in (Standing.EMPTY, Standing.OLDER)):
-            raise ConfigurationError(_refusal(database, found))
+        fills = inspection.standing is SchemaState.EMPTY and not database.is_postgres
+        if not fills and not (may_migrate and inspection.standing in (SchemaState.EMPTY, SchemaState.OLDER)):
+            raise ConfigurationError(_describe_mismatch(database, inspection))
         _run(connection, REVISIONS[-1])
 
 
 def migrate(url: str, *, to: str = "") -> tuple[str, str]:
-    """Bring a database to a revision, the newest unless given, and say from where to where; `base` is no table at all.
+    """Migrate to a revision, by default the newest; returns the old and the new one. `base` means no tables.
 
-    Raises NewerSchema or another ConfigurationError on a schema nobody here knows, HistoryUnavailable when it cannot be
-    reached. A revision that fails half-way leaves the database as it was.
+    Raises NewerSchema or another ConfigurationError on an unknown schema, HistoryUnavailable if the database is not
+    reachable. A revision that fails half-way leaves the database unchanged.
     """
     if to and to not in (*REVISIONS, "base"):
-        raise ConfigurationError(f"{to} is no revision of the history; known are base, {', '.join(REVISIONS)}")
-    database = Database(url)
+        raise ConfigurationError(f"{to} is not a revision of the history; known are base, {', '.join(REVISIONS)}")
+    database = HistoryDatabase(url)
     try:
-        with _telling_files_apart(database), database.writing() as connection:
-            found = examine(connection)
-            if found.standing is Standing.NEWER:
-                raise NewerSchema(_refusal(database, found))
-            if found.standing is Standing.FOREIGN:
-                raise ConfigurationError(_refusal(database, found))
+        with _reject_other_files(database), database.writing() as connection:
+            inspection = inspect_schema(connection)
+            if inspection.standing is SchemaState.NEWER:
+                raise NewerSchema(_describe_mismatch(database, inspection))
+            if inspection.standing is SchemaState.FOREIGN:
+                raise ConfigurationError(_describe_mismatch(database, inspection))
             _run(connection, to or REVISIONS[-1])
     except sql.exc.SQLAlchemyError as error:
         raise HistoryUnavailable(f"the history {database.name} cannot be migrated: {reason_of(error)}") from error
     finally:
         database.close()
-    return found.detail or "base", to or REVISIONS[-1]
+    return inspection.detail or "base", to or REVISIONS[-1]
 
 
 @contextmanager
-def _telling_files_apart(database: Database) -> Iterator[None]:
+def _reject_other_files(database: HistoryDatabase) -> Iterator[None]:
     try:
         yield
     except sql.exc.DatabaseError as error:
@@ -114,27 +122,27 @@ def _telling_files_apart(database: Database) -> Iterator[None]:
         raise
 
 
-def _refusal(database: Database, found: Found) -> str:
-    match found.standing:
-        case Standing.NEWER:
+def _describe_mismatch(database: HistoryDatabase, inspection: SchemaInspection) -> str:
+    match inspection.standing:
+        case SchemaState.NEWER:
             return (
-                f"the history {database.name} is of revision {found.detail}, this version knows up to "
-                f"{REVISIONS[-1]}; run the version of Fleet that made it, or use another database"
+                f"the history {database.name} has revision {inspection.detail}, this version supports up to "
+                f"{REVISIONS[-1]}; run the version of Fleet that created it, or use another database"
             )
-        case Standing.FOREIGN:
+        case SchemaState.FOREIGN:
             return (
-                f"the database {database.name} holds tables of something else ({found.detail}); "
+                f"the database {database.name} contains other tables ({inspection.detail}); "
                 "give the history a database of its own with history.url"
             )
-        case Standing.OLDER:
-            was = f"is of revision {found.detail}, and this version needs {REVISIONS[-1]}"
+        case SchemaState.OLDER:
+            state = f"has revision {inspection.detail}, and this version needs {REVISIONS[-1]}"
         case _:
-            was = "has no tables yet"
-    return f"the history {database.name} {was}; run: fleet migrate --url '{database.name}'"
+            state = "has no tables yet"
+    return f"the history {database.name} {state}; run: fleet migrate --url '{database.name}'"
 
 
 def _run(connection: sql.Connection, revision: str) -> None:
-    from alembic import command, config  # slow to import, and hardly ever needed
+    from alembic import command, config  # slow to import and rarely needed
 
     settings = config.Config()
     settings.set_main_option("script_location", str(_MIGRATIONS))
@@ -146,5 +154,5 @@ def _run(connection: sql.Connection, revision: str) -> None:
 
 
 def _precedes(connection: sql.Connection, revision: str) -> bool:
-    current = examine(connection)
-    return current.standing in (Standing.CURRENT, Standing.OLDER) and revision < current.detail
+    current = inspect_schema(connection)
+    return current.standing in (SchemaState.CURRENT, SchemaState.OLDER) and revision < current.detail

@@ -1,6 +1,6 @@
-"""What is left of an attempt that waits when there is room for hardly more than what it decided.
+"""A buffered attempt reduced to its decision, for when the buffer is almost full.
 
-Packed at once: as objects, what it decided takes ten times as much, and the things it was decided on live as long.
+Packed immediately: as objects, the decision takes ten times as much memory and keeps its inputs alive.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from fleet.history.encoding import pack_attempt, unpack_attempt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fleet.history.entries import Attempt, ClusterRow, Columns, Inputs, Source
+    from fleet.history.entries import AttemptSource, ClusterRow, Columns, HistoryAttempt, RecordedInputs
 
 _OVERHEAD: Final = 600
-"""Bytes of the objects around the packed ones."""
+"""Bytes of the objects around the packed bytes."""
 
 
-class Bare:
+class SlimAttempt:
     """Implements `fleet.history.Source`."""
 
     __slots__ = ("_packed", "changed", "key", "shed", "weight")
 
     fleet: object = None
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: AttemptSource) -> None:
         self.key = source.key
         self.changed = source.changed
         self.shed = source.shed
@@ -36,20 +36,20 @@ class Bare:
     def light_weight(self) -> int:
         return self.weight
 
-    def without_columns(self) -> Bare:
+    def without_columns(self) -> SlimAttempt:
         return self
 
-    def without_inputs(self) -> Bare:
+    def without_inputs(self) -> SlimAttempt:
         return self
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> HistoryAttempt:
         return unpack_attempt(self._packed)
 
     def columns(self, *, with_names: bool) -> Columns | None:
         del with_names
         return None
 
-    def inputs(self) -> Inputs | None:
+    def inputs(self) -> RecordedInputs | None:
         return None
 
     def clusters(self, *, anew: bool) -> Sequence[ClusterRow]:

@@ -1,6 +1,6 @@
-"""The tables, as queries name them. `migrations/history` makes them; a test holds both to each other.
+"""The tables, as queries use them. `migrations/history` creates them; a test compares the two.
 
-Nothing refers to anything by foreign keys: rows are removed by retention only, in one place and in the right order.
+There are no foreign keys: only retention removes rows, in one place and in the right order.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ SESSIONS: Final = sql.Table(
     sql.Column("last_at", sql.BigInteger, nullable=False),
     sql.Column("dictionary", sql.LargeBinary, nullable=False),
 )
-"""One per writer and journal. Nobody reads the journal of another, so two writers at once do no harm."""
+"""One per writer and journal. Each writer has its own journal, so two writers at once do no harm."""
 
 JOURNAL: Final = sql.Table(
     "journal",
@@ -88,7 +88,7 @@ JOURNAL: Final = sql.Table(
     sql.Column("is_whole", sql.Boolean, nullable=False),
     sql.Column("body", sql.LargeBinary, nullable=False),
 )
-"""Clusters as they changed, together those that changed before an attempt; `is_whole`: all that there were."""
+"""Changed clusters, one row for all that changed before an attempt; `is_whole`: a row of all clusters."""
 
 PLACEMENTS: Final = sql.Table(
     "placements",
@@ -108,4 +108,4 @@ COUNTERS: Final = sql.Table(
     sql.Column("name", sql.Text, primary_key=True),
     sql.Column("value", sql.BigInteger, nullable=False),
 )
-"""`attempts`: the greatest `seq` that was ever given away. Updating it keeps two writers apart."""
+"""`attempts`: the highest `seq` ever assigned. Updating it serializes concurrent writers."""

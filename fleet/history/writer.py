@@ -1,7 +1,7 @@
-"""The one thread that writes: it makes rows of attempts, and keeps trying when the database is not there.
+"""The writer thread: converts attempts to rows, and retries while the database is unavailable.
 
-Whatever happens here happens to the history only. Rows that the database refuses are left out and counted; a database
-that is locked, full, gone or of an unknown schema is asked again, and what waits meanwhile is shed by `waiting`.
+A failure here affects the history only. Rows that the database rejects are left out and counted. If the database is
+locked, full, unreachable or has an unknown schema, the write is retried, and the buffer sheds attempts meanwhile.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import sqlalchemy as sql
 import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.history.buffer import Waiting
-from fleet.history.database import Database, is_unavailable, reason_of
+from fleet.history.buffer import AttemptBuffer
+from fleet.history.database import HistoryDatabase, is_unavailable, reason_of
 from fleet.history.encoding import pack_columns, pack_inputs
-from fleet.history.entries import Counts, Health, Part, Source
-from fleet.history.inserts import Batch, Entry, Heads, add, was_written, write
-from fleet.history.journal import Journal
-from fleet.history.rows import attempt_of
-from fleet.history.schema import ensure
+from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth, PartState
+from fleet.history.inserts import Batch, LatestRecords, PendingRow, add_attempt, is_committed, write_batch
+from fleet.history.journal import ClusterJournal
+from fleet.history.rows import build_attempt
+from fleet.history.schema import ensure_schema
 
 _HOUSEKEEPING: Final = 600.0  # seconds between two rounds of retention
 _DOUBLINGS: Final = 6
@@ -33,61 +33,61 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class WriterTiming:
     """Seconds."""
 
     linger: float = 1.0
-    """How long an attempt waits at most for others to share a transaction with, which costs as much as several."""
+    """How long an attempt waits at most for others to share its transaction, which is the expensive part."""
     quiet: float = 0.2
-    """When none came for so long, it waits no longer."""
+    """The wait ends when no attempt arrived for this long."""
     burst: float = 5.0
-    """How long it waits at most while so many come that writing them would hold up those who decide."""
+    """The longest wait during a burst, in which writing would slow down the scheduler."""
     retry: float = 0.25
-    """After a first failure; each further one doubles it, six times."""
+    """Backoff after a first failure; the next six double it."""
 
 
-class Writer:
+class HistoryWriter:
     def __init__(
         self,
-        database: Database,
-        waiting: Waiting,
+        database: HistoryDatabase,
+        waiting: AttemptBuffer,
         *,
         clock: Clock,
-        pace: Pace,
+        pace: WriterTiming,
         keeps_inputs: bool,
-        keep_house: Callable[[str], object],
+        run_retention: Callable[[str], object],
     ) -> None:
-        """`keep_house` removes what is too old; it is given the session that must stay."""
+        """`run_retention` removes old records; its argument is the session in use."""
         self._database = database
-        self._waiting = waiting
+        self._buffer = waiting
         self._clock = clock
         self._pace = pace
         self._keeps_inputs = keeps_inputs
-        self._keep_house = keep_house
-        self._heads = Heads()
-        self._journal = Journal()
-        self._told_by: object = None
-        self._is_checked = False
+        self._run_retention = run_retention
+        self._latest = LatestRecords()
+        self._journal = ClusterJournal()
+        self._journal_fleet: object = None
+        self._is_schema_checked = False
         self._failures = 0
         self._deadline: float | None = None
-        self._tidied = clock.elapsed()
-        self._counted = {"written": 0, "folded": 0, "failed": 0}
-        self.health = Health()
+        self._last_housekeeping = clock.elapsed()
+        self._counters = {"written": 0, "folded": 0, "failed": 0}
+        self.health = HistoryHealth()
         self._thread = threading.Thread(target=self._run, name="fleet-history-writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """Write what waits, for that long; the rest is counted as failed."""
+        """Write buffered attempts for up to `seconds`; the rest is counted as failed."""
         self._deadline = self._clock.elapsed() + seconds
-        self._waiting.close()
+        self._buffer.close()
         if self._thread.is_alive():
             self._thread.join(seconds)
-        left = len(self._waiting)
+        left = len(self._buffer)
         if left:
-            self._count(failed=left)
-            log.warning("attempts were not recorded before the end", attempts=left)
+            self._add_counts(failed=left)
+            log.warning("attempts were not recorded before shutdown", attempts=left)
 
     @property
     def session(self) -> str:
@@ -97,174 +97,176 @@ class Writer:
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
-    def counted(self) -> Counts:
-        return replace(self._waiting.counted(), **self._counted)
+    def read_counts(self) -> HistoryCounts:
+        return replace(self._buffer.read_counts(), **self._counters)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._is_late() and not (self._waiting.is_closed and not len(self._waiting)):
-            sources = self._next()
-            if sources and not self._store(sources):
+        while not self._is_late() and not (self._buffer.is_closed and not len(self._buffer)):
+            sources = self._next_batch()
+            if sources and not self._store_batch(sources):
                 return
-            self._waiting.done()
-            if not self._waiting.is_closed and self._clock.elapsed() - self._tidied >= _HOUSEKEEPING:
-                self._tidy()
+            self._buffer.finish_batch()
+            if not self._buffer.is_closed and self._clock.elapsed() - self._last_housekeeping >= _HOUSEKEEPING:
+                self._run_housekeeping()
 
-    def _next(self) -> Sequence[Source]:
-        if not len(self._waiting):
-            if not self._waiting.wait_for_some(_HOUSEKEEPING):
+    def _next_batch(self) -> Sequence[AttemptSource]:
+        if not len(self._buffer):
+            if not self._buffer.wait_for_attempts(_HOUSEKEEPING):
                 return ()
-            self._waiting.linger(quiet=self._pace.quiet, longest=self._pace.linger, burst=self._pace.burst)
-        return self._waiting.take()
+            self._buffer.linger(quiet=self._pace.quiet, longest=self._pace.linger, burst=self._pace.burst)
+        return self._buffer.take_batch()
 
-    def _store(self, sources: Sequence[Source]) -> bool:
-        """Returns when they are written or refused for good; False when the time is up."""
+    def _store_batch(self, sources: Sequence[AttemptSource]) -> bool:
+        """Write or reject all of them, retrying while the database is unavailable; False on the shutdown deadline."""
         batch: Batch | None = None
         while True:
             try:
-                self._check()
+                self._check_schema()
                 if batch is None:
-                    self._load_heads(sources)
-                    batch = self._prepared(sources)
-                elif was_written(self._database, batch):
-                    self._written(batch)
+                    self._load_latest(sources)
+                    batch = self._build_batch(sources)
+                elif is_committed(self._database, batch):
+                    self._record_success(batch)
                     return True
-                write(self._database, batch)
-                self._written(batch)
+                write_batch(self._database, batch)
+                self._record_success(batch)
                 return True
             except Exception as error:
                 if not is_unavailable(error):
                     self._write_one_by_one(batch, error, count=len(sources))
                     return True
-                self._unavailable(error)
+                self._record_outage(error)
             if self._is_late():
                 return False
-            self._waiting.pause(self._until_next_try)
+            self._buffer.wait_before_retry(self._compute_backoff)
 
-    def _until_next_try(self) -> float:
-        """At the end in short intervals, and as long as there is time."""
+    def _compute_backoff(self) -> float:
+        """Short and constant during shutdown, up to the deadline."""
         if self._deadline is None:
             return self._pace.retry * (1 << min(self._failures - 1, _DOUBLINGS))
         return max(min(self._pace.retry, self._deadline - self._clock.elapsed()), 0.0)
 
-    def _check(self) -> None:
-        if not self._is_checked:
-            ensure(self._database, may_migrate=False)
-            self._is_checked = True
+    def _check_schema(self) -> None:
+        if not self._is_schema_checked:
+            ensure_schema(self._database, may_migrate=False)
+            self._is_schema_checked = True
 
-    def _load_heads(self, sources: Sequence[Source]) -> None:
-        unknown = self._heads.unknown({source.key for source in sources})
+    def _load_latest(self, sources: Sequence[AttemptSource]) -> None:
+        unknown = self._latest.unknown({source.key for source in sources})
         if not unknown:
             return
         with self._database.reading() as connection:
-            self._heads.load(connection, unknown, read=attempt_of)
+            self._latest.load(connection, unknown, read=build_attempt)
 
-    # --- from sources to rows -----------------------------------------------------------------------------------------
+    # --- building rows ------------------------------------------------------------------------------------------------
 
-    def _prepared(self, sources: Sequence[Source]) -> Batch:
+    def _build_batch(self, sources: Sequence[AttemptSource]) -> Batch:
         batch = Batch(at=epoch_nanoseconds(self._clock))
         self._journal.resume(batch.at)
         for source in sources:
             try:
-                entry = add(batch, source.attempt(), self._heads)
+                entry = add_attempt(batch, source.attempt(), self._latest)
             except Exception as error:
-                self._refused(error)
+                self._record_refusal(error)
                 continue
             if entry is not None:
                 self._complete(entry, source, batch)
         batch.session = "" if self._journal.is_new else self._journal.id
         return batch
 
-    def _complete(self, entry: Entry, source: Source, batch: Batch) -> None:
-        """With what may be missing: an attempt without its inputs is still an attempt."""
-        known: dict[str, Any] = {name: Part.SHED if name in source.shed else Part.NONE for name in _PARTS}
+    def _complete(self, entry: PendingRow, source: AttemptSource, batch: Batch) -> None:
+        """Add the inputs and columns. If that fails, the attempt is recorded without them."""
+        known: dict[str, Any] = {name: PartState.SHED if name in source.shed else PartState.NONE for name in _PARTS}
         try:
             inputs = source.inputs() if self._keeps_inputs else None
             if inputs is not None:
-                entry.inputs, known["inputs"] = pack_inputs(inputs), Part.KEPT
-                known["frame_seq"] = self._journalled(source, batch)
+                entry.inputs, known["inputs"] = pack_inputs(inputs), PartState.KEPT
+                known["frame_seq"] = self._append_to_journal(source, batch)
             columns = source.columns(with_names=entry.inputs is None)
             if columns is not None:
-                entry.columns, known["columns"] = pack_columns(columns), Part.KEPT
+                entry.columns, known["columns"] = pack_columns(columns), PartState.KEPT
         except Exception as error:
             log.warning("an attempt is recorded without its inputs", attempt=entry.attempt.id, exc_info=error)
-            known, entry.inputs, entry.columns = dict.fromkeys(_PARTS, Part.SHED), None, None
+            known, entry.inputs, entry.columns = dict.fromkeys(_PARTS, PartState.SHED), None, None
             self._journal.restart()
         entry.attempt = msgspec.structs.replace(entry.attempt, session=self._journal.id, **known)
 
-    def _journalled(self, source: Source, batch: Batch) -> int:
-        if source.fleet is not self._told_by:
+    def _append_to_journal(self, source: AttemptSource, batch: Batch) -> int:
+        if source.fleet is not self._journal_fleet:
             self._journal.restart()
-            self._told_by = source.fleet
-        is_whole = self._journal.wants_all
+            self._journal_fleet = source.fleet
+        is_whole = self._journal.needs_full_fleet
         rows = source.clusters(anew=is_whole)
         if self._journal.is_new:
-            batch.begun.append(self._journal.begin(rows))
-        batch.journal += self._journal.packed(rows, is_whole=is_whole)
+            batch.new_sessions.append(self._journal.begin(rows))
+        batch.journal += self._journal.build_rows(rows, is_whole=is_whole)
         return self._journal.seq
 
-    # --- what became of them ------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
 
-    def _written(self, batch: Batch) -> None:
-        self._heads.written(batch)
-        self._count(written=len(batch.entries), folded=batch.folded)
+    def _record_success(self, batch: Batch) -> None:
+        self._latest.confirm_written(batch)
+        self._add_counts(written=len(batch.entries), folded=batch.folded)
         self._failures = 0
         if self.health.unavailable_since is not None:
             log.warning("the history is available again")
-            self.health = Health()
+            self.health = HistoryHealth()
 
-    def _unavailable(self, error: Exception) -> None:
+    def _record_outage(self, error: Exception) -> None:
         self._failures += 1
-        self._is_checked = False
+        self._is_schema_checked = False
         reason = reason_of(error)
         if self.health.unavailable_since is None:
-            log.warning("the history is unavailable and tried again", error=reason)
-            self.health = Health(unavailable_since=epoch_nanoseconds(self._clock), reason=reason)
+            log.warning("the history is unavailable; retrying", error=reason)
+            self.health = HistoryHealth(unavailable_since=epoch_nanoseconds(self._clock), reason=reason)
         else:
             self.health = replace(self.health, reason=reason)
 
     def _write_one_by_one(self, batch: Batch | None, error: Exception, *, count: int) -> None:
-        """Something in the batch cannot be written. The others are, without what leans on the batch as a whole."""
+        """Isolate the attempts that cannot be written; the others lose their inputs, which need the whole batch."""
         self._journal.restart()
         if batch is None:
-            self._refused(error, count)
+            self._record_refusal(error, count)
             return
-        self._heads.forget(batch.heads)
+        self._latest.forget(batch.latest)
         for entry in batch.entries:
             entry.inputs = entry.columns = None
-            lost: dict[str, Any] = {name: Part.SHED for name in _PARTS if getattr(entry.attempt, name) is Part.KEPT}
+            lost: dict[str, Any] = {
+                name: PartState.SHED for name in _PARTS if getattr(entry.attempt, name) is PartState.KEPT
+            }
             entry.attempt = msgspec.structs.replace(entry.attempt, frame_seq=None, **lost)
             self._write_alone(entry)
 
-    def _write_alone(self, entry: Entry) -> None:
-        batch, heads = Batch(at=epoch_nanoseconds(self._clock)), Heads()
+    def _write_alone(self, entry: PendingRow) -> None:
+        batch, latest = Batch(at=epoch_nanoseconds(self._clock)), LatestRecords()
         try:
             with self._database.reading() as connection:
-                heads.load(connection, [entry.attempt.key], read=attempt_of)
-            added = add(batch, entry.attempt, heads)
+                latest.load(connection, [entry.attempt.key], read=build_attempt)
+            added = add_attempt(batch, entry.attempt, latest)
             if added is not None:
                 added.repeats, added.last_at = entry.repeats, entry.last_at
-            write(self._database, batch)
-            self._count(written=len(batch.entries), folded=batch.folded)
+            write_batch(self._database, batch)
+            self._add_counts(written=len(batch.entries), folded=batch.folded)
         except Exception as error:
-            self._refused(error)
+            self._record_refusal(error)
 
-    def _refused(self, error: Exception, count: int = 1) -> None:
-        told = isinstance(error, sql.exc.SQLAlchemyError)
-        log.error("an attempt could not be recorded", error=reason_of(error), exc_info=None if told else error)
-        self._count(failed=count)
+    def _record_refusal(self, error: Exception, count: int = 1) -> None:
+        is_expected = isinstance(error, sql.exc.SQLAlchemyError)
+        log.error("an attempt could not be recorded", error=reason_of(error), exc_info=None if is_expected else error)
+        self._add_counts(failed=count)
 
-    def _count(self, **more: int) -> None:
+    def _add_counts(self, **more: int) -> None:
         for name, count in more.items():
-            self._counted[name] += count
+            self._counters[name] += count
 
     def _is_late(self) -> bool:
         return self._deadline is not None and self._clock.elapsed() >= self._deadline
 
-    def _tidy(self) -> None:
-        self._tidied = self._clock.elapsed()
+    def _run_housekeeping(self) -> None:
+        self._last_housekeeping = self._clock.elapsed()
         try:
-            self._keep_house(self._journal.id)
+            self._run_retention(self._journal.id)
         except Exception as error:
-            log.warning("old records could not be removed, which is tried again", error=reason_of(error))
+            log.warning("retention failed and is retried later", error=reason_of(error))

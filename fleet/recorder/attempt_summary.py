@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from fleet.history import Attempt, Group, Snapshot, Target, Warned, Write
+from fleet.history import (
+    HistoryAttempt,
+    RecordedRejection,
+    RecordedTarget,
+    RecordedWarning,
+    RecordedWrite,
+    SnapshotReference,
+)
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
 if TYPE_CHECKING:
@@ -17,8 +24,8 @@ FINAL_RESULTS: Final = (AttemptResult.GONE, AttemptResult.CLEANED_UP)
 _LONGEST_ERROR: Final = 2000
 
 
-def summarize_attempt(record: AttemptRecord, attempt_id: str) -> Attempt:
-    summary = Attempt(
+def summarize_attempt(record: AttemptRecord, attempt_id: str) -> HistoryAttempt:
+    summary = HistoryAttempt(
         id=attempt_id,
         key=record.key,
         started=record.started,
@@ -34,7 +41,7 @@ def summarize_attempt(record: AttemptRecord, attempt_id: str) -> Attempt:
     return summary if record.decision is None else _add_decision(summary, record.decision)
 
 
-def _add_decision(summary: Attempt, decision: Decision) -> Attempt:
+def _add_decision(summary: HistoryAttempt, decision: Decision) -> HistoryAttempt:
     request, published = decision.request, decision.published
     return msgspec.structs.replace(
         summary,
@@ -48,10 +55,12 @@ def _add_decision(summary: Attempt, decision: Decision) -> Attempt:
         config_hash=decision.config_hash,
         generation=request.generation,
         placement_type=request.placement_type,
-        snapshot=Snapshot(name=request.snapshot, uid=request.snapshot_uid, generation=request.snapshot_generation),
+        snapshot=SnapshotReference(
+            name=request.snapshot, uid=request.snapshot_uid, generation=request.snapshot_generation
+        ),
         targets=tuple(_targets(decision)),
         warnings=tuple(
-            Warned(kind=warning.kind, subject=warning.subject, clusters=warning.rows.bit_count())
+            RecordedWarning(kind=warning.kind, subject=warning.subject, clusters=warning.rows.bit_count())
             for warning in decision.warnings
         ),
         groups=_groups(decision),
@@ -63,9 +72,9 @@ def _add_decision(summary: Attempt, decision: Decision) -> Attempt:
     )
 
 
-def _targets(decision: Decision) -> list[Target]:
+def _targets(decision: Decision) -> list[RecordedTarget]:
     return [
-        Target(
+        RecordedTarget(
             cluster=target.cluster,
             action="" if target.action is None else target.action.value,
             binding="" if target.operation is None else target.operation.name,
@@ -79,16 +88,18 @@ def _targets(decision: Decision) -> list[Target]:
     ]
 
 
-def _groups(decision: Decision) -> tuple[Group, ...]:
+def _groups(decision: Decision) -> tuple[RecordedRejection, ...]:
     if decision.verdicts is None:
         return ()
     counts = decision.verdicts.counts()
-    return tuple(Group(plugin=plugin, reason=reason, count=count) for (plugin, reason), count in counts.items())
+    return tuple(
+        RecordedRejection(plugin=plugin, reason=reason, count=count) for (plugin, reason), count in counts.items()
+    )
 
 
-def _write(result: WriteResult) -> Write:
+def _write(result: WriteResult) -> RecordedWrite:
     operation = result.operation
-    return Write(
+    return RecordedWrite(
         action=operation.action.value,
         cluster=operation.cluster,
         binding=operation.name,

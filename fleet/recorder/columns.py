@@ -9,7 +9,7 @@ import hashlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fleet.history import Columns, Judgement, ScoreColumn
+from fleet.history import Columns, Judgement, RecordedScores
 from fleet.snapshot.columns.packing import in_name_order, number_values, width_of
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def _scores(decision: Decision) -> dict[str, Any]:
     }
 
 
-def packed_score(column: Scored, by_name: Rows) -> ScoreColumn:
+def packed_score(column: Scored, by_name: Rows) -> RecordedScores:
     raw, normalized, final = column.raw, column.normalized, column.final
     is_raw, is_normalized = _are_equal(normalized, raw), _are_equal(final, normalized)
     parts = [raw] + ([] if is_raw else [normalized]) + ([] if is_normalized else [final])
     width = max(map(width_of, parts))
     packed = iter([part[by_name].astype(f"<i{width}").tobytes() for part in parts])
-    return ScoreColumn(
+    return RecordedScores(
         plugin=column.plugin,
         component=column.component.name,
         weight=column.weight,

@@ -20,7 +20,7 @@ from fleet.snapshot.table import differ_beyond_heartbeat
 if TYPE_CHECKING:
     from fleet.framework.profiles.profile import CompiledProfile
     from fleet.model.views import MemberCluster
-    from fleet.settings.tree import Eligibility
+    from fleet.settings.tree import EligibilitySection
     from fleet.snapshot.columns.bitset import Int64Array
     from fleet.snapshot.frame import Frame
 
@@ -44,7 +44,7 @@ class RecordedFleet:
         """The placed bindings checked last, and whether there were none."""
 
     @classmethod
-    def from_settings(cls, eligibility: Eligibility) -> RecordedFleet:
+    def from_settings(cls, eligibility: EligibilitySection) -> RecordedFleet:
         timeouts = (eligibility.heartbeat_timeout.seconds, eligibility.retention.seconds)
         return cls(recent=int(min(timeout for timeout in timeouts if timeout or timeout == timeouts[0]) * 1e9))
 

@@ -8,27 +8,27 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fleet.history import Counts, Health
+from fleet.history import HistoryCounts, HistoryHealth
 
 _NANOSECONDS = 1e9
 
 
 class RecorderMetrics(Collector):
     def __init__(
-        self, registry: CollectorRegistry, *, counts: Callable[[], Counts], state: Callable[[], Health]
+        self, registry: CollectorRegistry, *, counts: Callable[[], HistoryCounts], state: Callable[[], HistoryHealth]
     ) -> None:
         self._counts = counts
         self._state = state
         registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
-        return _families(Counts(), Health())
+        return _families(HistoryCounts(), HistoryHealth())
 
     def collect(self) -> Iterable[Metric]:
         return _families(self._counts(), self._state())
 
 
-def _families(counts: Counts, health: Health) -> list[Metric]:
+def _families(counts: HistoryCounts, health: HistoryHealth) -> list[Metric]:
     attempts = CounterMetricFamily(
         "fleet_recorder_attempts_total", "Attempts, by result of recording them.", labels=("result",)
     )

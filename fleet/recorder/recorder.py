@@ -18,11 +18,11 @@ import msgspec
 import structlog
 
 from fleet.history import (
-    Attempt,
     Columns,
     History,
-    Inputs,
-    Limits,
+    HistoryAttempt,
+    RecordedInputs,
+    RetentionLimits,
 )
 from fleet.model.views import PolicySnapshot
 from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
@@ -61,7 +61,7 @@ def open_history(
     return History.open(
         location,
         may_migrate=may_migrate,
-        limits=Limits(
+        limits=RetentionLimits(
             max_age_hours=retention.max_age_hours,
             max_mib=retention.max_mib,
             max_attempts=retention.max_attempts,
@@ -165,7 +165,7 @@ class CombinedRecorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAttempt:
-    """Implements `fleet.history.Source`."""
+    """Implements `fleet.history.AttemptSource`."""
 
     id: str
     record: AttemptRecord
@@ -175,7 +175,7 @@ class RecordedAttempt:
     light_weight: int
     wants_columns: bool
     shed: frozenset[str] = field(default=frozenset())
-    summary: Attempt | None = None
+    summary: HistoryAttempt | None = None
 
     @property
     def key(self) -> str:
@@ -188,14 +188,14 @@ class RecordedAttempt:
             bool(record.writes) or record.status_written or record.result.is_failure or record.result in FINAL_RESULTS
         )
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> HistoryAttempt:
         return self.summary or summarize_attempt(self.record, self.id)
 
     def columns(self, *, with_names: bool) -> Columns | None:
         decision = self.record.decision
         return columns_of(decision, with_names=with_names) if decision is not None and self.wants_columns else None
 
-    def inputs(self) -> Inputs | None:
+    def inputs(self) -> RecordedInputs | None:
         asked, snapshot = self.record.asked, self.record.snapshot
         if (
             asked is None
@@ -205,7 +205,7 @@ class RecordedAttempt:
         ):
             return None
         policy = PolicySnapshot(metadata=snapshot.view.metadata, spec=snapshot.view.spec)
-        return Inputs(
+        return RecordedInputs(
             request=msgspec.json.encode(policy),
             placement_uid=asked.request.uid,
             bindings=tuple(map(msgspec.json.encode, asked.bindings)),

@@ -1,7 +1,7 @@
-"""What operators may set: one typed tree, filled from a file, the environment and the command line.
+"""Settings of the controller: one typed tree, loaded from a file, the environment and the command line.
 
-Building something from settings is left to whoever runs it: this package knows names and values, and imports nothing of
-the house but its errors.
+This package holds names and values only; the code that uses a setting builds objects from it. It imports nothing of
+Fleet except its errors.
 """
 
 from __future__ import annotations

@@ -1,27 +1,27 @@
-"""What settings must not say together. Each by itself has been found right before."""
+"""Consistency checks across settings. Each value by itself has been validated before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.settings.tree import Api, LeaderElection, Queue, Selection, Settings
+from fleet.settings.tree import ApiSection, LeaderElectionSection, QueueSection, SelectionSection, Settings
 
 Contradiction = tuple[tuple[str, ...], str]
-"""The settings it is about, and what is wrong with them."""
+"""The settings concerned, and the problem."""
 
 _SHORTEST_POOL_STAY: Final = 30
 _ROUNDING: Final = 1 + 1e-9
 
 
-def contradictions(settings: Settings) -> Iterator[Contradiction]:
-    yield from _of_the_queue(settings.queue)
-    yield from _of_the_budgets(settings.api)
-    yield from _of_the_selection(settings.selection)
-    yield from _of_the_lease(settings.leader_election)
+def find_contradictions(settings: Settings) -> Iterator[Contradiction]:
+    yield from _check_queue(settings.queue)
+    yield from _check_budgets(settings.api)
+    yield from _check_selection(settings.selection)
+    yield from _check_lease(settings.leader_election)
 
 
-def _of_the_queue(queue: Queue) -> Iterator[Contradiction]:
+def _check_queue(queue: QueueSection) -> Iterator[Contradiction]:
     if queue.max_delay.seconds < queue.base_delay.seconds:
         names = ("queue.baseDelay", "queue.maxDelay")
         yield names, f"queue.maxDelay {queue.max_delay} should not be shorter than queue.baseDelay {queue.base_delay}"
@@ -39,24 +39,24 @@ def _of_the_queue(queue: Queue) -> Iterator[Contradiction]:
         )
 
 
-def _of_the_budgets(api: Api) -> Iterator[Contradiction]:
+def _check_budgets(api: ApiSection) -> Iterator[Contradiction]:
     rates = api.rate_of("bind") + api.rate_of("evict") + api.rate_of("status")
     if rates > api.qps * _ROUNDING:
-        names = ("api.qps", *(f"api.budget.{one}.qps" for one in ("bind", "evict", "status")))
+        names = ("api.qps", *(f"api.budget.{budget}.qps" for budget in ("bind", "evict", "status")))
         yield names, f"the rates of api.budget should not exceed api.qps {api.qps:g} together, and are {rates:g}"
     bursts = api.burst_of("bind") + api.burst_of("evict") + api.burst_of("status")
     if bursts > max(api.burst, 3):  # each has at least one
-        names = ("api.burst", *(f"api.budget.{one}.burst" for one in ("bind", "evict", "status")))
+        names = ("api.burst", *(f"api.budget.{budget}.burst" for budget in ("bind", "evict", "status")))
         yield names, f"the bursts of api.budget should not exceed api.burst {api.burst} together, and are {bursts}"
 
 
-def _of_the_selection(selection: Selection) -> Iterator[Contradiction]:
+def _check_selection(selection: SelectionSection) -> Iterator[Contradiction]:
     if selection.allowed_kinds and selection.skipped_kinds:
         names = ("selection.allowedKinds", "selection.skippedKinds")
         yield names, "selection.allowedKinds and selection.skippedKinds exclude each other: set one of them"
 
 
-def _of_the_lease(lease: LeaderElection) -> Iterator[Contradiction]:
+def _check_lease(lease: LeaderElectionSection) -> Iterator[Contradiction]:
     names = ("leaderElection.retryPeriod", "leaderElection.renewDeadline", "leaderElection.leaseDuration")
     if not lease.retry_period.seconds < lease.renew_deadline.seconds < lease.lease_duration.seconds:
         yield (

@@ -1,7 +1,7 @@
-"""From what is written in several places to the settings that hold, and whose word each of them is.
+"""Loading: merges the sources into the effective settings, and records the origin of each value.
 
-The command line counts more than the environment, that more than the file, and that more than the defaults. Whatever is
-wrong in any of them is told, all at once, even where something that counts more would hide it.
+The command line overrides the environment, which overrides the file, which overrides the defaults. All problems of all
+sources are reported at once, even those of values that another source overrides.
 """
 
 from __future__ import annotations
@@ -16,9 +16,15 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fleet.errors import ConfigurationError
-from fleet.settings.consistency import contradictions
-from fleet.settings.names import Known, known_settings, nearest, shown
-from fleet.settings.sources import Gathered, Given, from_assignments, from_environment, from_file
+from fleet.settings.consistency import find_contradictions
+from fleet.settings.names import SettingInfo, known_settings, nearest, render_value
+from fleet.settings.sources import (
+    CollectedSettings,
+    SettingValue,
+    collect_assignments,
+    collect_environment,
+    collect_file,
+)
 from fleet.settings.tree import DECIDING, Settings
 from fleet.settings.values import Duration
 
@@ -37,16 +43,16 @@ _EXPECTED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """The settings that hold."""
+    """The settings in effect."""
 
     settings: Settings
     origins: Mapping[str, str]
-    """Whose word each setting is, by name: `default`, `fleet.yaml:7`, `env:FLEET_WORKERS`, `--set`."""
+    """The origin of each setting, by name: `default`, `fleet.yaml:7`, `env:FLEET_WORKERS`, `--set`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option of the command line that is another way to write a setting."""
+    """A command-line option that sets a setting."""
 
     option: str
     name: str
@@ -56,36 +62,36 @@ class Flag:
 def load_settings(
     file: Path | None, environ: Mapping[str, str], assignments: Iterable[str], *, flags: Iterable[Flag] = ()
 ) -> Effective:
-    """Raises ConfigurationError with everything that is wrong, one line each."""
-    gathered = Gathered()
+    """Raises ConfigurationError with all problems, one per line."""
+    collected = CollectedSettings()
     if file is not None:
-        from_file(file, gathered)
-    from_environment(environ, gathered)
-    from_assignments(assignments, gathered)
+        collect_file(file, collected)
+    collect_environment(environ, collected)
+    collect_assignments(assignments, collected)
     for flag in flags:
-        gathered.add(flag.name, flag.value, flag.option)
-    return _effective(gathered)
+        collected.add(flag.name, flag.value, flag.option)
+    return _build_effective(collected)
 
 
 def read_settings(assignments: Iterable[str]) -> Settings:
-    """The settings a single decision depends on, from `name=value` texts; of several for one name the last counts."""
-    gathered = Gathered()
+    """The settings that affect a single decision, from `name=value` strings; the last one for a name wins."""
+    collected = CollectedSettings()
     for assignment in assignments:
         name, equals, value = (part.strip() for part in assignment.partition("="))
         if not equals:
-            gathered.problems.append(f"setting {assignment!r} has no value: write {assignment}=VALUE")
+            collected.problems.append(f"setting {assignment!r} has no value: write {assignment}=VALUE")
         elif name not in deciding_settings():
-            gathered.problems.append(_not_deciding(name))
+            collected.problems.append(_reject_name(name))
         else:
-            gathered.add(name, value, "")
-    return _effective(gathered).settings
+            collected.add(name, value, "")
+    return _build_effective(collected).settings
 
 
-def deciding_settings() -> dict[str, Known]:
-    return {name: one for name, one in known_settings().items() if name.partition(".")[0] in DECIDING}
+def deciding_settings() -> dict[str, SettingInfo]:
+    return {name: setting for name, setting in known_settings().items() if name.partition(".")[0] in DECIDING}
 
 
-def _not_deciding(name: str) -> str:
+def _reject_name(name: str) -> str:
     if name in known_settings():
         return f"setting {name} has no influence on a decision: it is one of `fleet controller`"
     known = list(deciding_settings())
@@ -95,52 +101,52 @@ def _not_deciding(name: str) -> str:
     )
 
 
-def _effective(gathered: Gathered) -> Effective:
-    problems = gathered.problems + [problem for one in gathered.values for problem in _problems_of(one)]
+def _build_effective(collected: CollectedSettings) -> Effective:
+    problems = collected.problems + [problem for value in collected.values for problem in _check_value(value)]
     if problems:
         raise ConfigurationError("\n".join(problems))
-    settings = Settings.model_validate(_tree(gathered.values))
-    origins = dict.fromkeys(known_settings(), DEFAULT) | {one.name: one.origin for one in gathered.values}
-    problems = [f"{_blamed(names, origins)}{message}" for names, message in contradictions(settings)]
+    settings = Settings.model_validate(_build_tree(collected.values))
+    origins = dict.fromkeys(known_settings(), DEFAULT) | {value.name: value.origin for value in collected.values}
+    problems = [f"{_format_origins(names, origins)}{message}" for names, message in find_contradictions(settings)]
     if problems:
         raise ConfigurationError("\n".join(problems))
     return Effective(settings, origins)
 
 
-def _problems_of(given: Given) -> list[str]:
+def _check_value(given: SettingValue) -> list[str]:
     known = known_settings()[given.name]
     where = f"{given.origin}: " if given.origin else ""
     if isinstance(given.value, tuple) and not isinstance(known.default, tuple):
         return [f"{where}setting {given.name}: should be one value, not a list"]
     written = reprlib.repr(",".join(given.value) if isinstance(given.value, tuple) else given.value)
     try:
-        value = known.value_of(given.value)
+        value = known.parse(given.value)
     except ValidationError as error:
-        return [f"{where}setting {given.name}: {written} {_expected(error.errors(include_url=False)[0])}"]
+        return [f"{where}setting {given.name}: {written} {_describe_expected(error.errors(include_url=False)[0])}"]
     if given.is_quoted and isinstance(value, int | float):
         return [f"{where}setting {given.name}: {written} should stand without quotation marks"]
-    if known.is_planned and not _means_the_same(value, known.default):
-        default = shown(known.default)
+    if known.is_planned and not _is_same_value(value, known.default):
+        default = render_value(known.default)
         return [f"{where}setting {given.name}: {written} would have no effect yet; only {default} is accepted"]
     return []
 
 
-def _expected(error: ErrorDetails) -> str:
+def _describe_expected(error: ErrorDetails) -> str:
     return _EXPECTED.get(error["type"]) or error["msg"].replace("Input should", "should")
 
 
-def _means_the_same(value: object, other: object) -> bool:
+def _is_same_value(value: object, other: object) -> bool:
     if isinstance(value, Duration) and isinstance(other, Duration):
         return value.seconds == other.seconds
     return value == other
 
 
-def _blamed(names: Iterable[str], origins: Mapping[str, str]) -> str:
-    found = dict.fromkeys(origins[name] for name in names if origins[name] not in (DEFAULT, ""))
-    return "".join(f"{one}: " for one in [", ".join(found)] if one)
+def _format_origins(names: Iterable[str], origins: Mapping[str, str]) -> str:
+    places = dict.fromkeys(origins[name] for name in names if origins[name] not in (DEFAULT, ""))
+    return f"{', '.join(places)}: " if places else ""
 
 
-def _tree(values: Iterable[Given]) -> dict[str, Any]:
+def _build_tree(values: Iterable[SettingValue]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for given in values:
         *sections, name = given.name.split(".")

@@ -1,4 +1,4 @@
-"""Every setting by its name, and how it is called in the environment."""
+"""The settings by name, and their environment variables."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SIMILAR: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """One setting."""
+class SettingInfo:
+    """One setting: its name and where it is defined."""
 
     name: str
     section: type[Section]
@@ -45,36 +45,36 @@ class Known:
 
     @property
     def is_planned(self) -> bool:
-        return any(isinstance(one, Planned) for one in self.field.metadata)
+        return any(isinstance(mark, Planned) for mark in self.field.metadata)
 
-    def value_of(self, written: object) -> Any:
+    def parse(self, written: object) -> Any:
         """Raises pydantic's ValidationError."""
         read = self.section.model_validate({self.attribute: written})
         return getattr(read, self.attribute)
 
 
 @cache
-def known_settings() -> dict[str, Known]:
+def known_settings() -> dict[str, SettingInfo]:
     """In the order of the tree."""
     return {known.name: known for known in _settings_of(Settings, "")}
 
 
 @cache
 def section_names() -> frozenset[str]:
-    """`queue`, `api.budget` and so on: what has settings inside, and no value of its own."""
+    """`queue`, `api.budget` and so on: names that contain settings and have no value."""
     parts = [name.split(".") for name in known_settings()]
     return frozenset(".".join(part[:depth]) for part in parts for depth in range(1, len(part)))
 
 
 def nearest(word: str, candidates: Collection[str], *, cutoff: float = SIMILAR) -> str | None:
-    """The one that was probably meant: letters count, case and separators do not."""
-    by_letters = {_letters(one): one for one in candidates}
-    found = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=cutoff)
-    return by_letters[found[0]] if found else None
+    """The most similar candidate: letters count, case and separators do not."""
+    by_letters = {_normalize(candidate): candidate for candidate in candidates}
+    matches = difflib.get_close_matches(_normalize(word), by_letters, n=1, cutoff=cutoff)
+    return by_letters[matches[0]] if matches else None
 
 
-def shown(value: object) -> str:
-    """A value as people write it."""
+def render_value(value: object) -> str:
+    """A value in the notation of a settings file."""
     match value:
         case None | ():
             return ""
@@ -85,14 +85,14 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _letters(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")
 
 
-def _settings_of(section: type[Section], prefix: str) -> Iterator[Known]:
+def _settings_of(section: type[Section], prefix: str) -> Iterator[SettingInfo]:
     for attribute, field in section.model_fields.items():
         name = prefix + (field.alias or attribute)
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield from _settings_of(field.annotation, f"{name}.")
         else:
-            yield Known(name, section, attribute)
+            yield SettingInfo(name, section, attribute)

@@ -1,4 +1,4 @@
-"""Settings as they may be shown: in logs, in answers, in files."""
+"""Redaction of secrets in settings, before they are logged, served or written to files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _PASSWORD_IN_URL: Final = re.compile(r"(?P<before>[a-z][a-z0-9+.-]*://[^/@:\s]*)
 _SECRET_IN_QUERY: Final = re.compile(r"(?P<name>[?&][^=&]*(?:password|secret|token)[^=&]*)=[^&\s]*", re.IGNORECASE)
 
 
-def shown(name: str, value: Any) -> Any:
-    """Values that are secrets, and passwords within URLs, are hidden."""
+def redact(name: str, value: Any) -> Any:
+    """Replace secret values, and passwords within URLs."""
     if _SECRET.search(name) and value not in (None, ""):
         return HIDDEN
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Kinds of values that are texts wherever people write them: durations, rates, addresses, lists.
+"""Types of values that are strings in every source: durations, rates, addresses, lists.
 
-They stay texts, so that they are shown as they were written, and know what they mean.
+They remain strings, so that they are displayed as they were written, and parse themselves on demand.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _LARGEST_PORT: Final = 65535
 
 
 class _Text(str):
-    """A text of a certain form."""
+    """A string with a required format."""
 
     __slots__ = ()
     expected = ""
 
     @classmethod
-    def is_one(cls, text: str) -> bool:
+    def matches(cls, text: str) -> bool:
         raise NotImplementedError
 
     @classmethod
-    def _read(cls, text: str) -> Self:
-        if not cls.is_one(text):
+    def _parse(cls, text: str) -> Self:
+        if not cls.matches(text):
             raise PydanticCustomError("text", "should be {expected}", {"expected": cls.expected})
         return cls(text)
 
@@ -44,7 +44,7 @@ class _Text(str):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         del source, handler
         plain = core_schema.plain_serializer_function_ser_schema(str)
-        return core_schema.no_info_after_validator_function(cls._read, core_schema.str_schema(), serialization=plain)
+        return core_schema.no_info_after_validator_function(cls._parse, core_schema.str_schema(), serialization=plain)
 
 
 class Duration(_Text):
@@ -54,7 +54,7 @@ class Duration(_Text):
     expected = "a duration such as 90s, 5m or 1h30m"
 
     @classmethod
-    def is_one(cls, text: str) -> bool:
+    def matches(cls, text: str) -> bool:
         return text == "0" or (bool(text) and "".join(map("".join, _DURATION.findall(text))) == text)
 
     @property
@@ -69,9 +69,9 @@ class Rate(_Text):
     expected = "a rate above zero such as 10/s or 600/m"
 
     @classmethod
-    def is_one(cls, text: str) -> bool:
-        found = _RATE.fullmatch(text)
-        return found is not None and float(found[1]) > 0
+    def matches(cls, text: str) -> bool:
+        match = _RATE.fullmatch(text)
+        return match is not None and float(match[1]) > 0
 
     @property
     def per_second(self) -> float:
@@ -80,15 +80,15 @@ class Rate(_Text):
 
 
 class Address(_Text):
-    """Where to listen: `:8080` on all interfaces, `127.0.0.1:0` on any free port, `off` nowhere."""
+    """A listen address: `:8080` on all interfaces, `127.0.0.1:0` on any free port, `off` for none."""
 
     __slots__ = ()
     expected = "an address such as :8080, 127.0.0.1:8080 or [::1]:8080, or off"
 
     @classmethod
-    def is_one(cls, text: str) -> bool:
-        found = _ADDRESS.fullmatch(text)
-        return text == "off" or (found is not None and int(found[3]) <= _LARGEST_PORT)
+    def matches(cls, text: str) -> bool:
+        match = _ADDRESS.fullmatch(text)
+        return text == "off" or (match is not None and int(match[3]) <= _LARGEST_PORT)
 
     @property
     def is_off(self) -> bool:
@@ -105,23 +105,23 @@ class Address(_Text):
         return int(self.rpartition(":")[2])
 
 
-def _positive(duration: Duration) -> Duration:
+def _check_positive(duration: Duration) -> Duration:
     if duration.seconds <= 0:
         raise PydanticCustomError("positive", "should be longer than 0")
     return duration
 
 
-PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+PositiveDuration = Annotated[Duration, AfterValidator(_check_positive)]
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 
-def _separated(value: object) -> object:
+def _split_list(value: object) -> object:
     return _split(value, ",;")
 
 
-def _separated_by_semicolons(value: object) -> object:
+def _split_kinds(value: object) -> object:
     return _split(value, ";")
 
 
@@ -131,15 +131,15 @@ def _split(value: object, separators: str) -> object:
     return tuple(part.strip() for part in re.split(f"[{separators}]", value) if part.strip())
 
 
-def _namespaces(names: tuple[str, ...]) -> tuple[str, ...]:
-    return _each(names, _NAMESPACE, "names of namespaces, such as team-a,team-b")
+def _check_namespaces(names: tuple[str, ...]) -> tuple[str, ...]:
+    return _check_each(names, _NAMESPACE, "names of namespaces, such as team-a,team-b")
 
 
-def _kinds(names: tuple[str, ...]) -> tuple[str, ...]:
-    return _each(names, _KINDS, "group, group/version or group/version/Kind,Kind, separated by semicolons")
+def _check_kinds(names: tuple[str, ...]) -> tuple[str, ...]:
+    return _check_each(names, _KINDS, "group, group/version or group/version/Kind,Kind, separated by semicolons")
 
 
-def _each(names: tuple[str, ...], pattern: re.Pattern[str], expected: str) -> tuple[str, ...]:
+def _check_each(names: tuple[str, ...], pattern: re.Pattern[str], expected: str) -> tuple[str, ...]:
     wrong = [name for name in names if not pattern.fullmatch(name)]
     if wrong:
         raise PydanticCustomError(
@@ -148,6 +148,6 @@ def _each(names: tuple[str, ...], pattern: re.Pattern[str], expected: str) -> tu
     return names
 
 
-Namespaces = Annotated[tuple[str, ...], BeforeValidator(_separated), AfterValidator(_namespaces)]
-Kinds = Annotated[tuple[str, ...], BeforeValidator(_separated_by_semicolons), AfterValidator(_kinds)]
+Namespaces = Annotated[tuple[str, ...], BeforeValidator(_split_list), AfterValidator(_check_namespaces)]
+Kinds = Annotated[tuple[str, ...], BeforeValidator(_split_kinds), AfterValidator(_check_kinds)]
 """Each is `apps`, `apps/v1` or `apps/v1/Deployment,StatefulSet`; the core group has no name: `v1/ConfigMap`."""

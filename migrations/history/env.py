@@ -1,6 +1,6 @@
-"""Runs the revisions of the decision history, on the connection that Fleet hands over or on a given URL.
+"""Run the revisions of the decision history, on a connection that Fleet passes in or on a URL.
 
-The version is kept in a table of its own name, which is how Fleet knows its history from other databases.
+The version table has its own name, by which Fleet tells its history apart from other databases.
 """
 
 from __future__ import annotations

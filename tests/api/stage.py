@@ -20,7 +20,7 @@ from api.live.embedded import live_of
 from api.live.live import Live, Queue
 from fleet.clock import Clock, SystemClock
 from fleet.history import History
-from fleet.history.history import Pace as PaceOfRecords
+from fleet.history.history import WriterTiming as PaceOfRecords
 from fleet.hub.access.authentication import ADMINISTRATORS, AUTHENTICATED, Tokens, User
 from fleet.hub.hub import Hub
 from fleet.kube.resource import Resource

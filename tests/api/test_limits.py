@@ -24,7 +24,7 @@ from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History
 from fleet.scheduler.queue.item import QueueCounts
 from fleet.settings import Address, load_settings
-from fleet.settings.secrets import HIDDEN, shown
+from fleet.settings.secrets import HIDDEN, redact
 from tests.api.stage import ADMIN, CLUSTERS, Stage, alone, live_beside, staged
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
@@ -202,7 +202,7 @@ async def test_an_answer_that_is_not_ready_in_time_is_given_up() -> None:
 
 class _Lost(History):
     def __getattribute__(self, name: str) -> object:
-        if name in ("attempts", "attempt", "since", "inputs", "last_seq", "numbered", "latest", "begun_since"):
+        if name in ("attempts", "attempt", "since", "inputs", "last_seq", "find_by_number", "latest", "started_since"):
             raise HistoryUnavailable("the history cannot be read: the disk is gone")
         return super().__getattribute__(name)
 
@@ -439,7 +439,7 @@ def test_the_best_offer_is_taken(accept: str, want: str) -> None:
     ],
 )
 def test_secrets_in_settings_are_hidden(name: str, value: object, want: object) -> None:
-    assert shown(name, value) == want
+    assert redact(name, value) == want
 
 
 @pytest.mark.parametrize("text", [":8090", "0.0.0.0:8090", "10.0.0.1:1", "fleet.example:80"])

@@ -5,30 +5,32 @@ from __future__ import annotations
 from typing import Any, cast
 
 from api.live.evaluation import telling
-from fleet.history import Attempt, History, Part
-from fleet.history.entries import Snapshot
+from fleet.history import History, HistoryAttempt, PartState
+from fleet.history.entries import SnapshotReference
 
-POLICY = Snapshot(name="web-0", uid="u", generation=1)
-OTHER_POLICY = Snapshot(name="web-1", uid="v", generation=1)
+POLICY = SnapshotReference(name="web-0", uid="u", generation=1)
+OTHER_POLICY = SnapshotReference(name="web-1", uid="v", generation=1)
 
 
-def an_attempt(outcome: str, *, wanted: int = 2, active: int = 2, **more: Any) -> Attempt:
-    given: dict[str, Any] = {"snapshot": POLICY, "inputs": Part.KEPT, "fulfilled": active >= wanted} | more
-    return Attempt(id=outcome, key="web", started=1, ending="", outcome=outcome, wanted=wanted, active=active, **given)
+def an_attempt(outcome: str, *, wanted: int = 2, active: int = 2, **more: Any) -> HistoryAttempt:
+    given: dict[str, Any] = {"snapshot": POLICY, "inputs": PartState.KEPT, "fulfilled": active >= wanted} | more
+    return HistoryAttempt(
+        id=outcome, key="web", started=1, ending="", outcome=outcome, wanted=wanted, active=active, **given
+    )
 
 
 class Recorded:
     """Attempts, the oldest first."""
 
-    def __init__(self, *attempts: Attempt) -> None:
+    def __init__(self, *attempts: HistoryAttempt) -> None:
         self._attempts = attempts
 
-    def attempts(self, key: str, *, limit: int) -> list[Attempt]:
+    def attempts(self, key: str, *, limit: int) -> list[HistoryAttempt]:
         assert key == "web"
         return list(reversed(self._attempts))[:limit]
 
 
-def told(*attempts: Attempt) -> Attempt | None:
+def told(*attempts: HistoryAttempt) -> HistoryAttempt | None:
     return telling(cast("History", Recorded(*attempts)), "web")
 
 
@@ -75,4 +77,4 @@ def test_a_choice_of_other_size_or_for_another_policy_does_not_tell() -> None:
 def test_a_choice_that_cannot_be_made_again_does_not_tell() -> None:
     newest = an_attempt("Unchanged")
 
-    assert told(an_attempt("Selected", inputs=Part.SHED), newest) is newest
+    assert told(an_attempt("Selected", inputs=PartState.SHED), newest) is newest

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fleet.history.history import Pace
+from fleet.history.history import WriterTiming
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from tests.api.stage import Json, Stage, a_stage
 from tests.databases import SOON
 from tests.e2e.world import handed_over, soon
 
-UNTIL_ASKED_FOR = Pace(linger=3600.0, quiet=3600.0, burst=3600.0)
+UNTIL_ASKED_FOR = WriterTiming(linger=3600.0, quiet=3600.0, burst=3600.0)
 WHY = "/v1/placements/-/web/why"
 
 

@@ -18,8 +18,8 @@ from api.live.live import Live
 from api.live.queue_status import next_step, present_state
 from api.models import QueueModel
 from fleet.clock import SystemClock
-from fleet.history import Attempt, History
-from fleet.history.entries import Write
+from fleet.history import History, HistoryAttempt
+from fleet.history.entries import RecordedWrite
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.timestamps import HOUR
 from fleet.scheduler.queue.async_queue import AsyncQueue
@@ -174,7 +174,9 @@ def test_W_04_a_state_of_the_queue_that_nothing_was_decided_in_is_queued_or_more
 
 # --- failed attempts --------------------------------------------------------------------------------------------------
 
-BOUND: Final = Write(action="create", cluster="ams-1", binding="big-ams-1", result="failed", error="the hub is full")
+BOUND: Final = RecordedWrite(
+    action="create", cluster="ams-1", binding="big-ams-1", result="failed", error="the hub is full"
+)
 
 
 @pytest.mark.parametrize(
@@ -188,10 +190,10 @@ BOUND: Final = Write(action="create", cluster="ams-1", binding="big-ams-1", resu
     ],
 )
 def test_W_04_what_failed_is_more_telling_than_that_it_waits(
-    ending: str, writes: tuple[Write, ...], want: str | None
+    ending: str, writes: tuple[RecordedWrite, ...], want: str | None
 ) -> None:
     """A policy that cannot be evaluated is an InputError by its decision."""
-    attempt = Attempt(id="a-1", key="big", started=0, ending=ending, writes=writes)
+    attempt = HistoryAttempt(id="a-1", key="big", started=0, ending=ending, writes=writes)
 
     assert present_state(QueueModel(space="error"), attempt, was_decided=True) == want
 
@@ -199,7 +201,7 @@ def test_W_04_what_failed_is_more_telling_than_that_it_waits(
 class Failing(History):
     """Its newest attempt could not write a binding."""
 
-    def attempts(self, *args: Any, **more: Any) -> list[Attempt]:
+    def attempts(self, *args: Any, **more: Any) -> list[HistoryAttempt]:
         found = super().attempts(*args, **more)
         failed = {"ending": "Transient", "error": "ams-1: the hub is full", "writes": (BOUND,)}
         return [msgspec.structs.replace(one, **failed) for one in found]
@@ -259,7 +261,7 @@ def test_F3_007_W_04_a_plugin_that_breaks_is_an_error_of_the_scheduler_and_refus
 class Afterwards(History):
     """The end of a placement came an hour after its other attempts."""
 
-    def attempts(self, *args: Any, **more: Any) -> list[Attempt]:
+    def attempts(self, *args: Any, **more: Any) -> list[HistoryAttempt]:
         found = super().attempts(*args, **more)
         return [
             msgspec.structs.replace(one, started=one.started + HOUR) if one.ending in ("CleanedUp", "Gone") else one

@@ -18,7 +18,7 @@ import msgspec
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.request import compile_request
 from fleet.history import History
-from fleet.history.history import Pace
+from fleet.history.history import WriterTiming
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord
@@ -112,7 +112,7 @@ def _packed_columns(history: History, number: int) -> int:
 @contextmanager
 def _recording() -> Iterator[tuple[History, HistoryRecorder]]:
     with tempfile.TemporaryDirectory(prefix="fleet-bench-history-") as folder:
-        history = History.open(f"sqlite:///{folder}/history.sqlite", pace=Pace(linger=0.0, burst=0.0))
+        history = History.open(f"sqlite:///{folder}/history.sqlite", pace=WriterTiming(linger=0.0, burst=0.0))
         history.start()
         try:
             yield history, HistoryRecorder(history, Settings())

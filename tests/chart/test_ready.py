@@ -136,7 +136,7 @@ def test_whoever_speaks_no_http_is_not_ready_and_does_not_work() -> None:
     absent, idle = done.stderr.splitlines()
     assert done.returncode == 1
     assert absent == f"not ready: {url}: SSH-2.0-none"
-    assert idle.startswith("no controller works")
+    assert idle.startswith("no controller is the leader")
 
 
 def babble(listening: socket.socket) -> None:

@@ -22,7 +22,7 @@ API: Final = "fleet-api.fleet-system.svc:443"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
 LEASE: Final = "136224848560.hub.fleet.azure.com"
 CLUSTERS: Final = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
-READY: Final = "everybody is ready, and one of the controllers works\n"
+READY: Final = "all components are ready, and one of the controllers is the leader\n"
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -93,7 +93,7 @@ def test_it_tells_who_is_not_there_and_that_nobody_works(trial: Trial) -> None:
 
     idle, absent = sorted(done.stderr.splitlines())
     assert done.returncode == 1
-    assert idle.startswith("no controller works: none of those at http://localhost")
+    assert idle.startswith("no controller is the leader: none at http://localhost")
     assert absent.startswith("not ready: https://localhost")
 
 

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from api.http.audit import Audit
 from fleet.clock import SystemClock
-from fleet.history import Counts, Health
+from fleet.history import HistoryCounts, HistoryHealth
 from fleet.manager.leader_metrics import LeadershipMetrics
 from fleet.placement.metrics import PlacementMetrics
 from fleet.recorder.metrics import RecorderMetrics
@@ -47,7 +47,7 @@ def figures() -> dict[str, set[str]]:
     SchedulerMetrics(registry)
     PlacementMetrics(registry)
     LeadershipMetrics(registry)
-    RecorderMetrics(registry, counts=Counts, state=Health)
+    RecorderMetrics(registry, counts=HistoryCounts, state=HistoryHealth)
     Audit(_nowhere, clock=SystemClock(), registry=registry)
     ProcessCollector(registry=registry)
     found = {"up": set[str]()}

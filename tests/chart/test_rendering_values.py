@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from charts.readme import described, readme
-from charts.schema import completed
+from charts.readme import parse_values, render_readme
+from charts.schema import complete_schema
 from fleet.settings.names import known_settings
 from tests.chart.helm import CHART, COMBINATIONS, Helm, Json
 from tests.control_plane.sharing import ROOT
@@ -78,14 +78,14 @@ def test_nothing_may_be_added_where_names_are_known() -> None:
 
 def test_every_value_is_described() -> None:
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
-    names = {one.name for one in described(text)}
+    names = {one.name for one in parse_values(text)}
     for path, _, _ in leaves(VALUES, SCHEMA):
         parents = {".".join(path[:depth]) for depth in range(1, len(path) + 1)}
         assert names & parents, f"{'.'.join(path)} has no comment"
 
 
 def test_the_schema_knows_the_settings_and_descriptions() -> None:
-    assert completed(CHART) == (CHART / "values.schema.json").read_text(encoding="utf-8"), "run `make gen`"
+    assert complete_schema(CHART) == (CHART / "values.schema.json").read_text(encoding="utf-8"), "run `make gen`"
 
 
 def test_every_setting_may_be_chosen_with_its_default(helm: Helm) -> None:
@@ -105,7 +105,7 @@ def test_every_setting_may_be_chosen_with_its_default(helm: Helm) -> None:
 
 
 def test_the_readme_is_that_of_the_values() -> None:
-    assert readme(CHART) == (CHART / "README.md").read_text(encoding="utf-8"), "run `make gen`"
+    assert render_readme(CHART) == (CHART / "README.md").read_text(encoding="utf-8"), "run `make gen`"
 
 
 def is_a_value(name: str) -> bool:

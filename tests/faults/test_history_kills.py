@@ -11,8 +11,8 @@ import psycopg
 import pytest
 import sqlalchemy as sql
 
-from fleet.history import History, Part, migrate
-from fleet.history.database import Database
+from fleet.history import History, PartState, migrate
+from fleet.history.database import HistoryDatabase
 from tests.control_plane.waiting import soon
 from tests.databases import database, postgres, url
 
@@ -45,7 +45,7 @@ with recording(url, limits=few if keeps_house else None) as history:
             history.flush(seconds=90)
             print(number, flush=True)
             if keeps_house:
-                history.keep_house()
+                history.run_retention()
     signal.pause()
 """
 """Records and waits for its death; with another argument it keeps little and removes the rest."""
@@ -86,7 +86,7 @@ def test_a_history_survives_the_death_of_who_writes_it(url: str, database: str) 
             assert len(found) > last
         for one in attempts:
             recorded, columns = history.inputs(one.id), history.columns(one.id)
-            assert (one.inputs, one.columns) == (Part.KEPT, Part.KEPT)
+            assert (one.inputs, one.columns) == (PartState.KEPT, PartState.KEPT)
             assert recorded is not None
             assert columns is not None
             assert recorded.clusters[0] == recorded.bindings[0] == one.id.encode()
@@ -115,7 +115,7 @@ def test_a_death_while_old_attempts_are_removed_leaves_the_others_whole(url: str
             recorded = history.inputs(one.id)
             assert recorded is not None
             assert recorded.clusters[0] == recorded.bindings[0] == one.id.encode()
-            assert (history.columns(one.id) is None) == (one.columns is Part.EXPIRED)
+            assert (history.columns(one.id) is None) == (one.columns is PartState.EXPIRED)
             assert [target.cluster for target in one.targets] == ["a"]
     finally:
         history.close()
@@ -124,7 +124,7 @@ def test_a_death_while_old_attempts_are_removed_leaves_the_others_whole(url: str
 
 
 def check_the_file(url: str) -> None:
-    file = Database(url)
+    file = HistoryDatabase(url)
     with file.reading() as connection:
         assert connection.execute(sql.text("PRAGMA integrity_check")).scalars().all() == ["ok"]
     file.close()

@@ -21,7 +21,7 @@ import pytest
 
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.request import compile_request
-from fleet.history import History, Limits, Source
+from fleet.history import AttemptSource, History, RetentionLimits
 from fleet.model.views import MemberCluster, Observed
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
@@ -50,7 +50,7 @@ SLACK: Final = 256 * KIB
 TOGETHER: Final = 200
 PORTION: Final = 2_000
 """Attempts between two looks at the memory. It comes and goes a little; what is left behind shows in every portion."""
-FEW: Final = Limits(max_attempts=1_000, per_placement=10, columns_per_placement=2)
+FEW: Final = RetentionLimits(max_attempts=1_000, per_placement=10, columns_per_placement=2)
 TURNS: Final = 40
 """Different fleets that are decided on, over and over."""
 
@@ -161,14 +161,14 @@ def writing(folder: Path) -> Iterator[History]:
         yield history
 
 
-def taken(records: Iterable[AttemptRecord]) -> list[Source]:
+def taken(records: Iterable[AttemptRecord]) -> list[AttemptSource]:
     """As they are offered to a history."""
 
     class Desk:
         def __init__(self) -> None:
-            self.offered: list[Source] = []
+            self.offered: list[AttemptSource] = []
 
-        def offer(self, source: Source) -> None:
+        def offer(self, source: AttemptSource) -> None:
             self.offered.append(source)
 
     desk = Desk()
@@ -178,7 +178,7 @@ def taken(records: Iterable[AttemptRecord]) -> list[Source]:
     return desk.offered
 
 
-def offer_all(history: History, sources: Sequence[Source], *, times: int) -> None:
+def offer_all(history: History, sources: Sequence[AttemptSource], *, times: int) -> None:
     for _ in range(times):
         for source in sources:
             history.offer(source)
@@ -190,7 +190,7 @@ def write_all(history: History, recorder: HistoryRecorder, records: Iterable[Att
         if number % TOGETHER == 0:
             assert history.flush(seconds=SOON)
         if number % (5 * TOGETHER) == 0:
-            history.keep_house()
+            history.run_retention()
 
 
 @pytest.mark.parametrize("changing", [0, 20], ids=["a fleet that stays", "a fleet that drifts"])

@@ -13,7 +13,7 @@ import sqlalchemy as sql
 
 from fleet.errors import HistoryUnavailable
 from fleet.history import History, migrate, writer
-from fleet.history.history import Pace
+from fleet.history.history import WriterTiming
 from tests.databases import HASTY, SOON, recording
 from tests.postgres import Postgres, postgres
 from tests.unit.history.sources import Fleet, an_attempt, ids, keep
@@ -254,10 +254,10 @@ def test_the_end_does_not_keep_the_processor_busy_with_a_database_that_is_away(
     tried = []
 
     def refused(*_: object, **__: object) -> None:
-        tried.append(history._waiting.is_closed)
+        tried.append(history._buffer.is_closed)
         raise sql.exc.OperationalError("SELECT 1", {}, ConnectionRefusedError("nobody there"))
 
-    with recording(url, pace=Pace(linger=0.0, burst=0.0, retry=0.1)) as history:
+    with recording(url, pace=WriterTiming(linger=0.0, burst=0.0, retry=0.1)) as history:
         monkeypatch.setattr(writer, "ensure", refused)
         history.offer(an_attempt())
         until_unavailable(history)

@@ -19,13 +19,13 @@ import pytest
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import compile_request
-from fleet.history import History, Recorded
+from fleet.history import History, ReplayInputs
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, PolicySnapshot, PolicySnapshotStatus, Taint
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord
 from fleet.settings import Settings
-from fleet.settings.tree import Eligibility
+from fleet.settings.tree import EligibilitySection
 from fleet.settings.values import Duration
 from fleet.snapshot import Table
 from tests.databases import SOON, database, postgres, recording, url
@@ -46,7 +46,7 @@ class Made:
     profile: CompiledProfile
 
 
-def decided_again(recorded: Recorded, profile: CompiledProfile) -> str:
+def decided_again(recorded: ReplayInputs, profile: CompiledProfile) -> str:
     """From nothing but the record."""
     clusters = [msgspec.json.decode(document, type=MemberCluster) for document in recorded.clusters]
     request = msgspec.json.decode(recorded.request, type=PolicySnapshot)
@@ -159,8 +159,8 @@ def with_metadata(cluster: MemberCluster, **changes: Any) -> MemberCluster:
     return msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, **changes))
 
 
-def eligibility_of(options: dict[str, Any]) -> Eligibility:
-    return Eligibility(
+def eligibility_of(options: dict[str, Any]) -> EligibilitySection:
+    return EligibilitySection(
         heartbeat_timeout=Duration(f"{options.get('heartbeatTimeoutSeconds', 300)}s"),
         unhealthy_timeout=Duration(f"{options.get('healthTimeoutSeconds', 300)}s"),
         retention=Duration(f"{options.get('retentionSeconds', 900)}s"),
@@ -195,7 +195,7 @@ def test_what_retention_keeps_can_still_be_made_again(tmp_path: Path) -> None:
         size = history.size()
         gone = [one.key for number, one in enumerate(made) if number % 3]
         _forget(history, gone)
-        history.keep_house()
+        history.run_retention()
         assert history.size() < size
         assert different(history, [one for one in made if one.key not in gone]) == []
 

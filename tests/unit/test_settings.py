@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleet.settings import Address, Duration, Rate, Settings
-from fleet.settings.names import known_settings, shown
-from fleet.settings.reference import reference
+from fleet.settings.names import known_settings, render_value
+from fleet.settings.reference import render_reference
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 DEFAULTS = {
@@ -56,7 +56,7 @@ DEFAULTS = {
 
 @pytest.mark.parametrize("name, default", DEFAULTS.items())
 def test_defaults_are_those_that_operators_know(name: str, default: str) -> None:
-    assert shown(known_settings()[name].default) == default
+    assert render_value(known_settings()[name].default) == default
 
 
 @pytest.mark.parametrize("name", known_settings())
@@ -70,12 +70,12 @@ def test_no_two_settings_share_a_variable() -> None:
 
 
 def test_the_reference_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == reference(), "run `make gen`"
+    assert PAGE.read_text(encoding="utf-8") == render_reference(), "run `make gen`"
 
 
 @pytest.mark.parametrize("name", known_settings())
 def test_the_reference_page_lists_every_setting_once(name: str) -> None:
-    assert reference().count(f"\n| `{name}` |") == 1
+    assert render_reference().count(f"\n| `{name}` |") == 1
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "s", "5 s", "5s ", "-5s", "5d", "1" * 10 + "s", "5s5", "1e3s", "\u0665s"])
 def test_other_texts_are_no_durations(text: str) -> None:
-    assert not Duration.is_one(text)
+    assert not Duration.matches(text)
 
 
 @pytest.mark.parametrize("text, rate", [("10/s", 10), ("600/m", 10), ("0.5/s", 0.5), ("36/h", 0.01)])
 def test_rates_are_per_second(text: str, rate: float) -> None:
-    assert Rate.is_one(text)
+    assert Rate.matches(text)
     assert Rate(text).per_second == pytest.approx(rate)
 
 
@@ -115,10 +115,10 @@ def test_rates_are_per_second(text: str, rate: float) -> None:
     [(":8080", None, 8080), ("127.0.0.1:0", "127.0.0.1", 0), ("[::1]:80", "::1", 80), ("localhost:1", "localhost", 1)],
 )
 def test_addresses_have_a_host_or_all_of_them_and_a_port(text: str, host: str | None, port: int) -> None:
-    assert Address.is_one(text)
+    assert Address.matches(text)
     assert (Address(text).host, Address(text).port) == (host, port)
 
 
 @pytest.mark.parametrize("text", ["", ":", "8080", ":65536", "::1:80", "a b:80", "http://x:80", "x:", ":-1"])
 def test_other_texts_are_no_addresses(text: str) -> None:
-    assert not Address.is_one(text)
+    assert not Address.matches(text)

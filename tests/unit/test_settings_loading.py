@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fleet.errors import ConfigurationError
 from fleet.settings import Effective, load_settings
 from fleet.settings.loading import Flag
-from fleet.settings.names import known_settings, shown
+from fleet.settings.names import known_settings, render_value
 
 NOTHING: Mapping[str, str] = {}
 
@@ -47,7 +47,7 @@ def problems_of(file: Path, text: str) -> list[str]:
 
 def test_nothing_said_leaves_the_defaults() -> None:
     found = load_settings(None, NOTHING, ())
-    assert found.settings.changed() == {}
+    assert found.settings.collect_changes() == {}
     assert set(found.origins.values()) == {"default"}
     assert found.origins.keys() == known_settings().keys()
 
@@ -56,8 +56,8 @@ def test_the_command_line_beats_the_environment_beats_the_file(file: Path) -> No
     file.write_text("queue:\n  burst: 1\n  rate: 1/s\nworkers: 1\nmaxFleetSize: 7\n", encoding="utf-8")
     environ = {"FLEET_QUEUE__RATE": "2/s", "FLEET_WORKERS": "2"}
     found = load_settings(file, environ, ["workers=3"])
-    assert found.settings.changed() == {"queue.burst": 1, "queue.rate": "2/s", "workers": 3, "maxFleetSize": 7}
-    assert {name: found.origins[name] for name in found.settings.changed()} == {
+    assert found.settings.collect_changes() == {"queue.burst": 1, "queue.rate": "2/s", "workers": 3, "maxFleetSize": 7}
+    assert {name: found.origins[name] for name in found.settings.collect_changes()} == {
         "queue.burst": f"{file}:2",
         "queue.rate": "env:FLEET_QUEUE__RATE",
         "workers": "--set",
@@ -76,7 +76,7 @@ def test_the_command_line_beats_the_environment_beats_the_file(file: Path) -> No
 )
 def test_what_is_told_about_settings_holds_no_secrets(given: str, told: str) -> None:
     found = load_settings(None, {"FLEET_HISTORY__URL": given}, ())
-    assert found.settings.changed() == {"history.url": told}
+    assert found.settings.collect_changes() == {"history.url": told}
     assert found.settings.history.url == given
 
 
@@ -95,7 +95,7 @@ def test_a_default_that_is_said_aloud_is_somebodys_word() -> None:
 @pytest.mark.parametrize("name", known_settings())
 def test_every_setting_can_be_set_in_each_of_the_three_places(name: str, file: Path) -> None:
     known = known_settings()[name]
-    value = shown(known.default) or ("apps" if "Kinds" in name else "a" if "Namespaces" in name else "7")
+    value = render_value(known.default) or ("apps" if "Kinds" in name else "a" if "Namespaces" in name else "7")
     *sections, leaf = name.split(".")
     lines = [f"{'  ' * depth}{section}:" for depth, section in enumerate(sections)]
     file.write_text("\n".join([*lines, f"{'  ' * len(sections)}{leaf}: {value}"]), encoding="utf-8")
@@ -128,7 +128,7 @@ def test_words_that_yaml_takes_for_truth_values_stay_words(file: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "queue:\n  # burst: 5\n"])
 def test_a_file_may_say_nothing(file: Path, text: str) -> None:
-    assert from_file(file, text).settings.changed() == {}
+    assert from_file(file, text).settings.collect_changes() == {}
 
 
 @pytest.mark.parametrize("text", ["[team-a, team-b]", "team-a,team-b", "team-a; team-b", "\n  - team-a\n  - team-b"])
@@ -226,7 +226,7 @@ def test_numbers_that_are_none_or_too_large_are_refused(file: Path, text: str) -
     ["FLEET_LONG", "FLEET_API_SERVICE_HOST", "FLEET_API_PORT", "FLEET_API_PORT_443_TCP_ADDR", "FLEET_WORKERS_PORT"],
 )
 def test_variables_of_others_are_left_alone(variable: str) -> None:
-    assert load_settings(None, {variable: "x", "PATH": "x", "fleet_workers": "x"}, ()).settings.changed() == {}
+    assert load_settings(None, {variable: "x", "PATH": "x", "fleet_workers": "x"}, ()).settings.collect_changes() == {}
 
 
 @pytest.mark.parametrize(

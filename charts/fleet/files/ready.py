@@ -1,8 +1,8 @@
-"""What `helm test` runs: is everybody ready, and does one of the controllers work?
+"""The test of `helm test`: every component is ready, and one of the controllers is the leader.
 
     python ready.py [--within SECONDS] [--authority FILE] [--ready URL …] [--working URL …]
 
-Stands on Python alone and imports nothing of Fleet: what it tries is what others can reach, not what it could load.
+Uses the standard library only and imports nothing of Fleet: it checks what other pods can reach.
 """
 
 from __future__ import annotations
@@ -19,64 +19,62 @@ from http.client import HTTPException
 from urllib.parse import urlsplit
 
 WORKING = "fleet_working 1.0"
-"""As the leader's figures have it, once it has read everything."""
+"""The leader's metric, once its caches have synced."""
 
-Ask = Callable[[str], str]
+Fetch = Callable[[str], str]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Asks until all is well, or for so many seconds.")
+    parser = argparse.ArgumentParser(description="Polls until all is well or the time is up.")
     parser.add_argument("--within", type=float, default=90.0, metavar="SECONDS")
-    parser.add_argument(
-        "--authority", metavar="FILE", help="who signed certificates; without it they are not looked at"
-    )
-    parser.add_argument("--ready", action="append", default=[], metavar="URL", help="has to answer 200")
-    parser.add_argument("--working", action="append", default=[], metavar="URL", help="one address has to say it works")
+    parser.add_argument("--authority", metavar="FILE", help="CA certificates; without it certificates are not verified")
+    parser.add_argument("--ready", action="append", default=[], metavar="URL", help="must answer 200")
+    parser.add_argument("--working", action="append", default=[], metavar="URL", help="must report a leader")
     options = parser.parse_args()
-    ask = asking(options.authority)
+    fetch = build_fetch(options.authority)
     deadline = time.monotonic() + options.within
-    while wrong := [*unready(options.ready, ask), *idle(options.working, ask)]:
+    while wrong := [*find_unready(options.ready, fetch), *find_leaderless(options.working, fetch)]:
         if time.monotonic() > deadline:
             raise SystemExit("\n".join(wrong))
         time.sleep(1)
-    sys.stdout.write("everybody is ready, and one of the controllers works\n")
+    sys.stdout.write("all components are ready, and one of the controllers is the leader\n")
 
 
-def asking(authority: str | None) -> Ask:
+def build_fetch(authority: str | None) -> Fetch:
     context = ssl.create_default_context(cafile=authority)
     if authority is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
-    def ask(url: str) -> str:
+    def fetch(url: str) -> str:
         with urllib.request.urlopen(url, timeout=5, context=context) as answer:
             return str(answer.read().decode())
 
-    return ask
+    return fetch
 
 
-def unready(urls: list[str], ask: Ask) -> Iterator[str]:
+def find_unready(urls: list[str], fetch: Fetch) -> Iterator[str]:
     for url in urls:
-        for address in addresses(url):
-            if (problem := problem_of(address, ask)) is not None:
+        for address in resolve(url):
+            if (problem := check(address, fetch)) is not None:
                 yield f"not ready: {url}: {problem}"
 
 
-def idle(urls: list[str], ask: Ask) -> Iterator[str]:
+def find_leaderless(urls: list[str], fetch: Fetch) -> Iterator[str]:
     for url in urls:
-        if not any(works(address, ask) for address in addresses(url)):
-            yield f"no controller works: none of those at {url} says {WORKING}; see who holds the lease"
+        if not any(is_leader(address, fetch) for address in resolve(url)):
+            yield f"no controller is the leader: none at {url} reports {WORKING}; see which one holds the lease"
 
 
-def works(url: str, ask: Ask) -> bool:
+def is_leader(url: str, fetch: Fetch) -> bool:
     try:
-        return WORKING in ask(url).splitlines()
+        return WORKING in fetch(url).splitlines()
     except (OSError, HTTPException):
         return False
 
 
-def problem_of(url: str, ask: Ask) -> str | None:
+def check(url: str, fetch: Fetch) -> str | None:
     try:
-        ask(url)
+        fetch(url)
     except urllib.error.HTTPError as error:
         return f"{error.code} {error.read().decode().strip()}"
     except (OSError, HTTPException) as error:
@@ -84,16 +82,16 @@ def problem_of(url: str, ask: Ask) -> str | None:
     return None
 
 
-def addresses(url: str) -> list[str]:
-    """Every pod behind a name. Certificates are for names, so with HTTPS it is whoever the name leads to."""
+def resolve(url: str) -> list[str]:
+    """The addresses of every pod behind a name. With HTTPS the name itself, because certificates are for names."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         return [url]
     try:
-        found = {one[4][0] for one in socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)}
+        entries = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
     except OSError:
-        return [url]  # says itself what is wrong with the name
-    hosts = (f"[{one}]" if ":" in str(one) else one for one in sorted(map(str, found)))
+        return [url]  # fetching it reports what is wrong with the name
+    hosts = (f"[{host}]" if ":" in host else host for host in sorted({str(entry[4][0]) for entry in entries}))
     return [parts._replace(netloc=f"{host}:{parts.port}").geturl() for host in hosts]
 
 

@@ -62,7 +62,7 @@ def _run(options: Options, effective: Effective, controllers: frozenset[str]) ->
     settings = effective.settings
     configure(settings.logging.level, settings.logging.format)
     log = structlog.get_logger(__name__)
-    for name, value in settings.changed().items():
+    for name, value in settings.collect_changes().items():
         log.info("setting", name=name, value=value, origin=effective.origins[name])
     return run_controller(
         ControllerOptions(

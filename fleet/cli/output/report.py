@@ -149,7 +149,7 @@ def report(simulation: Simulation, settings: Settings) -> Report:
         kind=KIND,
         now=format_timestamp(simulation.moment.nanoseconds),
         now_from=simulation.moment.source,
-        settings=settings.changed(),
+        settings=settings.collect_changes(),
         cluster_count=len(simulation.clusters),
         fulfilled=simulation.is_fulfilled,
         decisions=tuple(_decision(one, simulation.clusters) for one in simulation.results),

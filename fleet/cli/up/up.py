@@ -219,8 +219,8 @@ def for_the_demo(effective: Effective, *, interval: float = 0.0) -> Settings:
 def shown_for_the_demo(effective: Effective, *, interval: float) -> Effective:
     """With the origins of what the demo has changed."""
     settings = for_the_demo(effective, interval=interval)
-    before = effective.settings.changed()
-    ours = {name: "fleet up" for name, value in settings.changed().items() if before.get(name) != value}
+    before = effective.settings.collect_changes()
+    ours = {name: "fleet up" for name, value in settings.collect_changes().items() if before.get(name) != value}
     return Effective(settings, {**effective.origins, **ours})
 
 

@@ -86,7 +86,7 @@ class Evidence:
     codes: Sequence[int] | None = None
 
 
-def evidence_of(attempt: entries.Attempt, columns: entries.Columns | None = None) -> Evidence:
+def evidence_of(attempt: entries.HistoryAttempt, columns: entries.Columns | None = None) -> Evidence:
     """From the history's record of an attempt."""
     judgements = columns.by_cluster() if columns else []
     return Evidence(

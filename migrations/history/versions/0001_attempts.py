@@ -1,4 +1,4 @@
-"""Attempts with what belongs to them, the journal of clusters, and the placements they were about."""
+"""Attempts with their targets, columns and inputs, the journal of clusters, and placements."""
 
 from __future__ import annotations
 

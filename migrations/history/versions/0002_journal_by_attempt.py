@@ -1,6 +1,6 @@
 """The journal by attempt: one row for all clusters that changed, a third of the bytes of a row for each of them.
 
-Journals begin anew: attempts from before, either way, keep what they decided and lose what they were decided on.
+Existing journals are dropped: in both directions, earlier attempts keep their decisions and lose their inputs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    _give_up_inputs()
+    _expire_inputs()
     op.drop_table("journal")
     op.create_table(
         "journal",
@@ -27,7 +27,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    _give_up_inputs()
+    _expire_inputs()
     op.drop_table("journal")
     op.create_table(
         "journal",
@@ -39,8 +39,8 @@ def downgrade() -> None:
     )
 
 
-def _give_up_inputs() -> None:
-    """As retention does it."""
+def _expire_inputs() -> None:
+    """Mark inputs as retention does."""
     op.execute(
         "UPDATE attempts SET inputs = 'expired', frame_seq = NULL, bytes = bytes - "
         "(SELECT length(body) FROM attempt_inputs WHERE attempt_inputs.seq = attempts.seq) "

@@ -91,7 +91,7 @@ def test_settings_come_from_file_environment_and_command_line(
     monkeypatch.setenv("FLEET_WORKERS", "2")
     monkeypatch.setenv("FLEET_QUEUE__MODE", "simple")
     assert ran("--config", str(file), "--set", "workers=3", "--set", "api.qps=7").exit_code == 0
-    assert process.started[0].settings.changed() == {
+    assert process.started[0].settings.collect_changes() == {
         "workers": 3,
         "maxFleetSize": 1,
         "queue.burst": 1,
@@ -112,7 +112,7 @@ def test_some_settings_have_an_option_of_their_own(
     arguments: list[str], name: str, value: object, process: Process
 ) -> None:
     assert ran(*arguments).exit_code == 0
-    assert process.started[0].settings.changed() == {name: value}
+    assert process.started[0].settings.collect_changes() == {name: value}
 
 
 def test_leader_elect_beats_a_file_that_says_no(process: Process, tmp_path: Path) -> None:

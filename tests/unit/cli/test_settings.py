@@ -11,7 +11,7 @@ from fleet.errors import ConfigurationError
 from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Settings, read_settings
 from fleet.settings.loading import deciding_settings
-from fleet.settings.names import shown
+from fleet.settings.names import render_value
 from plugins.default_profile import compile_default
 
 DOCUMENTATION = Path(__file__).resolve().parents[3] / "docs" / "simulate.md"
@@ -50,7 +50,7 @@ def test_every_setting_reaches_the_profile(assignment: str) -> None:
     settings = read_settings([assignment])
 
     assert build_compiled_profile(settings).config_hash != compile_default().config_hash
-    assert list(settings.changed()) == [assignment.partition("=")[0]]
+    assert list(settings.collect_changes()) == [assignment.partition("=")[0]]
 
 
 def test_every_setting_is_tested_above() -> None:
@@ -104,6 +104,6 @@ def test_durations_that_plugins_understand_are_accepted(text: str) -> None:
 def test_the_documentation_lists_every_setting_with_its_default() -> None:
     text = DOCUMENTATION.read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `(\w+\.\w+)` \| `(.+?)` \|", text, re.MULTILINE))
-    defaults = {name: shown(known.default) for name, known in deciding_settings().items()}
+    defaults = {name: render_value(known.default) for name, known in deciding_settings().items()}
 
     assert listed == defaults

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from fleet.history import Counts, Health
+from fleet.history import HistoryCounts, HistoryHealth
 from fleet.recorder.metrics import RecorderMetrics
 
 
 def test_figures_are_those_of_the_history_when_somebody_looks() -> None:
     registry = CollectorRegistry()
-    counts, health = [Counts()], [Health()]
+    counts, health = [HistoryCounts()], [HistoryHealth()]
     RecorderMetrics(registry, counts=lambda: counts[0], state=lambda: health[0])
-    counts[0] = Counts(written=5, folded=4, failed=3, shed_columns=2, shed_inputs=1, shed_attempts=7, waiting=6)
-    health[0] = Health(unavailable_since=1_500_000_000, reason="locked")
+    counts[0] = HistoryCounts(written=5, folded=4, failed=3, shed_columns=2, shed_inputs=1, shed_attempts=7, waiting=6)
+    health[0] = HistoryHealth(unavailable_since=1_500_000_000, reason="locked")
 
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, labels)
@@ -29,7 +29,7 @@ def test_figures_are_those_of_the_history_when_somebody_looks() -> None:
 def test_the_documentation_lists_every_figure() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
     registry = CollectorRegistry()
-    RecorderMetrics(registry, counts=Counts, state=Health)
+    RecorderMetrics(registry, counts=HistoryCounts, state=HistoryHealth)
 
     names = {one.name + ("_total" if one.type == "counter" else "") for one in registry.collect()}
     assert {name for name in names if f"| `{name}` |" not in page} == set()

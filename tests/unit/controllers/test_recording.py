@@ -17,7 +17,7 @@ from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.scores import PluginScores as Scored
 from fleet.framework.types import Component
-from fleet.history import Attempt, History, Source
+from fleet.history import AttemptSource, History, HistoryAttempt
 from fleet.model.timestamps import SECOND
 from fleet.model.views import MemberCluster, Observed, PolicySnapshot
 from fleet.recorder.attempt_summary import summarize_attempt
@@ -51,9 +51,9 @@ class Desk:
     """Stands where the history would be, and keeps what is offered."""
 
     def __init__(self) -> None:
-        self.offered: list[Source] = []
+        self.offered: list[AttemptSource] = []
 
-    def offer(self, source: Source) -> None:
+    def offer(self, source: AttemptSource) -> None:
         self.offered.append(source)
 
 
@@ -64,13 +64,13 @@ def a_record(policy: PolicyBuilder | None = None, *members: ClusterBuilder, **to
     return AttemptRecord(key="web", started=NOW, snapshot=snapshot, asked=asked, decision=decide(asked), **told)
 
 
-def offered(record: AttemptRecord, settings: Settings | None = None) -> Source:
+def offered(record: AttemptRecord, settings: Settings | None = None) -> AttemptSource:
     desk = Desk()
     HistoryRecorder(desk, settings or Settings()).record(record)  # type: ignore[arg-type]
     return desk.offered[0]
 
 
-def told(record: AttemptRecord) -> Attempt:
+def told(record: AttemptRecord) -> HistoryAttempt:
     return summarize_attempt(record, "a-1")
 
 
@@ -145,7 +145,7 @@ def test_every_attempt_has_an_id_of_its_own() -> None:
 
 def test_nothing_that_goes_wrong_reaches_the_scheduler() -> None:
     class Broken(Desk):
-        def offer(self, source: Source) -> None:
+        def offer(self, source: AttemptSource) -> None:
             raise RuntimeError("no room")
 
     HistoryRecorder(Broken(), Settings()).record(a_record())  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from fleet.explain.whatif.edits import RemoveCluster, SetCount, Tolerate
 from fleet.explain.whatif.scenario import World
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import StatusLimits
-from fleet.history.entries import Attempt, Columns, Judgement, Target
+from fleet.history.entries import Columns, HistoryAttempt, Judgement, RecordedTarget
 from fleet.model.views import PolicySnapshotStatus
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
@@ -121,7 +121,7 @@ def test_evidence_comes_from_the_history() -> None:
     decision = a_past().decide()
     want = evidence(decision)
     assert decision.verdicts is not None
-    attempt = Attempt(
+    attempt = HistoryAttempt(
         id="attempt-1",
         key="web",
         started=0,
@@ -130,7 +130,7 @@ def test_evidence_comes_from_the_history() -> None:
         digest=decision.digest,
         config_hash=decision.config_hash,
         clusters=3,
-        targets=(Target(cluster="b", rank=2), Target(cluster="a", rank=1)),
+        targets=(RecordedTarget(cluster="b", rank=2), RecordedTarget(cluster="a", rank=1)),
     )
     judgements = [Judgement(first, 0, code) for first, code in zip(want.first or (), want.codes or (), strict=True)]
     columns = Columns(

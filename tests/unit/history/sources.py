@@ -10,7 +10,16 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from fleet.history import Attempt, Columns, History, Inputs, Judgement, Snapshot, Target, Write
+from fleet.history import (
+    Columns,
+    History,
+    HistoryAttempt,
+    Judgement,
+    RecordedInputs,
+    RecordedTarget,
+    RecordedWrite,
+    SnapshotReference,
+)
 from tests.builders import NOW
 from tests.databases import SOON
 
@@ -61,11 +70,11 @@ class Fleet:
 class Offered:
     """Implements `fleet.history.Source`."""
 
-    told: Attempt
+    told: HistoryAttempt
     weight: int = 0
     light_weight: int = 0
     kept_columns: Columns | None = None
-    kept_inputs: Inputs | None = None
+    kept_inputs: RecordedInputs | None = None
     fleet: Fleet = field(default_factory=Fleet)
     frame: Mapping[str, bytes] = field(default_factory=dict)
     shed: frozenset[str] = frozenset()
@@ -89,7 +98,7 @@ class Offered:
         return self._told(digest=digest, outcome=outcome)
 
     def choosing(self, *clusters: str) -> Self:
-        targets = [Target(cluster=name, action="create", rank=rank) for rank, name in enumerate(clusters, 1)]
+        targets = [RecordedTarget(cluster=name, action="create", rank=rank) for rank, name in enumerate(clusters, 1)]
         return self._told(targets=tuple(targets))
 
     def found_gone(self) -> Self:
@@ -97,7 +106,7 @@ class Offered:
 
     def on(self, fleet: Fleet, *, bindings: Sequence[bytes] = ()) -> Self:
         """With inputs: the clusters as they are right now."""
-        inputs = Inputs(
+        inputs = RecordedInputs(
             request=b'{"spec":{}}', placement_uid=self.told.placement_uid, bindings=tuple(bindings), previous=b"{}",
             now=self.told.started,
         )  # fmt: skip
@@ -134,7 +143,7 @@ class Offered:
     def without_inputs(self) -> Self:
         return replace(self, kept_columns=None, kept_inputs=None, shed=self.shed | {"columns", "inputs"})
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> HistoryAttempt:
         return self.told
 
     def columns(self, *, with_names: bool) -> Columns | None:
@@ -142,7 +151,7 @@ class Offered:
             return None
         return msgspec.structs.replace(self.kept_columns, names=tuple(sorted(self.frame)) if with_names else None)
 
-    def inputs(self) -> Inputs | None:
+    def inputs(self) -> RecordedInputs | None:
         return self.kept_inputs
 
     def clusters(self, *, anew: bool) -> list[tuple[str, bytes | None]]:
@@ -152,7 +161,7 @@ class Offered:
 def an_attempt(key: str = "web") -> Offered:
     """A placement that was put on a cluster."""
     number = next(_NUMBERS)
-    told = Attempt(
+    told = HistoryAttempt(
         id=f"a-test-{number}",
         key=key,
         placement_uid=f"uid-of-{key}",
@@ -162,8 +171,8 @@ def an_attempt(key: str = "web") -> Offered:
         fulfilled=True,
         digest=f"digest-{number}",
         config_hash="c0",
-        snapshot=Snapshot(name=f"{key}-0", uid=f"uid-of-{key}-0", generation=1),
-        writes=(Write(action="create", cluster="c1", binding=f"{key}-c1", result="written"),),
+        snapshot=SnapshotReference(name=f"{key}-0", uid=f"uid-of-{key}-0", generation=1),
+        writes=(RecordedWrite(action="create", cluster="c1", binding=f"{key}-c1", result="written"),),
     )
     return Offered(told)
 

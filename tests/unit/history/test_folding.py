@@ -86,7 +86,7 @@ def test_folded_attempts_count_in_the_numbers(history: History) -> None:
 
 def test_any_number_finds_the_record_that_tells_of_it(history: History) -> None:
     keep(history, quiet("a"), quiet("a"), quiet("b"))
-    found = [history.numbered("web", number) for number in (1, 2, 3, 4)]
+    found = [history.find_by_number("web", number) for number in (1, 2, 3, 4)]
     assert [one and one.digest for one in found] == ["a", "a", "b", None]
 
 

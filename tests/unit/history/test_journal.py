@@ -121,7 +121,7 @@ def test_a_writer_that_was_idle_for_long_begins_anew(open_history: OpenHistory) 
     gone = an_attempt("db").on(fleet).at(NOW - 800 * HOUR)
     keep(one, first, gone, an_attempt("db").found_gone().at(NOW - 799 * HOUR))
     clock.moment += 2 * HOUR
-    other.keep_house()
+    other.run_retention()
     fleet.change(a="a2")
     later = an_attempt("web").on(fleet)
     keep(one, later)

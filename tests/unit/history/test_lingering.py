@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TypeVar
 
-from fleet.history.buffer import Waiting
+from fleet.history.buffer import AttemptBuffer
 from tests.unit.history.sources import an_attempt
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Counting(threading.Condition):
 
 def lingered(*coming: int, then: int = 0, weight: int = 0, most: int = 100_000) -> tuple[float, int]:
     """For how many seconds, and for how many, where so many come from moment to moment."""
-    waiting = Waiting(memory=100 * MIB, most=most)
+    waiting = AttemptBuffer(memory=100 * MIB, most=most)
     counts = iter((*coming, *repeat(then, 1000)))
 
     def come() -> None:
@@ -89,7 +89,7 @@ def test_while_fewer_wait_than_a_quarter_of_what_may_wait_at_all() -> None:
 
 
 def test_who_waits_for_something_else_is_not_woken_by_each_that_comes_when_enough_wait() -> None:
-    waiting = Waiting(memory=100 * MIB, most=10)
+    waiting = AttemptBuffer(memory=100 * MIB, most=10)
     waiting._changed = condition = Counting()
     for _ in range(9):
         waiting.offer(an_attempt())
@@ -98,7 +98,7 @@ def test_who_waits_for_something_else_is_not_woken_by_each_that_comes_when_enoug
 
 
 def test_not_where_everything_was_waited_for_already() -> None:
-    waiting = Waiting(memory=MIB, most=10)
+    waiting = AttemptBuffer(memory=MIB, most=10)
     waiting.close()
     waiting._changed = condition = Scripted(lambda: None)
     waiting.linger(quiet=MOMENT, longest=LONGEST, burst=BURST)
@@ -106,7 +106,7 @@ def test_not_where_everything_was_waited_for_already() -> None:
 
 
 def test_an_end_that_begins_when_a_pause_is_about_to_begin_cuts_it_short() -> None:
-    waiting = Waiting(memory=100 * MIB, most=100)
+    waiting = AttemptBuffer(memory=100 * MIB, most=100)
     slept: list[float] = []
     waiting._changed = Scripted(lambda: slept.append(MOMENT))
 
@@ -114,6 +114,6 @@ def test_an_end_that_begins_when_a_pause_is_about_to_begin_cuts_it_short() -> No
         waiting.close()
         return MOMENT
 
-    waiting.pause(measured)
+    waiting.wait_before_retry(measured)
 
     assert slept == []

@@ -39,8 +39,8 @@ def test_followers_may_ask_for_one_placement_or_outcome(history: History) -> Non
 def test_attempts_are_found_by_when_they_began(history: History) -> None:
     early, late = an_attempt().at(NOW), an_attempt().at(NOW + 100)
     keep(history, early, late)
-    assert [one.id for one in history.begun_since(NOW + 1)] == ids(late)
-    assert [one.id for one in history.begun_since(NOW)] == ids(early, late)
+    assert [one.id for one in history.started_since(NOW + 1)] == ids(late)
+    assert [one.id for one in history.started_since(NOW)] == ids(early, late)
 
 
 def test_the_latest_attempt_of_a_placement(history: History) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from fleet.history import Group, History, Part, Target, Warned, Write
+from fleet.history import History, PartState, RecordedRejection, RecordedTarget, RecordedWarning, RecordedWrite
 from tests.databases import OpenHistory
 from tests.unit.history.sources import Fleet, Offered, an_attempt, ids, keep
 
@@ -24,12 +24,16 @@ def test_an_attempt_is_read_as_it_was_told(history: History) -> None:
         generation=7,
         placement_type="PickN",
         targets=(
-            Target(cluster="c2", action="create", binding="web-c2", affinity=-5, topology=2**40, step=1, rank=1),
-            Target(cluster="c1", rank=2),
+            RecordedTarget(
+                cluster="c2", action="create", binding="web-c2", affinity=-5, topology=2**40, step=1, rank=1
+            ),
+            RecordedTarget(cluster="c1", rank=2),
         ),
-        writes=(Write(action="create", cluster="c2", binding="web-c2", result="failed", error="Conflict: newer"),),
-        warnings=(Warned(kind="SurplusBinding", subject="web-x", clusters=3),),
-        groups=(Group(plugin="TaintToleration", reason="UntoleratedTaint", count=4),),
+        writes=(
+            RecordedWrite(action="create", cluster="c2", binding="web-c2", result="failed", error="Conflict: newer"),
+        ),
+        warnings=(RecordedWarning(kind="SurplusBinding", subject="web-x", clusters=3),),
+        groups=(RecordedRejection(plugin="TaintToleration", reason="UntoleratedTaint", count=4),),
         invalid=("c9",),
         missing=("nowhere",),
         notes=b'{"Plugin":{"said":1}}',
@@ -73,7 +77,10 @@ def test_columns_come_back_and_name_their_clusters_where_no_fleet_does(history: 
 def test_parts_say_what_became_of_them(history: History) -> None:
     plain, full = an_attempt("plain"), an_attempt("full").on(Fleet(a="{}")).judged()
     keep(history, plain, full)
-    assert [(one.columns, one.inputs) for one in history.since(0)] == [(Part.NONE, Part.NONE), (Part.KEPT, Part.KEPT)]
+    assert [(one.columns, one.inputs) for one in history.since(0)] == [
+        (PartState.NONE, PartState.NONE),
+        (PartState.KEPT, PartState.KEPT),
+    ]
 
 
 def test_no_inputs_are_kept_where_they_are_not_wanted(open_history: OpenHistory) -> None:
@@ -91,7 +98,7 @@ def test_an_attempt_whose_inputs_cannot_be_made_is_kept_without_them(history: Hi
 
     broken, whole = an_attempt().on(Broken(a="{}")), an_attempt().on(Fleet(a="{}"))
     keep(history, broken, whole)
-    assert [one.inputs for one in history.since(0)] == [Part.SHED, Part.KEPT]
+    assert [one.inputs for one in history.since(0)] == [PartState.SHED, PartState.KEPT]
 
 
 def test_one_that_cannot_be_told_costs_no_other(history: History) -> None:

@@ -7,14 +7,14 @@ from random import Random
 
 import sqlalchemy as sql
 
-from fleet.history import History, Limits, Part
+from fleet.history import History, PartState, RetentionLimits
 from fleet.history.entries import Columns
 from fleet.history.tables import JOURNAL
 from tests.builders import NOW
 from tests.databases import OpenHistory
 from tests.unit.history.sources import HOUR, Fleet, Offered, TestClock, an_attempt, ids, keep
 
-GENEROUS = Limits()
+GENEROUS = RetentionLimits()
 
 
 def kept(history: History) -> list[str]:
@@ -27,7 +27,7 @@ def journal_rows(history: History) -> int:
 
 
 def tidied(history: History) -> list[str]:
-    history.keep_house()
+    history.run_retention()
     return kept(history)
 
 
@@ -82,7 +82,7 @@ def test_a_tombstone_is_known_for_an_hour(open_history: OpenHistory) -> None:
     history = open_history(clock=clock, limits=replace(GENEROUS, max_age_hours=1))
     keep(history, an_attempt().found_gone().at(NOW))
     clock.moment = NOW + HOUR // 2
-    history.keep_house()
+    history.run_retention()
     assert [one.key for one in history.placements(deleted=True)] == ["web"]
 
 
@@ -105,7 +105,7 @@ def test_only_the_newest_attempts_of_a_placement_keep_their_columns(open_history
     older, newer = an_attempt().judged(), an_attempt().judged()
     keep(history, older, newer)
     tidied(history)
-    assert [one.columns for one in history.since(0)] == [Part.EXPIRED, Part.KEPT]
+    assert [one.columns for one in history.since(0)] == [PartState.EXPIRED, PartState.KEPT]
     assert history.columns(older.told.id) is None
     assert history.columns(newer.told.id) is not None
 
@@ -129,8 +129,8 @@ def test_what_has_to_stay_gets_lighter_when_it_is_too_much(open_history: OpenHis
     keep(history, *offered)
     assert tidied(history) == ids(*offered)
     assert history.size() <= 1_048_576
-    assert history.since(0)[0].columns is Part.EXPIRED
-    assert history.since(14)[0].columns is Part.KEPT
+    assert history.since(0)[0].columns is PartState.EXPIRED
+    assert history.since(14)[0].columns is PartState.KEPT
     assert history.inputs(offered[0].told.id) is not None
 
 
@@ -144,7 +144,7 @@ def test_the_journal_keeps_what_retained_attempts_were_decided_on_and_no_more(op
         keep(history, old("busy").on(fleet))
     last = history.latest("busy")
     size = history.size()
-    history.keep_house()
+    history.run_retention()
     assert last is not None
     assert [history.inputs(one) for one in (first.told.id, last.id)] != [None, None]
     recorded = [history.inputs(one) for one in (first.told.id, last.id)]
@@ -174,7 +174,7 @@ def test_rows_of_the_journal_that_are_not_needed_alone_are_joined(open_history: 
         one: expected[one] for one in kept_ids
     }
     rows, size = journal_rows(second), second.size()
-    second.keep_house()
+    second.run_retention()
     assert (journal_rows(second), second.size()) == (rows, size)
 
 

@@ -14,8 +14,8 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
-from fleet.history import History, NewerSchema, Part, migrate
-from fleet.history.database import Database
+from fleet.history import History, NewerSchema, PartState, migrate
+from fleet.history.database import HistoryDatabase
 from fleet.history.schema import REVISIONS
 from fleet.history.tables import METADATA, VERSION_TABLE
 from tests.databases import recording
@@ -25,7 +25,7 @@ MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations" / "history"
 
 
 def execute(url: str, *statements: str) -> None:
-    database = Database(url)
+    database = HistoryDatabase(url)
     with database.writing() as connection:
         for statement in statements:
             connection.execute(sql.text(statement))
@@ -33,7 +33,7 @@ def execute(url: str, *statements: str) -> None:
 
 
 def numbers(url: str, query: str) -> int:
-    database = Database(url)
+    database = HistoryDatabase(url)
     with database.reading() as connection:
         found = connection.execute(sql.text(query)).scalar_one()
     database.close()
@@ -41,7 +41,7 @@ def numbers(url: str, query: str) -> int:
 
 
 def tables(url: str) -> set[str]:
-    database = Database(url)
+    database = HistoryDatabase(url)
     with database.reading() as connection:
         found = set(sql.inspect(connection).get_table_names())
     database.close()
@@ -63,7 +63,7 @@ def test_every_revision_is_known() -> None:
 
 def test_migrations_make_the_tables_that_queries_name(url: str) -> None:
     migrate(url)
-    database = Database(url)
+    database = HistoryDatabase(url)
     with database.reading() as connection:
         inspected = sql.inspect(connection)
         made = {
@@ -120,7 +120,7 @@ def test_a_newer_schema_is_not_touched_and_not_read_until_it_is_gone(url: str) -
     migrate(url)
     execute(url, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     with closing(History.open(url)) as history:
-        with pytest.raises(HistoryUnavailable, match=r"is of revision 9999.*run the version of Fleet that made it"):
+        with pytest.raises(HistoryUnavailable, match=r"has revision 9999.*run the version of Fleet that created it"):
             history.attempts("web")
         assert "9999" in history.state().reason
         history.start()
@@ -141,7 +141,7 @@ def test_a_newer_schema_cannot_be_migrated(url: str) -> None:
 
 def test_an_older_schema_is_refused_until_it_is_migrated(url: str) -> None:
     migrate(url, to="0001")
-    assert f"is of revision 0001, and this version needs {REVISIONS[-1]}; run: fleet migrate --url" in refusal(url)
+    assert f"has revision 0001, and this version needs {REVISIONS[-1]}; run: fleet migrate --url" in refusal(url)
     migrate(url)
     History.open(url).close()
 
@@ -164,7 +164,7 @@ def test_attempts_from_before_journals_were_by_attempt_lose_what_they_were_decid
     assert numbers(url, "SELECT bytes FROM attempts") == light
     with recording(url) as history:
         (found,) = history.since(0)
-        assert (found.id, found.inputs, found.columns) == (before.told.id, Part.EXPIRED, Part.KEPT)
+        assert (found.id, found.inputs, found.columns) == (before.told.id, PartState.EXPIRED, PartState.KEPT)
         assert (history.inputs(found.id), history.columns(found.id)) == (None, before.kept_columns)
         after = an_attempt().on(Fleet(a="a2"))
         keep(history, after)
@@ -175,7 +175,7 @@ def test_attempts_from_before_journals_were_by_attempt_lose_what_they_were_decid
 
 def test_tables_of_something_else_are_refused_and_left_alone(url: str) -> None:
     execute(url, "CREATE TABLE accounts (id INTEGER)")
-    assert "holds tables of something else (accounts)" in refusal(url)
+    assert "contains other tables (accounts)" in refusal(url)
     with pytest.raises(ConfigurationError, match="of its own"):
         migrate(url)
     assert tables(url) == {"accounts"}
@@ -201,7 +201,7 @@ def test_a_revision_that_fails_leaves_nothing_behind(url: str, monkeypatch: pyte
     ],
 )
 def test_a_password_is_not_shown(url: str) -> None:
-    name = Database(url).name
+    name = HistoryDatabase(url).name
     assert "secret" not in name
     assert "127.0.0.1/history" in name
 
@@ -250,7 +250,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_revision_to_go_to_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="7777 is no revision of the history"):
+    with pytest.raises(ConfigurationError, match="7777 is not a revision of the history"):
         migrate(f"sqlite:///{tmp_path / 'x'}", to="7777")
 
 

@@ -6,33 +6,33 @@ from collections.abc import Callable
 
 import pytest
 
-from fleet.history import Part
-from fleet.history.buffer import Waiting
-from fleet.history.history import Pace
+from fleet.history import PartState
+from fleet.history.buffer import AttemptBuffer
+from fleet.history.history import WriterTiming
 from tests.databases import OpenHistory
 from tests.unit.history.sources import Fleet, Offered, an_attempt, ids, keep
 
 KIB = 1024
 
 
-def a_queue(*, memory: int = 100 * KIB, most: int = 10) -> Waiting:
-    return Waiting(memory=memory, most=most)
+def a_queue(*, memory: int = 100 * KIB, most: int = 10) -> AttemptBuffer:
+    return AttemptBuffer(memory=memory, most=most)
 
 
 def full() -> Offered:
     return an_attempt().on(Fleet(a="a")).judged()
 
 
-def parts(queue: Waiting) -> list[tuple[bool, bool]]:
+def parts(queue: AttemptBuffer) -> list[tuple[bool, bool]]:
     """Of what waits: whether it has its columns, and its inputs."""
-    return [(one.columns(with_names=False) is not None, one.inputs() is not None) for one in queue.take()]
+    return [(one.columns(with_names=False) is not None, one.inputs() is not None) for one in queue.take_batch()]
 
 
 def test_with_room_everything_waits_as_it_is() -> None:
     queue = a_queue()
     queue.offer(full().weighing(50 * KIB, 1 * KIB))
     assert parts(queue) == [(True, True)]
-    assert queue.counted().shed_columns == 0
+    assert queue.read_counts().shed_columns == 0
 
 
 def test_from_half_of_the_memory_on_columns_are_given_up() -> None:
@@ -40,7 +40,7 @@ def test_from_half_of_the_memory_on_columns_are_given_up() -> None:
     queue.offer(full().weighing(40 * KIB, 1 * KIB))
     queue.offer(full().weighing(20 * KIB, 1 * KIB))
     assert parts(queue) == [(True, True), (False, True)]
-    assert (queue.counted().shed_columns, queue.counted().shed_inputs) == (1, 0)
+    assert (queue.read_counts().shed_columns, queue.read_counts().shed_inputs) == (1, 0)
 
 
 def test_from_three_quarters_on_inputs_are_given_up_too() -> None:
@@ -48,7 +48,7 @@ def test_from_three_quarters_on_inputs_are_given_up_too() -> None:
     queue.offer(full().weighing(80 * KIB, 70 * KIB))
     queue.offer(full().weighing(80 * KIB, 70 * KIB))
     assert parts(queue) == [(False, True), (False, False)]
-    assert (queue.counted().shed_columns, queue.counted().shed_inputs) == (2, 1)
+    assert (queue.read_counts().shed_columns, queue.read_counts().shed_inputs) == (2, 1)
 
 
 def test_without_room_only_what_changed_something_waits() -> None:
@@ -56,8 +56,8 @@ def test_without_room_only_what_changed_something_waits() -> None:
     loud, quiet = full().weighing(99 * KIB, 99 * KIB), full().unchanged().weighing(99 * KIB, 99 * KIB)
     queue.offer(loud)
     queue.offer(quiet)
-    assert [one.attempt().id for one in queue.take()] == ids(loud)
-    assert queue.counted().shed_attempts == 1
+    assert [one.attempt().id for one in queue.take_batch()] == ids(loud)
+    assert queue.read_counts().shed_attempts == 1
 
 
 def test_of_too_many_the_oldest_is_given_up() -> None:
@@ -65,8 +65,8 @@ def test_of_too_many_the_oldest_is_given_up() -> None:
     offered = [an_attempt() for _ in range(5)]
     for one in offered:
         queue.offer(one)
-    assert [one.attempt().id for one in queue.take()] == ids(*offered[2:])
-    assert queue.counted().shed_attempts == 2
+    assert [one.attempt().id for one in queue.take_batch()] == ids(*offered[2:])
+    assert queue.read_counts().shed_attempts == 2
 
 
 def test_what_was_written_makes_room() -> None:
@@ -74,7 +74,7 @@ def test_what_was_written_makes_room() -> None:
     for _ in range(3):
         queue.offer(full().weighing(40 * KIB, 40 * KIB))
         assert parts(queue) == [(True, True)]
-        queue.done()
+        queue.finish_batch()
 
 
 def test_what_is_being_written_makes_no_room_yet() -> None:
@@ -91,23 +91,23 @@ def test_when_what_was_decided_fills_the_memory_the_oldest_is_given_up() -> None
     offered = [full().weighing(100 * KIB, 100 * KIB) for _ in range(500)]
     for one in offered:
         queue.offer(one)
-    kept = [one.attempt().id for one in queue.take()]
+    kept = [one.attempt().id for one in queue.take_batch()]
     assert 50 < len(kept) < 200
     assert kept == ids(*offered)[-len(kept) :]
-    assert queue.counted().shed_attempts == 500 - len(kept)
+    assert queue.read_counts().shed_attempts == 500 - len(kept)
 
 
 def test_what_was_decided_says_all_that_it_said_before() -> None:
     queue = a_queue()
     offered = full().choosing("c1", "c2").weighing(100 * KIB, 100 * KIB)
     queue.offer(offered)
-    (kept,) = queue.take()
+    (kept,) = queue.take_batch()
     assert kept.attempt() == offered.told
     assert (kept.key, kept.changed, kept.shed) == ("web", True, frozenset({"columns", "inputs"}))
 
 
 def test_who_waits_for_the_history_need_not_wait_for_company(open_history: OpenHistory) -> None:
-    history = open_history(pace=Pace(linger=3600.0, quiet=3600.0, burst=3600.0))
+    history = open_history(pace=WriterTiming(linger=3600.0, quiet=3600.0, burst=3600.0))
     offered = an_attempt()
     keep(history, offered)
     assert [one.id for one in history.since(0)] == ids(offered)
@@ -117,17 +117,20 @@ def test_everything_offered_is_accounted_for() -> None:
     queue = a_queue(most=3)
     for _ in range(20):
         queue.offer(full().weighing(30 * KIB, 10 * KIB))
-    counted = queue.counted()
+    counted = queue.read_counts()
     assert counted.offered == counted.waiting + counted.shed_attempts == 20
 
 
 @pytest.mark.parametrize(
     "lighten, columns, inputs",
-    [(Offered.without_columns, Part.SHED, Part.KEPT), (Offered.without_inputs, Part.SHED, Part.SHED)],
+    [
+        (Offered.without_columns, PartState.SHED, PartState.KEPT),
+        (Offered.without_inputs, PartState.SHED, PartState.SHED),
+    ],
     ids=["columns", "inputs"],
 )
 def test_the_record_says_what_was_shed(
-    open_history: OpenHistory, lighten: Callable[[Offered], Offered], columns: Part, inputs: Part
+    open_history: OpenHistory, lighten: Callable[[Offered], Offered], columns: PartState, inputs: PartState
 ) -> None:
     history = open_history()
     keep(history, lighten(full()))
