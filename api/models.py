@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fleet.explain.answer.parts import Answer
-from fleet.explain.replay.replay import Replayed, Skipped
-from fleet.explain.whatif.compare import Comparison
-from fleet.explain.whatif.diff import Moved, Tally
+from fleet.explain.replay.replay import Replayed, SkippedAttempt
+from fleet.explain.whatif.compare import DecisionComparison
+from fleet.explain.whatif.diff import DiffSummary, Moved
 from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.impact import Impact
 
@@ -312,7 +312,7 @@ class AttemptDiff(Model, frozen=True, kw_only=True):
 
     before: DecisionModel
     after: DecisionModel
-    comparison: Comparison
+    comparison: DecisionComparison
 
 
 class SimulateRequest(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -334,7 +334,7 @@ class SimulateRequest(Model, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class SimulateAnswer(Model, frozen=True, kw_only=True):
     from_: str = msgspec.field(name="from")
     answer: Answer
-    compare: Comparison | None
+    compare: DecisionComparison | None
     would_run: tuple[str, ...]
     """Effect hooks that would have run: a simulation stops before them."""
     impact: Impact | None
@@ -366,8 +366,8 @@ class ReplayReport(Model, frozen=True, kw_only=True):
     """Without a change: attempts that do not come out as recorded. There should be none."""
     changed: tuple[Moved, ...]
     """With a change: attempts that would have ended elsewhere."""
-    skipped: tuple[Skipped, ...]
-    summary: Tally | None
+    skipped: tuple[SkippedAttempt, ...]
+    summary: DiffSummary | None
     next: int | None
     """Where to go on if time was up or the limit was reached: the `after` of the next request."""
 

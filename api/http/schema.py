@@ -37,6 +37,19 @@ STATE: Final = "Fleet-State"
 EXAMPLE: Final = "x-example"
 EXAMPLES: Final = "x-examples"
 _COMPONENTS: Final = "#/components/schemas/"
+_PUBLISHED: Final[Mapping[str, str]] = {
+    "ClusterChange": "Number",
+    "ClusterCounts": "Counts",
+    "ClusterRejection": "Refusal",
+    "DecisionComparison": "Comparison",
+    "DiffSummary": "Tally",
+    "FilterVerdict": "Rejection",
+    "IneligibleCluster": "Invalid",
+    "InputChange": "Change",
+    "SkippedAttempt": "ReplaySkipped",
+    "SkippedPlugin": "AnswerPartsSkipped",
+}
+"""Components that keep the name they were published with, by the name of their struct."""
 _REFUSALS: Final = (401, 403, 422, 429, 500, 503)
 
 
@@ -124,10 +137,15 @@ def components() -> dict[str, Any]:
     for name in sorted(found, key=len, reverse=True):
         text = text.replace(f'"{_COMPONENTS}{name}"', f'"{_COMPONENTS}{_short(name)}"')
     schemas: dict[str, Any] = msgspec.json.decode(text)
-    return {_short(name): schema for name, schema in schemas.items()}
+    published = {_short(name): schema for name, schema in schemas.items()}
+    for name in _PUBLISHED.values():
+        published[name]["title"] = name.removeprefix("AnswerParts").removeprefix("Replay")
+    return dict(sorted(published.items()))
 
 
 def _short(name: str) -> str:
-    """Structs of one name are told apart by their modules: fleet.explain.replay.replay.Skipped is ReplaySkipped."""
+    """Structs of one name are distinguished by their modules: api.models.Page is ModelsPage."""
     *modules, own = name.split(".")
+    if own in _PUBLISHED:
+        return _PUBLISHED[own]
     return "".join(part.capitalize() for part in modules[-1].split("_")) + own if modules else own

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from api.http.limits import Evaluations
-from fleet.explain.replay.replay import recorded_world
-from fleet.explain.whatif.scenario import World
+from fleet.explain.replay.replay import load_recorded_scenario
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision, Published
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import History, HistoryAttempt, PartState
@@ -35,7 +35,7 @@ _LOOKED_BACK: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    world: World
+    world: Scenario
     decision: Decision
     attempt: HistoryAttempt | None = None
     """The record it comes from; None for what is true now."""
@@ -71,8 +71,8 @@ class Recollections:
         recorded = history.inputs(attempt.id)
         if recorded is None:
             return None
-        world = recorded_world(recorded, self.profile)
-        return Evaluated(world, world.decide(), attempt, on_loop=False)
+        scenario = load_recorded_scenario(recorded, self.profile)
+        return Evaluated(scenario, scenario.decide(), attempt, on_loop=False)
 
     def _remember(self, attempt_id: str, found: Evaluated) -> None:
         self._known[attempt_id] = found

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import InvalidKey
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.request import compile_request
 from fleet.framework.runtime.framework import Framework
@@ -111,11 +111,11 @@ class Live:
         bindings = tuple(one.view for one in self.caches.bindings(key))
         return Subject(key, placement, latest[0] if len(latest) == 1 else None, bindings)
 
-    def world(self, subject: Subject) -> World | None:
+    def world(self, subject: Subject) -> Scenario | None:
         """The question the scheduler would ask now; None while there is no policy snapshot."""
         return None if subject.snapshot is None else self.world_of(subject, subject.snapshot.view)
 
-    def world_of(self, subject: Subject, snapshot: PolicySnapshot) -> World:
+    def world_of(self, subject: Subject, snapshot: PolicySnapshot) -> Scenario:
         uid = subject.placement.view.metadata.uid
         is_own = subject.snapshot is not None and subject.snapshot.view is snapshot
         request = (
@@ -131,9 +131,9 @@ class Live:
             now=self.now(),
             previous=snapshot.status,
         )
-        return World(question, snapshot)
+        return Scenario(question, snapshot)
 
-    def worlds(self, keys: Iterable[str]) -> list[World]:
+    def worlds(self, keys: Iterable[str]) -> list[Scenario]:
         subjects = (self.subject(key) for key in keys)
         worlds = (self.world(one) for one in subjects if one is not None)
         return [one for one in worlds if one is not None]

@@ -15,7 +15,7 @@ from api.http.request_context import Asked, AskedBy
 from api.http.schema import DEFAULT_PAGE, Cursor, KeyQuery, Limit, answers
 from api.models import BindingPage
 from api.services.objects import binding_model
-from api.text.tables import bindings_text
+from api.text.tables import render_bindings
 from fleet.kube.scopes import parse_key
 from fleet.model.views import Binding
 
@@ -60,7 +60,7 @@ async def list_bindings(
     page = page_of(sorted(seen), limit=limit, cursor=cursor, list_name=_LIST)
     items = tuple(binding_model(seen[key]) for key in page.keys)
     shown = BindingPage(items=items, redacted=len(found) - len(seen), next=page.next)
-    return asked.answer(shown, text=lambda: bindings_text(shown), tag="bindings")
+    return asked.answer(shown, text=lambda: render_bindings(shown), tag="bindings")
 
 
 async def _require_all(asked: Asked) -> None:

@@ -14,7 +14,7 @@ from api.http.request_context import Asked, AskedBy
 from api.http.schema import DEFAULT_PAGE, ClusterPath, Cursor, Limit, answers
 from api.models import ClusterModel, ClusterPage
 from api.services.objects import cluster_model
-from api.text.tables import clusters_text
+from api.text.tables import render_clusters
 from fleet.snapshot.eligibility import Eligibility
 
 router = APIRouter(tags=["objects"])
@@ -39,7 +39,7 @@ async def list_clusters(asked: AskedBy, limit: Limit = DEFAULT_PAGE, cursor: Cur
     page = page_of(seen, limit=limit, cursor=cursor, list_name=_LIST)
     items = tuple(_shown(asked, name) for name in page.keys)
     found = ClusterPage(items=items, redacted=len(names) - len(seen), next=page.next)
-    return asked.answer(found, text=lambda: clusters_text(found), tag="clusters")
+    return asked.answer(found, text=lambda: render_clusters(found), tag="clusters")
 
 
 @router.get(
@@ -55,7 +55,7 @@ async def get_cluster(asked: AskedBy, cluster: ClusterPath) -> Response:
         raise not_found(f"cluster {cluster}", "GET /v1/clusters lists those that are there")
     found = _shown(asked, cluster)
     page = ClusterPage(items=(found,), redacted=0, next=None)
-    return asked.answer(found, text=lambda: clusters_text(page), tag=found.resource_version)
+    return asked.answer(found, text=lambda: render_clusters(page), tag=found.resource_version)
 
 
 def _shown(asked: Asked, name: str) -> ClusterModel:

@@ -12,7 +12,7 @@ from api.http.examples import answer_named
 from api.http.request_context import AskedBy
 from api.http.schema import answers
 from api.models import PluginModel, ProfileModel, ProfilePage, SettingModel, SettingPage
-from api.text.tables import profiles_text, settings_text
+from api.text.tables import render_profiles, render_settings
 from fleet.framework.runtime.framework import Framework
 from fleet.settings import Effective
 from fleet.settings.names import known_settings
@@ -35,7 +35,7 @@ router = APIRouter(tags=["configuration"])
 async def list_profiles(asked: AskedBy) -> Response:
     """By hook the plugins, in the order they run. Every caller the hub knows may ask."""
     found = ProfilePage(items=(_profile(asked.live.framework),))
-    return asked.answer(found, text=lambda: profiles_text(found), tag=found.items[0].config_hash)
+    return asked.answer(found, text=lambda: render_profiles(found), tag=found.items[0].config_hash)
 
 
 @router.get(
@@ -61,7 +61,7 @@ async def get_config(asked: AskedBy) -> Response:
     """Every setting with its value and whose word it is. For operators. Secrets are not shown."""
     await asked.require_operator()
     found = SettingPage(items=tuple(settings_of(asked.serving.effective)))
-    return asked.answer(found, text=lambda: settings_text(found), tag="config")
+    return asked.answer(found, text=lambda: render_settings(found), tag="config")
 
 
 def settings_of(effective: Effective) -> Iterator[SettingModel]:

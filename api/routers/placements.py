@@ -16,7 +16,7 @@ from api.http.request_context import Asked, AskedBy, namespace_of
 from api.http.schema import DEFAULT_PAGE, Cursor, Limit, NamePath, NamespacePath, answers
 from api.models import PlacementModel, PlacementPage
 from api.services.objects import placement_model
-from api.text.tables import placements_text
+from api.text.tables import render_placements
 from fleet.kube.scopes import parse_key
 
 router = APIRouter(tags=["objects"])
@@ -55,7 +55,7 @@ async def list_placements(
     subjects = (asked.live.subject(key) for key in page.keys)
     items = tuple(placement_model(one, sight) for one in subjects if one is not None)
     found = PlacementPage(items=items, next=page.next)
-    return asked.answer(found, text=lambda: placements_text(found), tag="placements")
+    return asked.answer(found, text=lambda: render_placements(found), tag="placements")
 
 
 @router.get(
@@ -75,7 +75,7 @@ async def get_placement(asked: AskedBy, ns: NamespacePath, name: NamePath) -> Re
     asked.require_synced()
     found = placement_model(asked.subject(key), await asked.sight())
     page = PlacementPage(items=(found,), next=None)
-    return asked.answer(found, text=lambda: placements_text(page), tag=found.resource_version)
+    return asked.answer(found, text=lambda: render_placements(page), tag=found.resource_version)
 
 
 async def _listable(asked: Asked, namespace: str | None) -> Mine:

@@ -16,7 +16,7 @@ from api.models import ReplayReport, ReplayRequest, SimulateAnswer, SimulateRequ
 from api.services.export import snapshot_document
 from api.services.replay import replayed
 from api.services.simulation import checked, simulated
-from api.text.tables import replay_text
+from api.text.tables import render_replay
 from fleet.explain.answer.rendering import render_simulated
 from fleet.explain.answer.simulate import Simulated
 from fleet.explain.whatif.edits import parse_edits
@@ -68,7 +68,7 @@ async def replay(asked: AskedBy) -> Response:
     elif change is not None:
         raise unprocessable("change", change, "change should be an object", 'send {"edits": […]} or leave it out')
     found = await replayed(asked, shaped(document, ReplayRequest))
-    return asked.answer(found, text=lambda: replay_text(found))
+    return asked.answer(found, text=lambda: render_replay(found))
 
 
 @router.get(

@@ -9,7 +9,7 @@ import msgspec
 
 from api.auth.access import Sight
 from api.models import DecisionModel, RejectionCount, TargetModel
-from api.text.tables import table
+from api.text.tables import render_table
 from fleet.history import HistoryAttempt
 from fleet.model.timestamps import format_timestamp
 
@@ -91,7 +91,7 @@ def history_text(decisions: Iterable[DecisionModel]) -> str:
     rows = (
         (_number(one), one.at, one.outcome or one.ending, _clusters(one), ", ".join(one.triggers)) for one in decisions
     )
-    return table(("ATTEMPT", "AT", "OUTCOME", "CHOSE", "BECAUSE OF"), rows)
+    return render_table(("ATTEMPT", "AT", "OUTCOME", "CHOSE", "BECAUSE OF"), rows)
 
 
 def decision_line(one: DecisionModel) -> str:

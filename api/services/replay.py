@@ -21,14 +21,14 @@ from fleet.errors import InputError, TimestampError
 from fleet.explain.replay.replay import (
     Rehearsal,
     Replayed,
-    Skipped,
-    evidence_of,
+    SkippedAttempt,
+    build_evidence,
+    redact_rehearsal,
+    redact_replay,
     rehearse,
     replay,
-    unnamed_rehearsal,
-    unnamed_replay,
 )
-from fleet.explain.whatif.diff import ClusterTally, Moved, OutcomeTally, Tally
+from fleet.explain.whatif.diff import ClusterTally, DiffSummary, Moved, OutcomeTally
 from fleet.explain.whatif.edits import Edit
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import History, HistoryAttempt
@@ -46,10 +46,10 @@ class _Report:
     same: int = 0
     different: list[Replayed] = field(default_factory=list)
     changed: list[Moved] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    gone: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedAttempt] = field(default_factory=list)
+    gone: list[SkippedAttempt] = field(default_factory=list)
     """Whose inputs are not kept."""
-    tallies: list[Tally] = field(default_factory=list)
+    tallies: list[DiffSummary] = field(default_factory=list)
 
 
 async def replayed(asked: Asked, request: ReplayRequest) -> ReplayReport:
@@ -109,12 +109,12 @@ def _one(
     report.attempts += 1
     recorded = history.inputs(attempt.id)
     if recorded is None:
-        report.gone.append(Skipped(attempt.id, f"{_NOT_KEPT}: {attempt.inputs}"))
+        report.gone.append(SkippedAttempt(attempt.id, f"{_NOT_KEPT}: {attempt.inputs}"))
         return
     if edits is not None:
-        _rehearsed(report, rehearse([(evidence_of(attempt), recorded)], profile, edits=edits))
+        _rehearsed(report, rehearse([(build_evidence(attempt), recorded)], profile, edits=edits))
         return
-    found = replay(recorded, evidence_of(attempt, history.columns(attempt.id)), profile)
+    found = replay(recorded, build_evidence(attempt, history.columns(attempt.id)), profile)
     if found.same:
         report.same += 1
     else:
@@ -147,8 +147,8 @@ def _made(report: _Report, sight: Sight, following: int | None, *, rehearsed: bo
     )
     different = tuple(report.different)
     if not sight.is_whole:
-        found = unnamed_rehearsal(found, sight.hides)
-        different = tuple(unnamed_replay(one, sight.hides) for one in different)
+        found = redact_rehearsal(found, sight.hides)
+        different = tuple(redact_replay(one, sight.hides) for one in different)
     return ReplayReport(
         attempts=found.attempts,
         same=found.same,
@@ -160,7 +160,7 @@ def _made(report: _Report, sight: Sight, following: int | None, *, rehearsed: bo
     )
 
 
-def _summed(tallies: Sequence[Tally]) -> Tally:
+def _summed(tallies: Sequence[DiffSummary]) -> DiffSummary:
     """Of single attempts, one of all."""
     clusters: dict[str, list[int]] = {}
     outcomes: dict[str, list[int]] = {}
@@ -174,7 +174,7 @@ def _summed(tallies: Sequence[Tally]) -> Tally:
             counts[0] += ending.before
             counts[1] += ending.after
     order = sorted(clusters, key=lambda name: (-sum(clusters[name]), name))
-    return Tally(
+    return DiffSummary(
         clusters=tuple(ClusterTally(name, *clusters[name]) for name in order),
         outcomes=tuple(OutcomeTally(name, *counts) for name, counts in sorted(outcomes.items())),
     )

@@ -15,12 +15,12 @@ from api.live.evaluation import Evaluated, computed
 from api.models import SimulateAnswer, SimulateRequest
 from api.services.proposed import first_snapshot, identified, proposed_snapshot
 from fleet.errors import InputError, InvalidKey
-from fleet.explain.answer.answer import Circumstances
+from fleet.explain.answer.answer import AnswerContext
 from fleet.explain.answer.simulate import simulate
-from fleet.explain.fixes.fixes import fixes
-from fleet.explain.whatif.edits import Edit, clusters_of, parse_edits, scope_of
-from fleet.explain.whatif.impact import Impact, impact, unnamed_impact
-from fleet.explain.whatif.scenario import World
+from fleet.explain.fixes.fixes import find_fixes
+from fleet.explain.whatif.edits import Edit, list_clusters, parse_edits, scope_of
+from fleet.explain.whatif.impact import Impact, compute_impact, redact_impact
+from fleet.explain.whatif.scenario import Scenario
 from fleet.kube.resource import join_key
 from fleet.kube.scopes import parse_key
 
@@ -121,17 +121,17 @@ async def _begun(asked: Asked, request: SimulateRequest, key: str) -> Evaluated:
         subject = asked.subject(key)
         snapshot = subject.snapshot.view if subject.snapshot else first_snapshot(subject.placement)
         async with asked.serving.evaluations.turn():
-            world = asked.live.world_of(subject, snapshot)
-            return Evaluated(world, world.decide())
+            scenario = asked.live.world_of(subject, snapshot)
+            return Evaluated(scenario, scenario.decide())
     async with asked.serving.evaluations.turn():
-        world = World.made_of(
+        scenario = Scenario.build(
             clusters=asked.live.frame(),
             snapshot=proposed_snapshot(request.placement),
             bindings=(),
             profile=asked.live.framework.profile,
             now=asked.live.now(),
         )
-        return Evaluated(world, world.decide())
+        return Evaluated(scenario, scenario.decide())
 
 
 async def _recorded(asked: Asked, request: SimulateRequest, key: str) -> Evaluated:
@@ -179,7 +179,7 @@ async def require_named(asked: Asked, names: Iterable[str]) -> None:
 
 def named_by(edits: Iterable[Edit]) -> Iterator[str]:
     for edit in edits:
-        yield from clusters_of(edit)
+        yield from list_clusters(edit)
 
 
 def _named(request: SimulateRequest, evaluated: Evaluated) -> Iterator[str]:
@@ -200,14 +200,14 @@ def _found(request: SimulateRequest, evaluated: Evaluated, sight: Sight) -> Simu
         "everything": request.explain == "all",
         "limit": request.limit,
         "cluster": request.cluster,
-        "circumstances": Circumstances(evaluated_on="recorded" if evaluated.attempt else "current"),
+        "context": AnswerContext(evaluated_on="recorded" if evaluated.attempt else "current"),
     }
     found = simulate(
         evaluated.world,
         request.edits,
         with_comparison=request.compare,
         redact=sight.hidden,
-        fix=None if request.fixes == "none" else partial(fixes, mode=request.fixes),
+        fix=None if request.fixes == "none" else partial(find_fixes, mode=request.fixes),
         **options,
     )
     return SimulateAnswer(
@@ -224,7 +224,7 @@ async def _impact(asked: Asked, edits: Sequence[Edit], sight: Sight) -> Impact:
     async with asked.serving.evaluations.turn():
         deadline = clock.elapsed() + _IMPACT_SECONDS
         worlds = asked.live.worlds(asked.live.placement_keys())
-        found = impact(
+        found = compute_impact(
             asked.live.frame(),
             (one.question for one in worlds),
             edits,
@@ -233,4 +233,4 @@ async def _impact(asked: Asked, edits: Sequence[Edit], sight: Sight) -> Impact:
             expired=lambda: clock.elapsed() > deadline,
         )
     seen = await asked.placements_seen(one.key for one in found.moved)
-    return unnamed_impact(found, hides_cluster=sight.hides, hides_placement=lambda key: key not in seen)
+    return redact_impact(found, hides_cluster=sight.hides, hides_placement=lambda key: key not in seen)

@@ -17,9 +17,9 @@ from api.models import PastAttempt, QueueModel, Why
 from api.services.attempts import clusters_named, decision_model
 from api.services.proposed import first_snapshot
 from fleet.errors import HistoryUnavailable
-from fleet.explain.answer.answer import Circumstances, answer
+from fleet.explain.answer.answer import AnswerContext, build_answer
 from fleet.explain.answer.parts import HookStatus
-from fleet.explain.fixes.fixes import Fixes, fixes, fixes_for_cluster, needs_help
+from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster, needs_help
 from fleet.history import History, HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_N
@@ -218,7 +218,7 @@ def _answered(
     may_edit_clusters: bool,
 ) -> Why:
     queue = _queue(asked, question, known, sight)
-    found = answer(
+    found = build_answer(
         evaluated.world.question,
         evaluated.decision,
         cluster=question.cluster,
@@ -226,7 +226,7 @@ def _answered(
         limit=question.limit,
         cursor=question.cursor,
         redact=sight.hidden,
-        circumstances=replace(
+        context=replace(
             _circumstances(question, known, evaluated, queue, sight),
             history_unavailable_since=known.unavailable_since,
             fixes_evaluated_on=None if tried is None else "current",
@@ -253,14 +253,14 @@ def _queue(asked: Asked, question: Question, known: Known, sight: Sight) -> Queu
 
 def _circumstances(
     question: Question, known: Known, evaluated: Evaluated, queue: QueueModel | None, sight: Sight
-) -> Circumstances:
+) -> AnswerContext:
     attempt = evaluated.attempt or known.told
     state = None
     if question.attempt is None:
         was_decided = known.told is not None or (known.subject is not None and _has_status(known.subject))
         state = present_state(queue, known.newest, was_decided=was_decided)
         state = "Deleted" if known.subject is None else state
-    return Circumstances(
+    return AnswerContext(
         state=state,
         since=_since(known, attempt) if question.attempt is None else _moment(attempt),
         attempt_id=attempt.id if attempt else "",
@@ -300,9 +300,9 @@ def _fixes(question: Question, tried_on: Evaluated, *, told: Evaluated | None = 
     if mode == "none":
         return None
     if not question.for_cluster or question.cluster is None:
-        return fixes(world, decision, mode=mode)
+        return find_fixes(world, decision, mode=mode)
     earlier = None if told is None else (told.world, told.decision)
-    return fixes_for_cluster(world, decision, question.cluster, mode=mode, told=earlier)
+    return find_fixes_for_cluster(world, decision, question.cluster, mode=mode, earlier=earlier)
 
 
 def _past(one: HistoryAttempt) -> PastAttempt:

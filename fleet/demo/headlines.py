@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from fleet.clock import Clock
-from fleet.explain import summary
+from fleet.explain import summarize
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
 from fleet.model.keys import PICK_ALL
@@ -84,7 +84,7 @@ def _obstacles(attempt: AttemptRecord) -> str:
     """Why clusters are missing. That alone is no news: in a large fleet it changes all the time."""
     if attempt.decision is None or attempt.decision.fulfilled or attempt.result.is_failure:
         return ""
-    others = summary(attempt.decision).partition(": ")[2]  # before that it counts again
+    others = summarize(attempt.decision).partition(": ")[2]  # before that it counts again
     return f": {others}" if others else ""
 
 

@@ -1,28 +1,29 @@
-"""Why: questions asked of a decision after it was made, answered from what the plugins recorded.
+"""Explanations of decisions, computed after the fact from what the plugins recorded.
 
-Nothing here decides but by the one decision function, and nothing touches the outside: an answer, a fix, a simulation
-or a replay is a value made of values. Answers are frozen; the command line, the API and events present them in their
-own ways. Larger questions have modules of their own: `answer`, `fixes`, `simulate`, `compare`, `impact`, `replay`.
+Decisions are made by the one decision function only, without side effects: an answer, a fix, a simulation or a replay
+is a value computed from values. Layers, from the bottom: `facts` about one decision, `whatif` (edits, scenarios,
+comparisons), `fixes` (edits that help, verified), `replay` (recorded decisions, decided again) and `answer` (the
+object that REST returns and the command line prints).
 """
 
 from __future__ import annotations
 
 from fleet.explain.facts.cluster_explanation import ClusterExplanation, Explainer, explain_cluster
-from fleet.explain.facts.cluster_outcome import Counts, Standing, counts
-from fleet.explain.facts.full_domains import FullDomain, full_domains
-from fleet.explain.facts.rejection_groups import Group, groups
-from fleet.explain.facts.summary import summary
+from fleet.explain.facts.cluster_outcome import ClusterCounts, ClusterOutcome, count_clusters
+from fleet.explain.facts.full_domains import FullDomain, find_full_domains
+from fleet.explain.facts.rejection_groups import GroupSummary, build_groups
+from fleet.explain.facts.summary import summarize
 
 __all__ = [
+    "ClusterCounts",
     "ClusterExplanation",
-    "Counts",
+    "ClusterOutcome",
     "Explainer",
     "FullDomain",
-    "Group",
-    "Standing",
-    "counts",
+    "GroupSummary",
+    "build_groups",
+    "count_clusters",
     "explain_cluster",
-    "full_domains",
-    "groups",
-    "summary",
+    "find_full_domains",
+    "summarize",
 ]

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.explain.answer.answer import ROWS_SHOWN, answer
-from fleet.explain.fixes.fixes import fixes
-from fleet.explain.whatif.scenario import World
+from fleet.explain.answer.answer import ROWS_SHOWN, build_answer
+from fleet.explain.fixes.fixes import find_fixes
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.request import compile_request
 from fleet.model.views import PolicySnapshot
@@ -69,20 +69,22 @@ def times(situation: str, *, everything: bool, calls: int, clusters: int = CLUST
         ]
 
 
-def _worlds(frame: Frame, policy: Policy) -> Iterator[World]:
+def _worlds(frame: Frame, policy: Policy) -> Iterator[Scenario]:
     for tier in TIERS:
         snapshot = msgspec.convert(policy_snapshot(f"tier{tier}", policy(10, tier)), PolicySnapshot)
         request = compile_request(snapshot, placement_uid=f"tier{tier}-uid")
-        yield World(
+        yield Scenario(
             DecisionInput(frame=frame, request=request, bindings=(), profile=profile_for(()), now=NOW), snapshot
         )
 
 
-def _explained(world: World, number: int, *, everything: bool) -> int:
+def _explained(scenario: Scenario, number: int, *, everything: bool) -> int:
     begun = time.thread_time_ns()
-    asked = replace(world, question=replace(world.question, now=NOW + number * _MOMENT))
+    asked = replace(scenario, question=replace(scenario.question, now=NOW + number * _MOMENT))
     decision = asked.decide()
     limit = _MOST_ROWS if everything else ROWS_SHOWN
-    found = answer(asked.question, decision, everything=everything, limit=limit, fixes=fixes(asked, decision))
+    found = build_answer(
+        asked.question, decision, everything=everything, limit=limit, fixes=find_fixes(asked, decision)
+    )
     assert msgspec.json.encode(found)
     return time.thread_time_ns() - begun

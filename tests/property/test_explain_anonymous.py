@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.replay.anonymize import anonymised
+from fleet.explain.replay.anonymize import anonymize
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
 from tests.oracle.documents import Json
@@ -51,7 +51,7 @@ def exported(scenario: Json) -> Json:
 
 def under_other_names(scenario: Json) -> tuple[Json, Json]:
     """The anonymised snapshot, and the scenario made of it."""
-    found = anonymised(copy.deepcopy(exported(scenario)))
+    found = anonymize(copy.deepcopy(exported(scenario)))
     return found, {
         **scenario,
         "memberClusters": found["clusters"],

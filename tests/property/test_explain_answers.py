@@ -9,13 +9,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from fleet.explain.answer.answer import answer
+from fleet.explain.answer.answer import build_answer
 from fleet.explain.answer.parts import Answer
 from fleet.explain.answer.rendering import render
 from fleet.explain.answer.simulate import simulate
-from fleet.explain.fixes.fixes import fixes, fixes_for_cluster
+from fleet.explain.fixes.fixes import find_fixes, find_fixes_for_cluster
 from fleet.explain.whatif.edits import AddTaint
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
 from fleet.snapshot.table import overlay
@@ -28,17 +28,17 @@ def seeds(*, long: bool) -> range:
     return range(500 if long else 60)
 
 
-def whole(world: World, decision: Decision) -> Answer:
+def whole(scenario: Scenario, decision: Decision) -> Answer:
     """With every row and every verdict."""
-    return answer(world.question, decision, everything=True, limit=10_000)
+    return build_answer(scenario.question, decision, everything=True, limit=10_000)
 
 
 def test_W_05_counts_groups_and_rows_add_up_also_with_hidden_clusters(seeds: range) -> None:
     for seed in seeds:
-        world = random_world(seed)
-        decision = world.decide()
+        scenario = random_world(seed)
+        decision = scenario.decide()
         hidden = set(decision.frame.names.ordered[::3])
-        found = answer(world.question, decision, limit=10_000, redact=hidden.__contains__)
+        found = build_answer(scenario.question, decision, limit=10_000, redact=hidden.__contains__)
         counts = found.verdict.counts
 
         total = counts.selected + counts.fit + counts.already_selected + counts.rejected + counts.not_evaluated
@@ -52,8 +52,8 @@ def test_W_05_counts_groups_and_rows_add_up_also_with_hidden_clusters(seeds: ran
 
 def test_W_05_the_rows_of_an_answer_are_what_it_counts(seeds: range) -> None:
     for seed in seeds:
-        world = random_world(seed)
-        found = answer(world.question, world.decide(), limit=10_000)
+        scenario = random_world(seed)
+        found = build_answer(scenario.question, scenario.decide(), limit=10_000)
         outcomes = Counter(row.outcome for row in found.attempt.clusters)
 
         counts = found.verdict.counts
@@ -66,9 +66,9 @@ def test_W_05_the_rows_of_an_answer_are_what_it_counts(seeds: range) -> None:
 
 def test_W_14_the_first_rejector_is_the_recorded_one_and_the_whole_matrix_agrees(seeds: range) -> None:
     for seed in seeds:
-        world = random_world(seed)
-        decision = world.decide()
-        for row in whole(world, decision).attempt.clusters:
+        scenario = random_world(seed)
+        decision = scenario.decide()
+        for row in whole(scenario, decision).attempt.clusters:
             number = decision.frame.row_of(row.name)
             assert number is not None
             recorded = None if decision.verdicts is None else decision.verdicts.rejector(number)
@@ -82,10 +82,10 @@ def test_W_14_the_first_rejector_is_the_recorded_one_and_the_whole_matrix_agrees
 def test_W_02_ranks_are_those_of_the_selection_and_finals_add_up(seeds: range) -> None:
     weighted = compile_default(default_profile(ranking="weighted"))
     for seed in seeds:
-        world = random_world(seed)
-        for question in (world.question, replace(world.question, profile=weighted)):
+        scenario = random_world(seed)
+        for question in (scenario.question, replace(scenario.question, profile=weighted)):
             decision = decide(question)
-            found = answer(question, decision, limit=10_000)
+            found = build_answer(question, decision, limit=10_000)
             ranked = [row for row in found.attempt.clusters if row.rank is not None]
             assert [row.rank for row in ranked] == list(range(1, len(ranked) + 1)), seed
             if ranked:
@@ -98,27 +98,31 @@ def test_W_02_ranks_are_those_of_the_selection_and_finals_add_up(seeds: range) -
 
 def test_W_07_explaining_leaves_decision_digest_and_fleet_as_they_were(seeds: range) -> None:
     for seed in seeds[:20]:
-        world = random_world(seed)
-        decision = world.decide()
-        before = (decision.digest, world.question.frame.content_hash(), msgspec.json.encode(world.snapshot))
+        scenario = random_world(seed)
+        decision = scenario.decide()
+        before = (decision.digest, scenario.question.frame.content_hash(), msgspec.json.encode(scenario.snapshot))
 
-        render(whole(world, decision))
-        fixes(world, decision, mode="deep")
+        render(whole(scenario, decision))
+        find_fixes(scenario, decision, mode="deep")
         for name in decision.frame.names.ordered[:2]:
-            fixes_for_cluster(world, decision, name)
+            find_fixes_for_cluster(scenario, decision, name)
 
-        after = (world.decide().digest, world.question.frame.content_hash(), msgspec.json.encode(world.snapshot))
+        after = (
+            scenario.decide().digest,
+            scenario.question.frame.content_hash(),
+            msgspec.json.encode(scenario.snapshot),
+        )
         assert after == before, seed
 
 
 def test_W_08_every_answer_has_one_shape(seeds: range) -> None:
     answers = []
     for seed in seeds[:30]:
-        world = random_world(seed)
-        for names in (world.question.frame.names.ordered[:1], []):
-            gone = [name for name in world.question.frame.names.ordered if name not in names]
-            smaller = replace(world.question, frame=overlay(world.question.frame, remove=gone))
-            answers.append(answer(smaller, decide(smaller)))
+        scenario = random_world(seed)
+        for names in (scenario.question.frame.names.ordered[:1], []):
+            gone = [name for name in scenario.question.frame.names.ordered if name not in names]
+            smaller = replace(scenario.question, frame=overlay(scenario.question.frame, remove=gone))
+            answers.append(build_answer(smaller, decide(smaller)))
 
     shapes = {tuple(msgspec.to_builtins(one.attempt)) for one in answers}
     assert len(shapes) == 1
@@ -128,11 +132,11 @@ def test_W_08_every_answer_has_one_shape(seeds: range) -> None:
 
 def test_pages_put_together_are_the_whole_list(seeds: range) -> None:
     for seed in seeds[:20]:
-        world = random_world(seed)
-        decision = world.decide()
+        scenario = random_world(seed)
+        decision = scenario.decide()
         names, cursor = list[str](), ""
         while True:
-            page = answer(world.question, decision, limit=3, cursor=cursor).attempt
+            page = build_answer(scenario.question, decision, limit=3, cursor=cursor).attempt
             names += [row.name for row in page.clusters]
             cursor = page.next_cursor
             if not cursor:
@@ -143,20 +147,20 @@ def test_pages_put_together_are_the_whole_list(seeds: range) -> None:
 
 def test_W_10_a_hidden_name_is_nowhere_in_an_answer_or_a_simulation(seeds: range) -> None:
     for seed in seeds:
-        world = random_world(seed)
-        decision = world.decide()
+        scenario = random_world(seed)
+        decision = scenario.decide()
         names = decision.frame.names.ordered
         hidden = {*names[seed % 3 :: 3], *decision.missing[:1]}
-        found = answer(
-            world.question,
+        found = build_answer(
+            scenario.question,
             decision,
             everything=True,
             limit=10_000,
             redact=hidden.__contains__,
-            fixes=fixes(world, decision),
+            fixes=find_fixes(scenario, decision),
         )
         edits = [AddTaint(name, "new") for name in names[:4]]
-        simulated = simulate(world, edits, redact=hidden.__contains__)
+        simulated = simulate(scenario, edits, redact=hidden.__contains__)
 
         for text in (msgspec.json.encode(found).decode(), msgspec.json.encode(simulated).decode(), render(found)):
             told = {name for name in hidden if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text)}

@@ -7,12 +7,12 @@ import random
 import msgspec
 import pytest
 
-from fleet.explain.facts.cluster_outcome import Standing, Standings
-from fleet.explain.facts.placement_outcome import in_use
-from fleet.explain.replay.replay import Evidence, Recorded, recorded_world, replay
+from fleet.explain.facts.cluster_outcome import ClusterOutcome, ClusterOutcomes
+from fleet.explain.facts.placement_outcome import list_clusters_in_use
+from fleet.explain.replay.replay import Evidence, InMemoryInputs, load_recorded_scenario, replay
 from fleet.explain.whatif.compare import ABSENT, FITS, NOT_EVALUATED, compare
 from fleet.explain.whatif.edits import AddCluster, AddTaint, Edit, LabelCluster, RemoveCluster, SetReady
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from tests.unit.explain.worlds import random_world
 
@@ -22,9 +22,9 @@ def seeds(*, long: bool) -> range:
     return range(500 if long else 60)
 
 
-def random_edits(world: World, seed: int) -> list[Edit]:
+def random_edits(scenario: Scenario, seed: int) -> list[Edit]:
     dice = random.Random(seed)
-    names = list(world.question.frame.names.ordered)
+    names = list(scenario.question.frame.names.ordered)
     if not names:
         return []
     dice.shuffle(names)
@@ -43,11 +43,11 @@ def says(decision: Decision, name: str) -> str:
     row = decision.frame.row_of(name)
     if row is None:
         return ABSENT
-    standings = Standings(decision)
-    match standings.of(row):
-        case Standing.NOT_EVALUATED | Standing.REMOVED:
+    outcomes = ClusterOutcomes(decision)
+    match outcomes.find(row):
+        case ClusterOutcome.NOT_EVALUATED | ClusterOutcome.REMOVED:
             return NOT_EVALUATED
-        case Standing.NOT_LISTED | Standing.FILTERED | Standing.RETAINED:
+        case ClusterOutcome.NOT_LISTED | ClusterOutcome.FILTERED | ClusterOutcome.RETAINED:
             assert decision.verdicts is not None
             return decision.verdicts.rejector(row) or "PickFixed"
     return FITS
@@ -56,8 +56,8 @@ def says(decision: Decision, name: str) -> str:
 def test_W_15_a_comparison_lists_exactly_the_clusters_whose_first_refusal_changed(seeds: range) -> None:
     changed = 0
     for seed in seeds:
-        world = random_world(seed)
-        before, after = world.decide(), world.apply(random_edits(world, seed)).decide()
+        scenario = random_world(seed)
+        before, after = scenario.decide(), scenario.apply(random_edits(scenario, seed)).decide()
         found = compare(before, after)
 
         names = {*before.frame.names.ordered, *after.frame.names.ordered}
@@ -74,12 +74,12 @@ def test_W_15_a_comparison_lists_exactly_the_clusters_whose_first_refusal_change
 
 def test_W_15_what_was_gained_and_lost_is_the_difference_of_the_targets(seeds: range) -> None:
     for seed in seeds:
-        world = random_world(seed)
-        before, after = world.decide(), world.apply(random_edits(world, seed)).decide()
+        scenario = random_world(seed)
+        before, after = scenario.decide(), scenario.apply(random_edits(scenario, seed)).decide()
         found = compare(before, after)
 
-        assert set(found.gained) == set(in_use(after)) - set(in_use(before)), seed
-        assert set(found.lost) == set(in_use(before)) - set(in_use(after)), seed
+        assert set(found.gained) == set(list_clusters_in_use(after)) - set(list_clusters_in_use(before)), seed
+        assert set(found.lost) == set(list_clusters_in_use(before)) - set(list_clusters_in_use(after)), seed
 
 
 def test_W_15_a_decision_compared_with_itself_is_unchanged(seeds: range) -> None:
@@ -93,33 +93,33 @@ def test_W_15_a_decision_compared_with_itself_is_unchanged(seeds: range) -> None
 def test_W_11_a_record_of_any_decision_gives_its_digest_again(seeds: range) -> None:
     encode = msgspec.json.encode
     for seed in seeds:
-        world = random_world(seed)
-        asked = world.question
+        scenario = random_world(seed)
+        asked = scenario.question
         dice = random.Random(seed)
         clusters = [encode(asked.frame.clusters[row]) for row in asked.frame.names.order.tolist()]
         dice.shuffle(clusters)
-        past = Recorded(
+        past = InMemoryInputs(
             clusters=clusters,
-            request=encode(world.snapshot),
+            request=encode(scenario.snapshot),
             placement_uid=asked.request.uid,
             bindings=[encode(one) for one in asked.bindings],
             previous=encode(asked.previous),
             now=asked.now,
         )
-        decision = world.decide()
+        decision = scenario.decide()
 
         assert replay(past, Evidence(id=str(seed), digest=decision.digest), asked.profile).same, seed
-        assert recorded_world(past, asked.profile).decide().published == decision.published, seed
+        assert load_recorded_scenario(past, asked.profile).decide().published == decision.published, seed
 
 
 def test_edits_of_the_fleet_mean_the_same_as_another_fleet(seeds: range) -> None:
     """An edited frame decides like a frame that was built from the edited clusters."""
     for seed in seeds:
-        world = random_world(seed)
-        edited = world.apply(random_edits(world, seed))
+        scenario = random_world(seed)
+        edited = scenario.apply(random_edits(scenario, seed))
         frame = edited.question.frame
         members = [frame.cluster(row) for row in frame.names.order.tolist()]
-        anew = World.made_of(
+        anew = Scenario.build(
             clusters=members,
             snapshot=edited.snapshot,
             bindings=edited.question.bindings,

@@ -8,9 +8,9 @@ from typing import Final
 from fleet.explain.answer.simulate import simulate
 from fleet.explain.facts.placement_outcome import Effect
 from fleet.explain.fixes.evaluator import ClusterChosen
-from fleet.explain.fixes.fixes import Fix, fixes, fixes_for_cluster
-from fleet.explain.whatif.edits import Edit, as_documents, parse_edits
-from fleet.explain.whatif.scenario import World
+from fleet.explain.fixes.fixes import Fix, find_fixes, find_fixes_for_cluster
+from fleet.explain.whatif.edits import Edit, parse_edits, to_documents
+from fleet.explain.whatif.scenario import Scenario
 from tests.unit.explain.worlds import one_unit_less, random_world
 
 FLEETS: Final = range(500)
@@ -19,9 +19,9 @@ _OUTCOMES = ("ERROR", "UNSCHEDULABLE", "PARTIAL", "SELECTED")
 _STANDINGS = ("rejected", "fit-not-selected", "selected")
 
 
-def simulated(world: World, edits: Sequence[Edit], *, before: str) -> Effect:
+def simulated(scenario: Scenario, edits: Sequence[Edit], *, before: str) -> Effect:
     """What anybody who simulates the edits is told of them."""
-    found = simulate(world, edits, limit=0)
+    found = simulate(scenario, edits, limit=0)
     assert found.compare is not None
     counts, after = found.answer.verdict.counts, found.compare.after
     return Effect(
@@ -45,33 +45,33 @@ def does_as_well(less: Effect, fix: Fix) -> bool:
 def test_W_06_every_fix_has_exactly_the_stated_effect_and_one_unit_less_has_not() -> None:
     checked = 0
     for seed in FLEETS:
-        world = random_world(seed)
-        for fix in fixes(world, world.decide(), mode="deep" if seed % 4 == 0 else "fast").fixes:
-            edits = parse_edits(as_documents(fix.edits))
-            assert simulated(world, edits, before=fix.effect.before) == fix.effect, (seed, fix.text)
+        scenario = random_world(seed)
+        for fix in find_fixes(scenario, scenario.decide(), mode="deep" if seed % 4 == 0 else "fast").fixes:
+            edits = parse_edits(to_documents(fix.edits))
+            assert simulated(scenario, edits, before=fix.effect.before) == fix.effect, (seed, fix.text)
             for less in one_unit_less(fix):
-                assert not does_as_well(simulated(world, less, before=fix.effect.before), fix), (seed, fix.text)
+                assert not does_as_well(simulated(scenario, less, before=fix.effect.before), fix), (seed, fix.text)
             checked += 1
 
     assert checked > len(FLEETS) // 4
 
 
-def chosen(world: World, fix: Fix, cluster: str) -> int:
+def chosen(scenario: Scenario, fix: Fix, cluster: str) -> int:
     """2 for a cluster in use, 1 for one that fits, else 0."""
-    return ClusterChosen(cluster).measure(world.apply(fix.edits).decide())[0]
+    return ClusterChosen(cluster).measure(scenario.apply(fix.edits).decide())[0]
 
 
 def test_W_06_every_fix_for_one_cluster_brings_it_where_it_says_and_one_unit_less_does_not() -> None:
     checked = 0
     for seed in FLEETS:
-        world = random_world(seed)
-        decision = world.decide()
+        scenario = random_world(seed)
+        decision = scenario.decide()
         for name in decision.frame.names.ordered[:: max(decision.frame.count // 3, 1)]:
-            for fix in fixes_for_cluster(world, decision, name).fixes:
-                assert chosen(world, fix, name) == _STANDINGS.index(fix.effect.after), (seed, name, fix.text)
+            for fix in find_fixes_for_cluster(scenario, decision, name).fixes:
+                assert chosen(scenario, fix, name) == _STANDINGS.index(fix.effect.after), (seed, name, fix.text)
                 for edits in one_unit_less(fix):
                     less = Fix(edits=edits, scope=fix.scope, text=fix.text, effect=fix.effect)
-                    assert chosen(world, less, name) < _STANDINGS.index(fix.effect.after), (seed, name, fix.text)
+                    assert chosen(scenario, less, name) < _STANDINGS.index(fix.effect.after), (seed, name, fix.text)
                 checked += 1
 
     assert checked > len(FLEETS) // 4

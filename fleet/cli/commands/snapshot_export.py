@@ -32,10 +32,10 @@ def export_snapshot(connection: Connection, file: str, *, anonymize: bool = Fals
 def _anonymous(content: bytes, url: str) -> bytes:
     import msgspec
 
-    from fleet.explain.replay.anonymize import anonymised
+    from fleet.explain.replay.anonymize import anonymize
 
     try:
-        return msgspec.json.encode(anonymised(msgspec.json.decode(content)))
+        return msgspec.json.encode(anonymize(msgspec.json.decode(content)))
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
         message = f"the snapshot of {url} cannot be read, so it cannot be anonymised: {error}; nothing was written"
         raise Refusal(message) from error

@@ -11,8 +11,17 @@ from typing import Any, Final, Literal
 import msgspec
 
 from fleet.cli.input.simulation import Decided, Simulation
-from fleet.explain import ClusterExplanation, Counts, FullDomain, Group, counts, full_domains, groups, summary
-from fleet.explain.facts.margins import Scores
+from fleet.explain import (
+    ClusterCounts,
+    ClusterExplanation,
+    FullDomain,
+    GroupSummary,
+    build_groups,
+    count_clusters,
+    find_full_domains,
+    summarize,
+)
+from fleet.explain.facts.margins import ScoreParts
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Target
 from fleet.framework.status import message_of
@@ -69,7 +78,7 @@ class TargetPart(_Part, frozen=True):
     cluster: str
     action: Literal["create", "refresh", "revive", "keep"]
     binding: str
-    scores: Scores | None
+    scores: ScoreParts | None
     step: int | None
 
 
@@ -105,12 +114,12 @@ class DecisionPart(_Part, frozen=True):
     condition: ConditionPart | None
     """None where nothing could be published."""
     summary: str
-    counts: Counts
+    counts: ClusterCounts
     problems: tuple[ProblemPart, ...]
     error: str
     targets: tuple[TargetPart, ...]
     operations: tuple[OperationPart, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[GroupSummary, ...]
     full_domains: tuple[FullDomain, ...]
     invalid: tuple[str, ...]
     """PickFixed: listed clusters that are not eligible."""
@@ -183,18 +192,18 @@ def _decision(one: Decided, clusters: tuple[str, ...]) -> DecisionPart:
         outcome=decision.outcome.value,
         fulfilled=decision.fulfilled,
         condition=_condition(decision),
-        summary=summary(decision),
-        counts=counts(decision),
+        summary=summarize(decision),
+        counts=count_clusters(decision),
         problems=tuple(ProblemPart(p.field, p.value, p.message) for p in decision.request.problems),
         error=message_of(decision.error),
         targets=tuple(_target(target) for target in decision.targets),
         operations=_operations(decision),
-        groups=groups(decision),
-        full_domains=full_domains(decision),
+        groups=build_groups(decision),
+        full_domains=find_full_domains(decision),
         invalid=decision.invalid,
         missing=decision.missing,
-        clusters=tuple(explainer.cluster(name) for name in clusters),
-        strangers=tuple(explainer.cluster(name) for name in explainer.strangers()),
+        clusters=tuple(explainer.explain(name) for name in clusters),
+        strangers=tuple(explainer.explain(name) for name in explainer.list_strangers()),
         warnings=_warnings(decision),
         published=_published(decision),
         rounds=decision.round_count,
@@ -233,7 +242,7 @@ def _target(target: Target) -> TargetPart:
         cluster=target.cluster,
         action="keep" if target.action is None else target.action.value,  # type: ignore[arg-type]
         binding="" if target.operation is None else target.operation.name,
-        scores=None if scores is None else Scores(scores.topology, scores.affinity, target.obsolete),
+        scores=None if scores is None else ScoreParts(scores.topology, scores.affinity, target.obsolete),
         step=target.step or None,
     )
 

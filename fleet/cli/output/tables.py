@@ -11,9 +11,17 @@ from rich.text import Text
 from fleet.cli.input.simulation import Decided, Moment, Simulation
 from fleet.cli.output.console import indented, table
 from fleet.cli.output.warnings import warning_text
-from fleet.explain import ClusterExplanation, FullDomain, Group, Standing, full_domains, groups, summary
+from fleet.explain import (
+    ClusterExplanation,
+    ClusterOutcome,
+    FullDomain,
+    GroupSummary,
+    build_groups,
+    find_full_domains,
+    summarize,
+)
 from fleet.explain.facts.margins import Margin
-from fleet.explain.facts.phrases import bucket
+from fleet.explain.facts.phrases import describe_reason
 from fleet.explain.facts.rejections import NOT_LISTED
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
@@ -29,10 +37,10 @@ MOST_NAMES: Final = 3
 """Of clusters in one line."""
 _NUMBERS: Final = ("TOPOLOGY", "AFFINITY", "STEP", "RANK", "COUNT", "HAS")
 _ACTIONS: Final = {
-    Standing.SELECTED: "create",
-    Standing.REFRESHED: "refresh",
-    Standing.REVIVED: "revive",
-    Standing.KEPT: "keep",
+    ClusterOutcome.SELECTED: "create",
+    ClusterOutcome.REFRESHED: "refresh",
+    ClusterOutcome.REVIVED: "revive",
+    ClusterOutcome.KEPT: "keep",
 }
 
 
@@ -58,7 +66,7 @@ def placement_parts(one: Decided) -> Iterator[RenderableType]:
     decision = one.decision
     yield title(one)
     yield indented(Text(_condition_text(decision)))
-    yield indented(Text(summary(decision)))
+    yield indented(Text(summarize(decision)))
     for found in (_problems, _chosen, _not_picked, _rejected, _full, _strangers, _removed, _warned):
         for part in found(one):
             yield from (Text(), part)
@@ -102,10 +110,10 @@ def _problems(one: Decided) -> Iterator[RenderableType]:
 
 
 def _chosen(one: Decided) -> Iterator[RenderableType]:
-    standings, frame = one.explainer.standings, one.decision.frame
+    outcomes, frame = one.explainer.outcomes, one.decision.frame
     ordered = [target.cluster for target in one.decision.targets]
-    kept = sorted(frame.name(row) for row in each_row(standings.kept) if row not in standings.targets)
-    found = [one.explainer.cluster(name) for name in (*ordered, *kept)]
+    kept = sorted(frame.name(row) for row in each_row(outcomes.kept) if row not in outcomes.targets)
+    found = [one.explainer.explain(name) for name in (*ordered, *kept)]
     if not found:
         return
     if one.decision.request.wanted is None:
@@ -129,10 +137,10 @@ def _by_action(found: Sequence[ClusterExplanation]) -> RenderableType:
 
 
 def _not_picked(one: Decided) -> Iterator[RenderableType]:
-    names = one.explainer.not_picked()
+    names = one.explainer.list_unpicked()
     if not names:
         return
-    shown = [one.explainer.cluster(name) for name in names[:MOST_ROWS]]
+    shown = [one.explainer.explain(name) for name in names[:MOST_ROWS]]
     columns = {"NOT PICKED": [cluster.cluster for cluster in shown]}
     columns["RANK"] = [str(cluster.rank or "") for cluster in shown]
     columns |= _scores(one, shown)
@@ -173,7 +181,7 @@ def margin_text(margin: Margin | None) -> str:
 
 
 def _rejected(one: Decided) -> Iterator[RenderableType]:
-    shown = [group for group in groups(one.decision) if group.reason != NOT_LISTED]
+    shown = [group for group in build_groups(one.decision) if group.reason != NOT_LISTED]
     if not shown:
         return
     columns = {"REJECTED BY": [group.plugin for group in shown]}
@@ -185,7 +193,7 @@ def _rejected(one: Decided) -> Iterator[RenderableType]:
     yield _columns(columns)
 
 
-def _others(group: Group) -> str:
+def _others(group: GroupSummary) -> str:
     names = [name for name in group.clusters if name != group.closest.cluster]
     left_out = group.count - 1 - len(names[:MOST_NAMES])
     return " ".join([*names[:MOST_NAMES], *([f"+{left_out}"] if left_out > 0 else [])])
@@ -193,7 +201,7 @@ def _others(group: Group) -> str:
 
 def _full(one: Decided) -> Iterator[RenderableType]:
     """One part for all domains that hold a constraint up."""
-    found = full_domains(one.decision)
+    found = find_full_domains(one.decision)
     if found:
         rows = [(f"{domain.key}={domain.domain}", str(domain.count), unusable_text(domain)) for domain in found]
         yield table(("HELD UP BY", "HAS", "ITS CLUSTERS"), rows, numbers=_NUMBERS)
@@ -201,7 +209,7 @@ def _full(one: Decided) -> Iterator[RenderableType]:
 
 def unusable_text(domain: FullDomain) -> str:
     said = [
-        f"{one.cluster} {'in use' if one.refusal is None else bucket(one.refusal)}"
+        f"{one.cluster} {'in use' if one.refusal is None else describe_reason(one.refusal)}"
         for one in domain.clusters[:MOST_BLAMED]
     ]
     more = len(domain.clusters) - len(said)
@@ -227,13 +235,13 @@ def _removed(one: Decided) -> Iterator[RenderableType]:
 def _removal_reason(one: Decided, cluster: str) -> str:
     if cluster not in one.decision.frame.names:
         return "cluster is not in the fleet"
-    found = one.explainer.cluster(cluster)
+    found = one.explainer.explain(cluster)
     if found.first is not None:
-        return bucket(found.first)
+        return describe_reason(found.first)
     reasons = {
-        Standing.NOT_PICKED: f"not picked again, rank {found.rank}",
-        Standing.REMOVED: "fewer clusters are wanted",
-        Standing.NOT_EVALUATED: "made for an earlier policy",
+        ClusterOutcome.NOT_PICKED: f"not picked again, rank {found.rank}",
+        ClusterOutcome.REMOVED: "fewer clusters are wanted",
+        ClusterOutcome.NOT_EVALUATED: "made for an earlier policy",
     }
     return reasons.get(found.outcome, "a second binding for the cluster")
 

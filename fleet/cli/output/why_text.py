@@ -11,10 +11,10 @@ from rich.text import Text
 from fleet.cli.input.simulation import Decided, Moment, Simulation
 from fleet.cli.output.console import indented, table
 from fleet.cli.output.tables import heading, margin_text, title
-from fleet.explain import ClusterExplanation, Standing, full_domains
+from fleet.explain import ClusterExplanation, ClusterOutcome, find_full_domains
 from fleet.explain.facts.cluster_explanation import PluginVerdict
-from fleet.explain.facts.phrases import bucket, expression, skew
-from fleet.explain.facts.rejections import Refusal
+from fleet.explain.facts.phrases import describe_expression, describe_reason, describe_skew
+from fleet.explain.facts.rejections import ClusterRejection
 from fleet.framework.cycle.decision import Decision
 from fleet.model.keys import PICK_FIXED
 from fleet.model.timestamps import DAY, HOUR, MINUTE, SECOND, timestamp_or_none
@@ -37,8 +37,8 @@ def why_texts(simulation: Simulation, names: Sequence[str]) -> Iterator[Renderab
 
 def explanation_of(one: Decided, name: str) -> ClusterExplanation | None:
     """None for a name outside the fleet that this decision knows nothing about."""
-    if name in one.decision.frame.names or name in one.explainer.strangers():
-        return one.explainer.cluster(name)
+    if name in one.decision.frame.names or name in one.explainer.list_strangers():
+        return one.explainer.explain(name)
     return None
 
 
@@ -64,25 +64,25 @@ def _parts(one: Decided, found: ClusterExplanation, moment: Moment) -> Iterator[
 def outcome_text(found: ClusterExplanation, decision: Decision) -> str:
     """Where the cluster stands, as one sentence."""
     match found.outcome:
-        case Standing.SELECTED | Standing.REFRESHED | Standing.REVIVED:
+        case ClusterOutcome.SELECTED | ClusterOutcome.REFRESHED | ClusterOutcome.REVIVED:
             return _chosen(found, decision)
-        case Standing.KEPT:
+        case ClusterOutcome.KEPT:
             return f"in use, and stays{_with_scores(found, decision)}"
-        case Standing.NOT_PICKED:
+        case ClusterOutcome.NOT_PICKED:
             return _not_picked(found, decision)
-        case Standing.FILTERED:
+        case ClusterOutcome.FILTERED:
             return f"rejected by {_first(found)}"
-        case Standing.RETAINED:
+        case ClusterOutcome.RETAINED:
             return f"not selected ({_first(found)}), but its binding stays for now"
-        case Standing.NOT_LISTED:
+        case ClusterOutcome.NOT_LISTED:
             return "not selected: the policy does not name it"
-        case Standing.REMOVED:
+        case ClusterOutcome.REMOVED:
             return "given up: fewer clusters are wanted"
-        case Standing.NOT_EVALUATED:
+        case ClusterOutcome.NOT_EVALUATED:
             return f"not evaluated: {_why_nobody_was_asked(decision)}"
-        case Standing.DANGLING:
+        case ClusterOutcome.DANGLING:
             return "not in the fleet any more: its binding is given up"
-        case Standing.MISSING:
+        case ClusterOutcome.MISSING:
             return "listed by the policy, but no cluster of the fleet has this name"
 
 
@@ -94,7 +94,7 @@ def _chosen(found: ClusterExplanation, decision: Decision) -> str:
 
 def _first(found: ClusterExplanation) -> str:
     assert found.first is not None
-    return f"{found.first.plugin}: {bucket(found.first)}"
+    return f"{found.first.plugin}: {describe_reason(found.first)}"
 
 
 def _with_scores(found: ClusterExplanation, decision: Decision) -> str:
@@ -138,13 +138,13 @@ def _why_skipped(one: Decided) -> str:
     return "PickFixed asks only whether a cluster is eligible" if fixed else "the policy gives them nothing to check"
 
 
-def detail_lines(refused: Refusal, decision: Decision, moment: Moment) -> Iterator[str]:
+def detail_lines(refused: ClusterRejection, decision: Decision, moment: Moment) -> Iterator[str]:
     """What the plugin looked at, line by line."""
     details = refused.details
     if "terms" in details:
         yield from _terms(details["terms"])
     elif "lowest" in details:
-        yield skew(details)
+        yield describe_skew(details)
         yield from _held_up(details, decision)
     else:
         yield from _times(details, moment)
@@ -153,14 +153,15 @@ def detail_lines(refused: Refusal, decision: Decision, moment: Moment) -> Iterat
 
 def _terms(terms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for term in terms:
-        yield from (f"term {term['term'] + 1}: {expression(failed)}" for failed in term["failed"])
+        yield from (f"term {term['term'] + 1}: {describe_expression(failed)}" for failed in term["failed"])
 
 
 def _held_up(details: Mapping[str, Any], decision: Decision) -> Iterator[str]:
-    for domain in full_domains(decision):
+    for domain in find_full_domains(decision):
         if domain.key == details["key"] and domain.domain in details["lowest"]:
             why = [
-                f"{one.cluster} {'in use' if one.refusal is None else bucket(one.refusal)}" for one in domain.clusters
+                f"{one.cluster} {'in use' if one.refusal is None else describe_reason(one.refusal)}"
+                for one in domain.clusters
             ]
             yield f"{domain.key}={domain.domain} has no cluster left: {', '.join(why)}"
 
@@ -172,7 +173,7 @@ def _times(details: Mapping[str, Any], moment: Moment) -> Iterator[str]:
             yield f"{words} {details[key]}, {age_text(moment.nanoseconds - then)} before this decision"
 
 
-def _others(refused: Refusal) -> Iterator[str]:
+def _others(refused: ClusterRejection) -> Iterator[str]:
     """Whatever else a plugin from elsewhere reports, as it is."""
     told = {"check", "when", "lastSeen", "since", "key", "value", "effect", "namespace", "maxSkew", "alreadySelected"}
     yield from (f"{key}: {value}" for key, value in refused.details.items() if key not in told)

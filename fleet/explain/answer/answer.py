@@ -1,7 +1,7 @@
-"""Why a placement is where it is, or nowhere: one decision laid out for programs, with nobody else's secrets in it.
+"""Builds the answer to "why is this placement where it is?" from one decision, without names the caller may not read.
 
-Only the decision and its inputs are read. Where the placement stands in the queue, what its earlier attempts did and
-which effect hooks ran, the caller knows, and passes as `Circumstances` or adds to the answer.
+Only the decision and its inputs are read. The state in the queue, earlier attempts and effect hooks are passed by the
+caller as `AnswerContext`, or added to the answer.
 """
 
 from __future__ import annotations
@@ -10,26 +10,34 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fleet.errors import InputError
-from fleet.explain.answer.attempt import UNKNOWN, Circumstances, attempt_part
-from fleet.explain.answer.parts import Answer, ClusterRow, Invalid, PlacementPart, ProblemPart, State, VerdictPart
+from fleet.explain.answer.attempt import UNKNOWN, AnswerContext, build_attempt
+from fleet.explain.answer.parts import (
+    Answer,
+    ClusterRow,
+    IneligibleCluster,
+    PlacementPart,
+    ProblemPart,
+    State,
+    VerdictPart,
+)
 from fleet.explain.answer.rows import Rows
-from fleet.explain.facts.cluster_outcome import Standings
-from fleet.explain.facts.placement_outcome import PARTIAL, SELECTED, UNDECIDED, Effect, level, level_name
-from fleet.explain.facts.redaction import Hidden, Veil
-from fleet.explain.facts.rejections import first_refusal
-from fleet.explain.facts.summary import summary
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.placement_outcome import PARTIAL, SELECTED, UNDECIDED, Effect, name_outcome, rate_outcome
+from fleet.explain.facts.redaction import Hidden, Redaction
+from fleet.explain.facts.rejections import find_first_rejection
+from fleet.explain.facts.summary import summarize
 from fleet.explain.fixes.fixes import Fix, Fixes
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.status import message_of
 
-__all__ = ["ROWS_SHOWN", "Answer", "Circumstances", "answer", "state_of"]
+__all__ = ["ROWS_SHOWN", "Answer", "AnswerContext", "build_answer", "state_of"]
 
 ROWS_SHOWN: Final = 20
 _STATES: Final[Mapping[int, State]] = {UNDECIDED: "SchedulerError", PARTIAL: "Partial", SELECTED: "Scheduled"}
 
 
-def answer(
+def build_answer(
     inp: DecisionInput,
     decision: Decision,
     *,
@@ -38,79 +46,83 @@ def answer(
     limit: int = ROWS_SHOWN,
     cursor: str = "",
     redact: Hidden | None = None,
-    circumstances: Circumstances = UNKNOWN,
+    context: AnswerContext = UNKNOWN,
     fixes: Fixes | None = None,
     may_edit_clusters: bool = True,
 ) -> Answer:
-    """`redact` tells which clusters may not be named. With `cluster`, exactly that row, or an InputError."""
-    veil = Veil(decision.frame, redact)
-    rows = Rows(decision, inp, veil, everything=everything)
-    shown, following = _page(rows, decision, limit, cursor) if cluster is None else (_single(rows, cluster, veil), "")
+    """`redact` decides which clusters may not be named. With `cluster`, exactly that row, or an InputError."""
+    redaction = Redaction(decision.frame, redact)
+    rows = Rows(decision, inp, redaction, everything=everything)
+    shown, following = (
+        _build_page(rows, decision, limit, cursor) if cluster is None else (_build_single(rows, cluster, redaction), "")
+    )
     return Answer(
-        placement=_placement(inp, circumstances),
-        verdict=_verdict(decision, veil, circumstances),
-        attempt=attempt_part(inp, decision, rows, veil, circumstances, shown=shown, following=following),
-        fixes=None if fixes is None else _shown_fixes(fixes, decision, veil, may_edit_clusters=may_edit_clusters),
+        placement=_build_placement(inp, context),
+        verdict=_build_verdict(decision, redaction, context),
+        attempt=build_attempt(inp, decision, rows, redaction, context, shown=shown, following=following),
+        fixes=None if fixes is None else _redact_fixes(fixes, decision, redaction, may_edit_clusters=may_edit_clusters),
         fixes_truncated=fixes is not None and fixes.truncated,
-        fixes_evaluated_on=None if fixes is None else circumstances.fixes_evaluated_on or circumstances.evaluated_on,
-        history_unavailable_since=circumstances.history_unavailable_since,
-        redacted=veil.count,
+        fixes_evaluated_on=None if fixes is None else context.fixes_evaluated_on or context.evaluated_on,
+        history_unavailable_since=context.history_unavailable_since,
+        redacted=redaction.count,
     )
 
 
 def state_of(decision: Decision) -> State:
-    """As far as a decision alone can tell."""
-    return "InputError" if decision.request.problems else _STATES.get(level(decision), "Unschedulable")
+    """As far as it follows from the decision alone."""
+    return "InputError" if decision.request.problems else _STATES.get(rate_outcome(decision), "Unschedulable")
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _single(rows: Rows, name: str, veil: Veil) -> tuple[ClusterRow, ...]:
-    row = veil.row_of(name)
+def _build_single(rows: Rows, name: str, redaction: Redaction) -> tuple[ClusterRow, ...]:
+    row = redaction.row_of(name)
     try:
-        if veil.hides(name):
+        if redaction.hides(name):
             raise KeyError(name)
-        return (rows.stranger(name) if row is None else rows.row(row),)
+        return (rows.build_stranger(name) if row is None else rows.build_row(row),)
     except KeyError:
         message = f"no cluster named {name!r}; use the name of a member cluster that you may read"
         raise InputError(message, field="cluster", value=name) from None
 
 
-def _page(rows: Rows, decision: Decision, limit: int, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
-    start, end = _position(cursor, decision), 0
-    found: list[ClusterRow] = []
+def _build_page(rows: Rows, decision: Decision, limit: int, cursor: str) -> tuple[tuple[ClusterRow, ...], str]:
+    start, end = _parse_cursor(cursor, decision), 0
+    page: list[ClusterRow] = []
     following = ""
-    for place, row in enumerate(rows.ordered()):
+    for place, row in enumerate(rows.list_rows()):
         end = place
         if place < start:
             continue
-        if len(found) >= limit:
+        if len(page) >= limit:
             following = f"{end}.{decision.digest[:_MARK]}"
             break
-        found.append(rows.row(row))
-    return tuple(found), following
+        page.append(rows.build_row(row))
+    return tuple(page), following
 
 
 _MARK: Final = 12
 
 
-def _position(cursor: str, decision: Decision) -> int:
-    """A cursor is good for the decision it came from: rows of another one stand in another order."""
+def _parse_cursor(cursor: str, decision: Decision) -> int:
+    """A cursor is valid for the decision it came from: another decision orders its rows differently."""
     if not cursor:
         return 0
     position, _, mark = cursor.partition(".")
     if not (position.isascii() and position.isdigit()):
         raise InputError("this cursor is not from an answer; use the nextCursor of one", field="cursor", value=cursor)
     if mark != decision.digest[:_MARK]:
-        raise InputError("this cursor belongs to another decision; ask again without one", field="cursor", value=cursor)
+        raise InputError(
+            "this cursor belongs to another decision; repeat the request without one", field="cursor", value=cursor
+        )
     return int(position)
 
 
 # --- placement and verdict ------------------------------------------------------------------------------------------
 
 
-def _placement(inp: DecisionInput, circumstances: Circumstances) -> PlacementPart:
+def _build_placement(inp: DecisionInput, context: AnswerContext) -> PlacementPart:
     request = inp.request
     return PlacementPart(
         kind="ResourcePlacement" if request.namespace else "ClusterResourcePlacement",
@@ -118,64 +130,72 @@ def _placement(inp: DecisionInput, circumstances: Circumstances) -> PlacementPar
         name=request.placement,
         uid=request.uid,
         generation=request.generation,
-        scheduler_name=circumstances.scheduler_name or inp.profile.scheduler_name,
+        scheduler_name=context.scheduler_name or inp.profile.scheduler_name,
         priority=request.priority,
     )
 
 
-def _verdict(decision: Decision, veil: Veil, circumstances: Circumstances) -> VerdictPart:
-    request, standings = decision.request, Standings(decision)
-    counts = standings.counts()
+def _build_verdict(decision: Decision, redaction: Redaction, context: AnswerContext) -> VerdictPart:
+    request, outcomes = decision.request, ClusterOutcomes(decision)
+    counts = outcomes.count()
     return VerdictPart(
-        state=circumstances.state or state_of(decision),
-        outcome=level_name(decision),
+        state=context.state or state_of(decision),
+        outcome=name_outcome(decision),
         placement_type=request.placement_type,
         wanted=request.wanted,
         min_targets=request.min_targets,
         selected=counts.selected,
         in_use=counts.selected + counts.already_selected,
         counts=counts,
-        summary=summary(decision, veil),
-        since=circumstances.since,
-        problems=tuple(ProblemPart(one.field, one.value, one.message) for one in request.problems),
-        error=veil.text(_error_of(decision)),
-        invalid=tuple(_invalid(decision, standings, veil)),
-        missing=veil.visible(decision.missing),
+        summary=summarize(decision, redaction),
+        since=context.since,
+        problems=tuple(ProblemPart(problem.field, problem.value, problem.message) for problem in request.problems),
+        error=redaction.redact_text(_describe_error(decision)),
+        invalid=tuple(_build_ineligible(decision, outcomes, redaction)),
+        missing=redaction.select_visible(decision.missing),
     )
 
 
-def _error_of(decision: Decision) -> str:
+def _describe_error(decision: Decision) -> str:
     if decision.pending_query is not None:
         return f"a plugin waits for an answer to {decision.pending_query.key}"
     return message_of(decision.error)
 
 
-def _invalid(decision: Decision, standings: Standings, veil: Veil) -> Iterator[Invalid]:
-    for name in veil.visible(decision.invalid):
+def _build_ineligible(
+    decision: Decision, outcomes: ClusterOutcomes, redaction: Redaction
+) -> Iterator[IneligibleCluster]:
+    for name in redaction.select_visible(decision.invalid):
         row = decision.frame.row_of(name)
         status = None if row is None or decision.verdicts is None else decision.verdicts.status(row)
-        refused = None if row is None else first_refusal(standings, row)
-        reason = refused.reason if refused else ""
-        shown = veil.text(message_of(status)) if refused is None else veil.refusal(refused).message
-        yield Invalid(name, status.plugin if status else "", reason, shown)
+        rejection = None if row is None else find_first_rejection(outcomes, row)
+        reason = rejection.reason if rejection else ""
+        shown = (
+            redaction.redact_text(message_of(status))
+            if rejection is None
+            else redaction.redact_rejection(rejection).message
+        )
+        yield IneligibleCluster(name, status.plugin if status else "", reason, shown)
 
 
 # --- fixes ----------------------------------------------------------------------------------------------------------
 
 
-def _shown_fixes(fixes: Fixes, decision: Decision, veil: Veil, *, may_edit_clusters: bool) -> tuple[Fix, ...]:
+def _redact_fixes(
+    fixes: Fixes, decision: Decision, redaction: Redaction, *, may_edit_clusters: bool
+) -> tuple[Fix, ...]:
     """Those that name no hidden cluster, marked where another role is needed."""
-    has_hidden_names = any(map(veil.hides, decision.request.cluster_names))
+    has_hidden_names = any(map(redaction.hides, decision.request.cluster_names))
     return tuple(
-        _shown_fix(one, veil, needs="" if may_edit_clusters or one.scope != "cluster" else "cluster-admin")
-        for one in fixes.fixes
-        if not any(map(veil.hides, one.named())) and not (has_hidden_names and one.lists_names)
+        _redact_fix(fix, redaction, needs="" if may_edit_clusters or fix.scope != "cluster" else "cluster-admin")
+        for fix in fixes.fixes
+        if not any(map(redaction.hides, fix.list_clusters())) and not (has_hidden_names and fix.lists_names)
     )
 
 
-def _shown_fix(one: Fix, veil: Veil, *, needs: str) -> Fix:
-    effect = one.effect
-    visible = veil.visible(effect.targets)
+def _redact_fix(fix: Fix, redaction: Redaction, *, needs: str) -> Fix:
+    effect = fix.effect
+    visible = redaction.select_visible(effect.targets)
     more = effect.more + len(effect.targets) - len(visible)
     shown = Effect(effect.before, effect.after, effect.fit, effect.selected, visible, more)
-    return Fix(edits=one.edits, scope=one.scope, text=one.text, effect=shown, turned=one.turned, needs=needs)
+    return Fix(edits=fix.edits, scope=fix.scope, text=fix.text, effect=shown, turned=fix.turned, needs=needs)

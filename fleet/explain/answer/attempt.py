@@ -1,4 +1,4 @@
-"""The attempt in an answer: what ran, what it said of which clusters, and what was picked."""
+"""The attempt in an answer: hooks, rejections by plugin and reason, rounds, warnings and rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fleet.explain.answer.parts import (
     HookStatus,
     PostFilterPart,
     RoundPart,
-    Skipped,
+    SkippedPlugin,
     State,
     WarningPart,
 )
 from fleet.explain.answer.rows import Rows
-from fleet.explain.facts.cluster_outcome import Standings
-from fleet.explain.facts.full_domains import FullDomain, Unusable, full_domains
-from fleet.explain.facts.nearness import in_name_order
-from fleet.explain.facts.phrases import lacking
-from fleet.explain.facts.redaction import STAND_IN, Veil
-from fleet.explain.facts.rejection_groups import NAMES_SHOWN, Closest, closest_row
-from fleet.explain.facts.rejections import Gathered, first_refusal, gathered
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.full_domains import FullDomain, Unusable, find_full_domains
+from fleet.explain.facts.nearness import sort_by_name
+from fleet.explain.facts.phrases import describe_lack
+from fleet.explain.facts.redaction import STAND_IN, Redaction
+from fleet.explain.facts.rejection_groups import NAMES_SHOWN, Closest, find_closest_row
+from fleet.explain.facts.rejections import RejectionGroup, find_first_rejection, group_rejections
 from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
     MISSING_TOPOLOGY_KEY,
@@ -48,11 +48,11 @@ _ABOUT_BINDINGS: Final = frozenset({MISSING_PREVIOUS_STATE, SURPLUS_BINDING, UNK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What the one who asks knows beside the decision."""
+class AnswerContext:
+    """Facts beside the decision, given by the caller."""
 
     state: State | None = None
-    """Where the placement is now, if that is not what the decision says."""
+    """Where the placement is now, if it differs from the one the decision implies."""
     since: str = ""
     scheduler_name: str = ""
     attempt_id: str = ""
@@ -60,103 +60,103 @@ class Circumstances:
     duration_ms: float | None = None
     evaluated_on: Literal["recorded", "current"] = "recorded"
     fixes_evaluated_on: Literal["recorded", "current"] | None = None
-    """None: on what the decision was made on."""
+    """None: on the inputs of the decision."""
     history_unavailable_since: str = ""
     effects: Mapping[str, tuple[HookStatus, ...]] = field(default_factory=dict)
-    """What effect hooks said: reserve, permit, preBind, bind."""
+    """Statuses of the effect hooks: reserve, permit, preBind, bind."""
 
 
-UNKNOWN: Final = Circumstances()
+UNKNOWN: Final = AnswerContext()
 
 
 # --- attempt --------------------------------------------------------------------------------------------------------
 
 
-def attempt_part(
+def build_attempt(
     inp: DecisionInput,
     decision: Decision,
     rows: Rows,
-    veil: Veil,
-    circumstances: Circumstances,
+    redaction: Redaction,
+    context: AnswerContext,
     *,
     shown: tuple[ClusterRow, ...],
     following: str,
 ) -> AttemptPart:
-    verdicts, effects = decision.verdicts, circumstances.effects
-    scored = any(one.scores.columns for one in decision.rounds)
-    blocked = full_domains(decision, among=~veil.rows, most=NAMES_SHOWN)
-    told = tuple(islice(_domains(blocked, decision, veil), NAMES_SHOWN))
+    verdicts, effects = decision.verdicts, context.effects
+    scored = any(scored_round.scores.columns for scored_round in decision.rounds)
+    blocked = find_full_domains(decision, among=~redaction.rows, most=NAMES_SHOWN)
+    shown_domains = tuple(islice(_build_domains(blocked, decision, redaction), NAMES_SHOWN))
     return AttemptPart(
-        n=circumstances.number,
-        id=circumstances.attempt_id,
+        n=context.number,
+        id=context.attempt_id,
         profile=inp.profile.scheduler_name,
         config_hash=decision.config_hash,
         frame_generation=decision.frame.generation,
-        evaluated_on=circumstances.evaluated_on,
+        evaluated_on=context.evaluated_on,
         at=format_timestamp(decision.now),
-        duration_ms=circumstances.duration_ms,
+        duration_ms=context.duration_ms,
         digest=decision.digest,
         rounds=decision.round_count,
-        round_detail=tuple(_rounds(inp, decision, veil)),
+        round_detail=tuple(_build_rounds(inp, decision, redaction)),
         examined=0 if verdicts is None or verdicts.fill is not None else verdicts.examined.bit_count(),
         ranking=inp.profile.ranking,
         tie_break=decision.tie_break,
         scores_from="recorded" if scored else None,
-        skipped=_skipped(decision),
-        groups=_groups(decision, veil),
+        skipped=_build_skipped(decision),
+        groups=_build_groups(decision, redaction),
         clusters=shown,
         next_cursor=following,
-        strangers=tuple(rows.strangers()),
-        full_domains=told,
-        full_domains_left_out=len(blocked) - len(told),
-        pre_filter=tuple(_pre_filter(inp, decision)),
-        pre_score=tuple(_pre_score(inp, decision)),
-        post_filter=_post_filter(inp, decision, veil),
+        strangers=tuple(rows.build_strangers()),
+        full_domains=shown_domains,
+        full_domains_left_out=len(blocked) - len(shown_domains),
+        pre_filter=tuple(_build_pre_filter(inp, decision)),
+        pre_score=tuple(_build_pre_score(inp, decision)),
+        post_filter=_build_post_filter(inp, decision, redaction),
         reserve=effects.get("reserve", ()),
         permit=effects.get("permit", ()),
         pre_bind=effects.get("preBind", ()),
         bind=effects.get("bind", ()),
-        notes=veil.value({plugin: dict(notes) for plugin, notes in decision.notes.items()}),
-        warnings=tuple(_warnings(inp, decision, veil)),
+        notes=redaction.redact_value({plugin: dict(notes) for plugin, notes in decision.notes.items()}),
+        warnings=tuple(_build_warnings(inp, decision, redaction)),
     )
 
 
-def _groups(decision: Decision, veil: Veil) -> tuple[GroupPart, ...]:
-    standings = Standings(decision)
-    found = (_group(standings, one, veil) for one in gathered(standings))
-    return tuple(sorted(found, key=lambda one: (-one.count, one.plugin, one.reason)))
+def _build_groups(decision: Decision, redaction: Redaction) -> tuple[GroupPart, ...]:
+    outcomes = ClusterOutcomes(decision)
+    groups = (_build_group(outcomes, group, redaction) for group in group_rejections(outcomes))
+    return tuple(sorted(groups, key=lambda part: (-part.count, part.plugin, part.reason)))
 
 
-def _group(standings: Standings, one: Gathered, veil: Veil) -> GroupPart:
-    frame, named = standings.frame, one.rows & ~veil.rows
-    in_order = in_name_order(frame, named)
+def _build_group(outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction) -> GroupPart:
+    frame, named = outcomes.frame, group.rows & ~redaction.rows
+    in_order = sort_by_name(frame, named)
     return GroupPart(
-        plugin=one.plugin,
-        reason=one.reason,
-        code=str(_code(standings, one)),
-        count=one.rows.bit_count(),
+        plugin=group.plugin,
+        reason=group.reason,
+        code=str(_find_code(outcomes, group)),
+        count=group.rows.bit_count(),
         clusters=tuple(frame.name(row) for row in in_order[:NAMES_SHOWN]),
         more=max(len(in_order) - NAMES_SHOWN, 0),
-        hidden=(one.rows & veil.rows).bit_count(),
-        closest=_closest(standings, one._replace(rows=named), veil) if named else None,
+        hidden=(group.rows & redaction.rows).bit_count(),
+        closest=_find_closest(outcomes, group._replace(rows=named), redaction) if named else None,
     )
 
 
-def _closest(standings: Standings, one: Gathered, veil: Veil) -> Closest:
-    row = closest_row(standings, one)
-    refused = first_refusal(standings, row)
-    assert refused is not None
-    return Closest(standings.frame.name(row), lacking(veil.refusal(refused)))
+def _find_closest(outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction) -> Closest:
+    row = find_closest_row(outcomes, group)
+    rejection = find_first_rejection(outcomes, row)
+    assert rejection is not None
+    return Closest(outcomes.frame.name(row), describe_lack(redaction.redact_rejection(rejection)))
 
 
-def _code(standings: Standings, one: Gathered) -> Code:
-    verdicts = standings.decision.verdicts
+def _find_code(outcomes: ClusterOutcomes, group: RejectionGroup) -> Code:
+    verdicts = outcomes.decision.verdicts
     assert verdicts is not None
-    status = verdicts.status((one.rows & -one.rows).bit_length() - 1)
+    status = verdicts.status((group.rows & -group.rows).bit_length() - 1)
     return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if status is None else status.code
 
 
-def _rounds(inp: DecisionInput, decision: Decision, veil: Veil) -> Iterator[RoundPart]:
+def _build_rounds(inp: DecisionInput, decision: Decision, redaction: Redaction) -> Iterator[RoundPart]:
     if decision.round_count < 2:
         return
     wanted = (decision.request.wanted or 0) - decision.bindings.present
@@ -166,80 +166,89 @@ def _rounds(inp: DecisionInput, decision: Decision, veil: Veil) -> Iterator[Roun
         picked.setdefault(target.step, []).append(target.cluster)
     for step in range(1, decision.round_count + 1):
         names = picked.get(step, [])
-        visible = veil.visible(names)
+        visible = redaction.select_visible(names)
         yield RoundPart(step, limit, visible, len(names) - len(visible))
 
 
-def _skipped(decision: Decision) -> tuple[Skipped, ...]:
+def _build_skipped(decision: Decision) -> tuple[SkippedPlugin, ...]:
     """Per plugin the hooks at which it had nothing to do."""
     hooks: dict[str, list[str]] = {}
     for hook, names in decision.skipped.items():
         for name in names:
             hooks.setdefault(name, []).append(hook)
-    return tuple(Skipped(plugin, ",".join(found)) for plugin, found in hooks.items())
+    return tuple(SkippedPlugin(plugin, ",".join(names)) for plugin, names in hooks.items())
 
 
-def _pre_filter(inp: DecisionInput, decision: Decision) -> Iterator[HookStatus]:
+def _build_pre_filter(inp: DecisionInput, decision: Decision) -> Iterator[HookStatus]:
     if decision.verdicts is None or decision.fixed_verdicts is not None:
         return
-    refused = {one.plugin: one for one in decision.verdicts.refusals}
+    rejection = {status.plugin: status for status in decision.verdicts.refusals}
     off = decision.skipped.get("filter", ())
-    for one in inp.profile.pre_filter:
-        status = refused.get(one.name)
-        code = str(status.code) if status else "Skip" if one.name in off else "Success"
-        yield HookStatus(plugin=one.name, code=code, message=message_of(status))
+    for plugin in inp.profile.pre_filter:
+        status = rejection.get(plugin.name)
+        code = str(status.code) if status else "Skip" if plugin.name in off else "Success"
+        yield HookStatus(plugin=plugin.name, code=code, message=message_of(status))
         if status is not None and status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return
 
 
-def _pre_score(inp: DecisionInput, decision: Decision) -> Iterator[HookStatus]:
+def _build_pre_score(inp: DecisionInput, decision: Decision) -> Iterator[HookStatus]:
     if decision.round is None or not len(decision.round.scores.rows) or decision.request.wanted is None:
         return
     off = decision.skipped.get("score", ())
-    for one in inp.profile.pre_score:
-        yield HookStatus(plugin=one.name, code="Skip" if one.name in off else "Success")
+    for plugin in inp.profile.pre_score:
+        yield HookStatus(plugin=plugin.name, code="Skip" if plugin.name in off else "Success")
 
 
-def _post_filter(inp: DecisionInput, decision: Decision, veil: Veil) -> PostFilterPart | None:
-    """None where it was not tried."""
+def _build_post_filter(inp: DecisionInput, decision: Decision, redaction: Redaction) -> PostFilterPart | None:
+    """None where it did not run."""
     least = decision.request.min_targets or 1
     if not inp.profile.post_filter or not decision.rounds or decision.request.wanted is None:
         return None
     if decision.bindings.present + len(decision.targets) >= least and not decision.nomination:
         return None
-    return PostFilterPart(tuple(one.name for one in inp.profile.post_filter), veil.visible(decision.nomination))
+    return PostFilterPart(
+        tuple(plugin.name for plugin in inp.profile.post_filter), redaction.select_visible(decision.nomination)
+    )
 
 
-def _warnings(inp: DecisionInput, decision: Decision, veil: Veil) -> Iterator[WarningPart]:
-    for one in decision.warnings:
-        names = tuple(decision.frame.name(row) for row in in_name_order(decision.frame, one.rows & ~veil.rows))
-        yield WarningPart(one.kind, _subject(one, inp, veil), names[:NAMES_SHOWN], (one.rows & veil.rows).bit_count())
+def _build_warnings(inp: DecisionInput, decision: Decision, redaction: Redaction) -> Iterator[WarningPart]:
+    for warning in decision.warnings:
+        names = tuple(decision.frame.name(row) for row in sort_by_name(decision.frame, warning.rows & ~redaction.rows))
+        yield WarningPart(
+            warning.kind,
+            _redact_subject(warning, inp, redaction),
+            names[:NAMES_SHOWN],
+            (warning.rows & redaction.rows).bit_count(),
+        )
 
 
-def _subject(one: Odd, inp: DecisionInput, veil: Veil) -> str:
-    """The name of a binding contains the name of its cluster; words of a policy come back as they were sent."""
-    if one.kind in _ABOUT_BINDINGS:
-        hidden = (binding.metadata.name for binding in inp.bindings if veil.hides(binding.spec.target_cluster))
-        return STAND_IN if one.subject in hidden else one.subject
-    return one.subject if one.kind in _ABOUT_POLICY else veil.text(one.subject)
+def _redact_subject(warning: Odd, inp: DecisionInput, redaction: Redaction) -> str:
+    """The name of a binding contains the name of its cluster; words of a policy are returned as they were sent."""
+    if warning.kind in _ABOUT_BINDINGS:
+        hidden = (binding.metadata.name for binding in inp.bindings if redaction.hides(binding.spec.target_cluster))
+        return STAND_IN if warning.subject in hidden else warning.subject
+    return warning.subject if warning.kind in _ABOUT_POLICY else redaction.redact_text(warning.subject)
 
 
-def _domains(found: Iterable[FullDomain], decision: Decision, veil: Veil) -> Iterator[DomainPart]:
-    for one in found:
-        if not veil.shows_domain(one.key, one.domain):
+def _build_domains(domains: Iterable[FullDomain], decision: Decision, redaction: Redaction) -> Iterator[DomainPart]:
+    for domain in domains:
+        if not redaction.shows_domain(domain.key, domain.domain):
             continue
-        members = decision.frame.labels(one.key).eq(one.domain)
-        hidden = (members & veil.rows).bit_count()
+        members = decision.frame.labels(domain.key).eq(domain.domain)
+        hidden = (members & redaction.rows).bit_count()
         yield DomainPart(
-            key=one.key,
-            domain=one.domain,
-            count=one.count,
-            max_skew=one.max_skew,
-            clusters=tuple(_unusable(each, veil) for each in one.clusters),
-            more=members.bit_count() - hidden - len(one.clusters),
+            key=domain.key,
+            domain=domain.domain,
+            count=domain.count,
+            max_skew=domain.max_skew,
+            clusters=tuple(_redact_unusable(each, redaction) for each in domain.clusters),
+            more=members.bit_count() - hidden - len(domain.clusters),
             hidden=hidden,
         )
 
 
-def _unusable(one: Unusable, veil: Veil) -> Unusable:
-    return one if one.refusal is None else Unusable(one.cluster, veil.refusal(one.refusal))
+def _redact_unusable(cluster: Unusable, redaction: Redaction) -> Unusable:
+    return (
+        cluster if cluster.refusal is None else Unusable(cluster.cluster, redaction.redact_rejection(cluster.refusal))
+    )

@@ -13,7 +13,7 @@ import msgspec
 
 from fleet.explain.facts.cluster_explanation import Answer as PluginAnswer
 from fleet.explain.facts.cluster_explanation import BindingFate
-from fleet.explain.facts.cluster_outcome import Counts
+from fleet.explain.facts.cluster_outcome import ClusterCounts
 from fleet.explain.facts.full_domains import Unusable
 from fleet.explain.facts.margins import Margin
 from fleet.explain.facts.rejection_groups import Closest
@@ -42,11 +42,11 @@ Key = tuple[int, int, int]
 """Topology, affinity and the bonus for a binding that is there: compared in this order."""
 
 
-class Part(msgspec.Struct, frozen=True, rename="camel"):
+class AnswerPart(msgspec.Struct, frozen=True, rename="camel"):
     """Base of the answer's parts."""
 
 
-class PlacementPart(Part, frozen=True):
+class PlacementPart(AnswerPart, frozen=True):
     kind: str
     namespace: str
     name: str
@@ -56,7 +56,7 @@ class PlacementPart(Part, frozen=True):
     priority: int
 
 
-class ProblemPart(Part, frozen=True):
+class ProblemPart(AnswerPart, frozen=True):
     """What in the policy cannot be evaluated."""
 
     field: str
@@ -64,7 +64,7 @@ class ProblemPart(Part, frozen=True):
     message: str
 
 
-class Invalid(Part, frozen=True):
+class IneligibleCluster(AnswerPart, frozen=True):
     """PickFixed: a cluster that is named and not eligible."""
 
     cluster: str
@@ -73,7 +73,7 @@ class Invalid(Part, frozen=True):
     message: str
 
 
-class VerdictPart(Part, frozen=True, kw_only=True):
+class VerdictPart(AnswerPart, frozen=True, kw_only=True):
     state: State
     outcome: str
     """SELECTED, PARTIAL, UNSCHEDULABLE or ERROR."""
@@ -83,17 +83,17 @@ class VerdictPart(Part, frozen=True, kw_only=True):
     min_targets: int | None
     selected: int
     in_use: int
-    counts: Counts
+    counts: ClusterCounts
     summary: str
     since: str = ""
     problems: tuple[ProblemPart, ...] = ()
     error: str = ""
-    invalid: tuple[Invalid, ...] = ()
+    invalid: tuple[IneligibleCluster, ...] = ()
     missing: tuple[str, ...] = ()
     """PickFixed: names that no cluster has."""
 
 
-class PluginScore(Part, frozen=True):
+class PluginScore(AnswerPart, frozen=True):
     plugin: str
     raw: int
     normalized: int
@@ -102,8 +102,8 @@ class PluginScore(Part, frozen=True):
     final: int
 
 
-class Rejection(Part, frozen=True, kw_only=True):
-    """What one filter says about the cluster."""
+class FilterVerdict(AnswerPart, frozen=True, kw_only=True):
+    """Verdict of one filter on the cluster."""
 
     plugin: str
     verdict: PluginAnswer = "reject"
@@ -113,7 +113,7 @@ class Rejection(Part, frozen=True, kw_only=True):
     details: Mapping[str, Any] = {}
 
 
-class ClusterRow(Part, frozen=True, kw_only=True):
+class ClusterRow(AnswerPart, frozen=True, kw_only=True):
     name: str
     outcome: RowOutcome
     standing: str
@@ -130,17 +130,17 @@ class ClusterRow(Part, frozen=True, kw_only=True):
     short: str = ""
     """That distance in words, for a cluster that fits."""
     tie: bool | None = None
-    """Whether only the tie-break tells it from its neighbour in rank; None where the record does not say."""
+    """Whether only the tie-break separates it from the next in rank; None where that is not recorded."""
     step: int | None = None
     scores: tuple[PluginScore, ...] = ()
     first: str = ""
-    """The plugin that refused it first."""
-    rejections: tuple[Rejection, ...] = ()
+    """The plugin that rejected it first."""
+    rejections: tuple[FilterVerdict, ...] = ()
     retained: bool = False
     bindings: tuple[BindingFate, ...] = ()
 
 
-class GroupPart(Part, frozen=True, kw_only=True):
+class GroupPart(AnswerPart, frozen=True, kw_only=True):
     plugin: str
     reason: str
     code: str
@@ -154,19 +154,19 @@ class GroupPart(Part, frozen=True, kw_only=True):
     closest: Closest | None
 
 
-class Skipped(Part, frozen=True):
+class SkippedPlugin(AnswerPart, frozen=True):
     plugin: str
     hook: str
 
 
-class HookStatus(Part, frozen=True, kw_only=True):
+class HookStatus(AnswerPart, frozen=True, kw_only=True):
     plugin: str
     code: str
     message: str = ""
     target: str = ""
 
 
-class RoundPart(Part, frozen=True):
+class RoundPart(AnswerPart, frozen=True):
     round: int
     limit: int
     """At most how many it could pick."""
@@ -174,19 +174,19 @@ class RoundPart(Part, frozen=True):
     hidden: int
 
 
-class WarningPart(Part, frozen=True):
+class WarningPart(AnswerPart, frozen=True):
     kind: str
     subject: str
     clusters: tuple[str, ...]
     hidden: int
 
 
-class PostFilterPart(Part, frozen=True):
+class PostFilterPart(AnswerPart, frozen=True):
     plugins: tuple[str, ...]
     nomination: tuple[str, ...]
 
 
-class DomainPart(Part, frozen=True, kw_only=True):
+class DomainPart(AnswerPart, frozen=True, kw_only=True):
     """A domain that should take the next pick and has no cluster left for it."""
 
     key: str
@@ -200,7 +200,7 @@ class DomainPart(Part, frozen=True, kw_only=True):
     hidden: int
 
 
-class AttemptPart(Part, frozen=True, kw_only=True):
+class AttemptPart(AnswerPart, frozen=True, kw_only=True):
     n: int | None
     id: str
     profile: str
@@ -216,13 +216,13 @@ class AttemptPart(Part, frozen=True, kw_only=True):
     ranking: str
     tie_break: str
     scores_from: Literal["recorded", "explain"] | None
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedPlugin, ...]
     groups: tuple[GroupPart, ...]
     clusters: tuple[ClusterRow, ...]
     next_cursor: str
     """For the rows that follow; empty at the end."""
     strangers: tuple[ClusterRow, ...]
-    """Names outside the fleet that the decision says something about."""
+    """Names outside the fleet that appear in the decision."""
     full_domains: tuple[DomainPart, ...]
     """The first, by key and name."""
     full_domains_left_out: int = 0
@@ -237,19 +237,19 @@ class AttemptPart(Part, frozen=True, kw_only=True):
     warnings: tuple[WarningPart, ...] = ()
 
 
-class Answer(Part, frozen=True, kw_only=True):
-    """Everything but the queue, the history and links, which whoever serves the answer knows."""
+class Answer(AnswerPart, frozen=True, kw_only=True):
+    """One decision, explained. The queue, the history and links are added by the server."""
 
     api_version: Literal["fleet/v1"] = "fleet/v1"
     placement: PlacementPart
     verdict: VerdictPart
     attempt: AttemptPart
     fixes: tuple[Fix, ...] | None = None
-    """None where nobody asked for them."""
+    """None where they were not requested."""
     fixes_truncated: bool = False
     fixes_evaluated_on: Literal["recorded", "current"] | None = None
-    """The fleet on which the fixes were tried: what was decided may be from the record all the same."""
+    """The fleet on which the fixes were verified; the decision itself may still be a recorded one."""
     history_unavailable_since: str = ""
-    """Since when records that would have told this could not be had; empty: they could."""
+    """Since when the history has been unavailable; empty while it is available."""
     redacted: int = 0
     """Clusters that are counted and not named."""

@@ -1,4 +1,4 @@
-"""What if: the answer for an edited world, beside the one for the world as it is."""
+"""Simulations: the answer for an edited scenario, compared with the one for the scenario as it is."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.explain.answer.answer import answer
+from fleet.explain.answer.answer import build_answer
 from fleet.explain.answer.parts import Answer
 from fleet.explain.facts.redaction import Hidden
 from fleet.explain.fixes.fixes import Fixes
-from fleet.explain.whatif.compare import Comparison, compare
+from fleet.explain.whatif.compare import DecisionComparison, compare
 from fleet.explain.whatif.edits import Edit
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 
-Fixing = Callable[[World, Decision], Fixes]
+Fixing = Callable[[Scenario, Decision], Fixes]
 
 EFFECT_HOOKS: Final = ("reserve", "permit", "preBind", "bind", "postBind")
 
 
 class Simulated(msgspec.Struct, frozen=True, rename="camel"):
     answer: Answer
-    compare: Comparison | None
-    """None where nobody asked for it."""
+    compare: DecisionComparison | None
+    """None where it was not requested."""
     would_run: tuple[str, ...]
     """Effect hooks that would have run: a simulation stops before them."""
 
 
 def simulate(
-    world: World,
+    scenario: Scenario,
     edits: Sequence[Edit],
     *,
     with_comparison: bool = True,
     redact: Hidden | None = None,
     fix: Fixing | None = None,
-    **asked: Any,
+    **options: Any,
 ) -> Simulated:
-    """`fix` looks for fixes of the edited world; `asked` are the options of `answer`."""
-    after = world.apply(edits, hidden=redact)
+    """`fix` searches fixes for the edited scenario; `options` are passed to `build_answer`."""
+    after = scenario.apply(edits, hidden=redact)
     decision = after.decide()
-    found = None
+    comparison = None
     if with_comparison:
-        found = compare(world.decide(), decision, redact=redact)
+        comparison = compare(scenario.decide(), decision, redact=redact)
     return Simulated(
-        answer=answer(after.question, decision, redact=redact, fixes=fix and fix(after, decision), **asked),
-        compare=found,
-        would_run=would_run(after, decision),
+        answer=build_answer(after.question, decision, redact=redact, fixes=fix and fix(after, decision), **options),
+        compare=comparison,
+        would_run=list_effect_hooks(after, decision),
     )
 
 
-def would_run(world: World, decision: Decision) -> tuple[str, ...]:
+def list_effect_hooks(scenario: Scenario, decision: Decision) -> tuple[str, ...]:
     if not any(target.operation is not None for target in decision.targets):
         return ()
-    return tuple(hook for hook in EFFECT_HOOKS if world.question.profile.hooks.get(hook))
+    return tuple(hook for hook in EFFECT_HOOKS if scenario.question.profile.hooks.get(hook))

@@ -1,7 +1,7 @@
-"""Everything one decision says about one cluster.
+"""Explanation of one cluster in one decision.
 
-Recorded facts come first: who refused the cluster, which scores and which rank it had. The verdicts of the filters
-behind the first refusal are asked for now, of the same hooks and on the same frame, and change nothing.
+Recorded facts come first: the plugin that rejected the cluster, its scores and its rank. The verdicts of the filters
+behind the first rejection are computed now, by the same hooks on the same frame, and change nothing.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import Standing, Standings
-from fleet.explain.facts.margins import Margin, Ranking, Scores
-from fleet.explain.facts.rejections import Refusal, first_refusal
-from fleet.explain.facts.verdict_matrix import Matrix
+from fleet.explain.facts.cluster_outcome import ClusterOutcome, ClusterOutcomes
+from fleet.explain.facts.margins import Margin, Ranking, ScoreParts
+from fleet.explain.facts.rejections import ClusterRejection, find_first_rejection
+from fleet.explain.facts.verdict_matrix import VerdictMatrix
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Operation
@@ -26,12 +26,12 @@ Answer = Literal["pass", "reject", "skipped", "unknown"]
 
 
 class PluginVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """What one filter says about the cluster, whatever the others said."""
+    """Verdict of one filter, independent of the other filters."""
 
     plugin: str
     verdict: Answer
-    """`skipped`: the policy gives this plugin nothing to do. `unknown`: the decision ended before anyone was asked."""
-    refusal: Refusal | None = None
+    """`skipped`: the policy gives this plugin nothing to do. `unknown`: the decision ended before the filters ran."""
+    refusal: ClusterRejection | None = None
 
 
 class BindingFate(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,11 +46,11 @@ class BindingFate(msgspec.Struct, frozen=True, rename="camel"):
 
 class ClusterExplanation(msgspec.Struct, frozen=True, rename="camel"):
     cluster: str
-    outcome: Standing
-    first: Refusal | None = None
-    """The refusal that counted."""
+    outcome: ClusterOutcome
+    first: ClusterRejection | None = None
+    """The rejection that counted."""
     verdicts: tuple[PluginVerdict, ...] = ()
-    scores: Scores | None = None
+    scores: ScoreParts | None = None
     """Of the moment of picking; for a cluster that was in use before, those stored with its binding."""
     rank: int | None = None
     """Among the clusters of the last round, from 1."""
@@ -65,7 +65,7 @@ class ClusterExplanation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def explain_cluster(decision: Decision, inp: DecisionInput, name: str) -> ClusterExplanation:
-    return Explainer(decision, inp).cluster(name)
+    return Explainer(decision, inp).explain(name)
 
 
 class Explainer:
@@ -73,121 +73,127 @@ class Explainer:
 
     def __init__(self, decision: Decision, inp: DecisionInput) -> None:
         self._decision, self._inp, self._frame = decision, inp, decision.frame
-        self.standings = Standings(decision)
+        self.outcomes = ClusterOutcomes(decision)
 
     @cached_property
     def _fates(self) -> dict[str, tuple[BindingFate, ...]]:
-        return _fates(self._decision)
+        return _collect_fates(self._decision)
 
-    def strangers(self) -> tuple[str, ...]:
-        """Names outside the fleet that the decision has something to say about, sorted."""
-        dangling = (one.spec.target_cluster for one in self._decision.bindings.dangling)
+    def list_strangers(self) -> tuple[str, ...]:
+        """Names outside the fleet that appear in the decision, sorted."""
+        dangling = (binding.spec.target_cluster for binding in self._decision.bindings.dangling)
         named = {*self._decision.missing, *dangling}
         return tuple(sorted(name for name in named if name not in self._frame.names))
 
-    def not_picked(self) -> list[str]:
+    def list_unpicked(self) -> list[str]:
         """Names of the clusters that fit and were not picked, best first."""
-        fit = self.standings.fit
+        fit = self.outcomes.fit
         ranked = self.ranking.order.among(fit)
         others = sorted(self._frame.name(row) for row in each_row(fit & ~from_rows(ranked)))
         return [*(self._frame.name(row) for row in ranked), *others]
 
-    def cluster(self, name: str, *, everything: bool = True) -> ClusterExplanation:
-        """A name outside the fleet and outside `strangers` is a KeyError. Without `everything`, the verdicts of the
-        filters are left out, which cost the most."""
+    def explain(self, name: str, *, everything: bool = True) -> ClusterExplanation:
+        """A name outside the fleet and outside `list_strangers` is a KeyError. Without `everything`, the costly
+        verdicts of the filters are left out."""
         row = self._frame.row_of(name)
         if row is None:
-            return self._stranger(name)
-        standing = self.standings.of(row)
-        target = self.standings.targets.get(row)
+            return self._explain_stranger(name)
+        outcome = self.outcomes.find(row)
+        target = self.outcomes.targets.get(row)
         verdicts = self._decision.verdicts
         return ClusterExplanation(
             cluster=name,
-            outcome=standing,
-            first=first_refusal(self.standings, row),
-            verdicts=self._verdicts(row) if everything else (),
-            scores=self._scores(row),
-            rank=self.ranking.rank_of(row) if standing is Standing.NOT_PICKED else None,
+            outcome=outcome,
+            first=find_first_rejection(self.outcomes, row),
+            verdicts=self._judge_all(row) if everything else (),
+            scores=self._find_scores(row),
+            rank=self.ranking.find_rank(row) if outcome is ClusterOutcome.NOT_PICKED else None,
             ranked=len(self.ranking.order),
-            margin=self.ranking.margin(row) if standing is Standing.NOT_PICKED else None,
+            margin=self.ranking.compute_margin(row) if outcome is ClusterOutcome.NOT_PICKED else None,
             step=(target.step or None) if target else None,
             retained=verdicts is not None and bool(verdicts.retained >> row & 1),
             bindings=self._fates.get(name, ()),
         )
 
-    def _stranger(self, name: str) -> ClusterExplanation:
-        if name not in self.strangers():
+    def _explain_stranger(self, name: str) -> ClusterExplanation:
+        if name not in self.list_strangers():
             raise KeyError(name)
         missing = name in self._decision.missing
-        outcome = Standing.MISSING if missing else Standing.DANGLING
+        outcome = ClusterOutcome.MISSING if missing else ClusterOutcome.DANGLING
         return ClusterExplanation(cluster=name, outcome=outcome, bindings=self._fates.get(name, ()))
 
     @cached_property
     def ranking(self) -> Ranking:
         return Ranking(self._decision, self._inp)
 
-    def _scores(self, row: int) -> Scores | None:
-        target = self.standings.targets.get(row)
+    def _find_scores(self, row: int) -> ScoreParts | None:
+        target = self.outcomes.targets.get(row)
         if target is not None:
-            found = target.scores
-            return None if found is None else Scores(found.topology, found.affinity, target.obsolete)
-        if self.standings.of(row) is Standing.KEPT:
-            return _stored_scores(self._decision.bindings.bound.get(row) or self._decision.bindings.scheduled.get(row))
-        return self.ranking.scores(row)
+            scores = target.scores
+            return None if scores is None else ScoreParts(scores.topology, scores.affinity, target.obsolete)
+        if self.outcomes.find(row) is ClusterOutcome.KEPT:
+            return _read_stored_scores(
+                self._decision.bindings.bound.get(row) or self._decision.bindings.scheduled.get(row)
+            )
+        return self.ranking.find_scores(row)
 
     # --- verdicts -----------------------------------------------------------------------------------------------
 
     @cached_property
-    def matrix(self) -> Matrix:
-        return Matrix(self._decision, self._inp)
+    def matrix(self) -> VerdictMatrix:
+        return VerdictMatrix(self._decision, self._inp)
 
-    def _verdicts(self, row: int) -> tuple[PluginVerdict, ...]:
-        first = first_refusal(self.standings, row)
-        chosen = row in self.standings.targets
-        found = [self._verdict(one.name, row, first, chosen=chosen) for one in self._inp.profile.filters]
-        if first is not None and first.plugin not in {one.plugin for one in found}:
-            found.insert(0, PluginVerdict(first.plugin, "reject", first))
-        return tuple(found)
+    def _judge_all(self, row: int) -> tuple[PluginVerdict, ...]:
+        first = find_first_rejection(self.outcomes, row)
+        chosen = row in self.outcomes.targets
+        verdicts = [self._judge(plugin.name, row, first, chosen=chosen) for plugin in self._inp.profile.filters]
+        if first is not None and first.plugin not in {verdict.plugin for verdict in verdicts}:
+            verdicts.insert(0, PluginVerdict(first.plugin, "reject", first))
+        return tuple(verdicts)
 
-    def _verdict(self, plugin: str, row: int, first: Refusal | None, *, chosen: bool) -> PluginVerdict:
+    def _judge(self, plugin: str, row: int, first: ClusterRejection | None, *, chosen: bool) -> PluginVerdict:
         if not self.matrix.is_known:
             return PluginVerdict(plugin, "unknown")
-        if plugin not in self.matrix.asked:
+        if plugin not in self.matrix.judging:
             return PluginVerdict(plugin, "skipped")
-        if chosen or self._passed(plugin, row, first):
+        if chosen or self._has_passed(plugin, row, first):
             return PluginVerdict(plugin, "pass")
-        refused = first if first is not None and first.plugin == plugin else self.matrix.refusal(plugin, row)
-        return PluginVerdict(plugin, "pass" if refused is None else "reject", refused)
+        rejection = first if first is not None and first.plugin == plugin else self.matrix.find_rejection(plugin, row)
+        return PluginVerdict(plugin, "pass" if rejection is None else "reject", rejection)
 
-    def _passed(self, plugin: str, row: int, first: Refusal | None) -> bool:
-        """On record: whoever stands before the first refusal, and everybody where there is none."""
-        if self.standings.fit >> row & 1:
+    def _has_passed(self, plugin: str, row: int, first: ClusterRejection | None) -> bool:
+        """As recorded: every filter before the first rejection passed; without a rejection, all of them."""
+        if self.outcomes.fit >> row & 1:
             return True
-        asked = self.matrix.asked
-        if first is None or first.plugin not in asked:
+        judging = self.matrix.judging
+        if first is None or first.plugin not in judging:
             return False
-        return asked.index(plugin) < asked.index(first.plugin)
+        return judging.index(plugin) < judging.index(first.plugin)
 
 
-def _stored_scores(binding: Binding | None) -> Scores | None:
+def _read_stored_scores(binding: Binding | None) -> ScoreParts | None:
     stored = None if binding is None else binding.spec.cluster_decision.cluster_score
-    return Scores(stored.topology, stored.affinity) if isinstance(stored, ClusterScore) else None
+    return ScoreParts(stored.topology, stored.affinity) if isinstance(stored, ClusterScore) else None
 
 
-def _fates(decision: Decision) -> dict[str, tuple[BindingFate, ...]]:
+def _collect_fates(decision: Decision) -> dict[str, tuple[BindingFate, ...]]:
     """Per cluster its bindings, those that exist by name, then those that are created."""
-    changes = {one.name: one for one in decision.operations}
+    changes = {operation.name: operation for operation in decision.operations}
     placement = decision.request.placement
     fates: dict[str, list[BindingFate]] = {}
-    own = (one for one in decision.bindings.holders.values() if one.metadata.label(PARENT_PLACEMENT) == placement)
+    own = (
+        binding
+        for binding in decision.bindings.holders.values()
+        if binding.metadata.label(PARENT_PLACEMENT) == placement
+    )
     for binding in own:
         change = changes.pop(binding.metadata.name, None)
-        fates.setdefault(binding.spec.target_cluster, []).append(_fate(binding, change))
+        fates.setdefault(binding.spec.target_cluster, []).append(_build_fate(binding, change))
     for change in changes.values():
         fates.setdefault(change.cluster, []).append(BindingFate(change.name, "", change.action.value))
-    return {cluster: tuple(found) for cluster, found in fates.items()}
+    return {cluster: tuple(bindings) for cluster, bindings in fates.items()}
 
 
-def _fate(binding: Binding, change: Operation | None) -> BindingFate:
+def _build_fate(binding: Binding, change: Operation | None) -> BindingFate:
     state = "Deleting" if binding.metadata.deletion_timestamp else binding.spec.state
     return BindingFate(binding.metadata.name, state, change.action.value if change else "none")

@@ -1,4 +1,4 @@
-"""Where a cluster stands after a decision: one word per cluster, and how many clusters each word applies to.
+"""Outcome of each cluster in a decision: one word per cluster, and counts per kind.
 
 Only recorded facts are read here: targets, bindings, operations and first rejections.
 """
@@ -14,7 +14,7 @@ from fleet.framework.operations import Action, Target
 from fleet.snapshot.columns.bitset import from_rows
 
 
-class Standing(enum.StrEnum):
+class ClusterOutcome(enum.StrEnum):
     SELECTED = "selected"
     """Chosen now, by a new binding."""
     REFRESHED = "refreshed"
@@ -40,14 +40,14 @@ class Standing(enum.StrEnum):
 
 
 _BY_ACTION = {
-    Action.CREATE: Standing.SELECTED,
-    Action.REFRESH: Standing.REFRESHED,
-    Action.REVIVE: Standing.REVIVED,
-    None: Standing.KEPT,
+    Action.CREATE: ClusterOutcome.SELECTED,
+    Action.REFRESH: ClusterOutcome.REFRESHED,
+    Action.REVIVE: ClusterOutcome.REVIVED,
+    None: ClusterOutcome.KEPT,
 }
 
 
-class Counts(msgspec.Struct, frozen=True, rename="camel"):
+class ClusterCounts(msgspec.Struct, frozen=True, rename="camel"):
     """Every cluster of the fleet is counted once: the rest adds up to `total`."""
 
     total: int
@@ -59,65 +59,65 @@ class Counts(msgspec.Struct, frozen=True, rename="camel"):
     not_evaluated: int
 
 
-class Standings:
-    """The rows of one decision by where they stand. Bit i of a set is row i."""
+class ClusterOutcomes:
+    """The rows of one decision by outcome. Bit i of a set is row i."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision, self.frame = decision, decision.frame
-        self.targets: dict[int, Target] = {one.row: one for one in decision.targets}
-        removed = {one.name for one in decision.operations if one.action is Action.UNSCHEDULE}
-        self._refreshed = {one.cluster for one in decision.operations if one.action is Action.REFRESH}
+        self.targets: dict[int, Target] = {target.row: target for target in decision.targets}
+        removed = {operation.name for operation in decision.operations if operation.action is Action.UNSCHEDULE}
+        self._refreshed = {operation.cluster for operation in decision.operations if operation.action is Action.REFRESH}
         self._is_fixed = decision.fixed_verdicts is not None
-        self.removed, self._active = self._by_fate(removed)
-        self.chosen = from_rows(row for row, one in self.targets.items() if one.operation is not None)
+        self.removed, self._active = self._split_active(removed)
+        self.chosen = from_rows(row for row, target in self.targets.items() if target.operation is not None)
         self.kept = (from_rows(self.targets) & ~self.chosen) | (0 if self._is_fixed else self._active)
         self.in_use = self.chosen | self.kept
-        self.rejected = self._rejected() & ~self.in_use
-        self.fit = self._fitting() & ~self.in_use & ~self.rejected
+        self.rejected = self._find_rejected() & ~self.in_use
+        self.fit = self._find_fitting() & ~self.in_use & ~self.rejected
         self.idle = self.frame.valid & ~self.in_use & ~self.rejected & ~self.fit
 
-    def _by_fate(self, removed: set[str]) -> tuple[int, int]:
+    def _split_active(self, removed: set[str]) -> tuple[int, int]:
         """Rows that lose their active binding, and those that keep it."""
         bindings = self.decision.bindings
         active = {**bindings.scheduled, **bindings.bound}
         lost = from_rows(row for row, binding in active.items() if binding.metadata.name in removed)
         return lost, from_rows(active) & ~lost
 
-    def _rejected(self) -> int:
+    def _find_rejected(self) -> int:
         verdicts = self.decision.verdicts
         if verdicts is None:
             return 0
         if self._is_fixed:
-            return self.frame.valid  # also the clusters that nobody named
+            return self.frame.valid  # also the clusters that the policy does not name
         if verdicts.fill is not None:
             return self.frame.valid
         return verdicts.rejected & ~verdicts.already_selected()
 
-    def _fitting(self) -> int:
+    def _find_fitting(self) -> int:
         """Also rows that were picked and given back because too few others could be found."""
         verdicts = self.decision.verdicts
         return 0 if verdicts is None else verdicts.alive | verdicts.already_selected()
 
-    def of(self, row: int) -> Standing:
+    def find(self, row: int) -> ClusterOutcome:
         target = self.targets.get(row)
         if target is not None:
             return _BY_ACTION[target.action]
         bit = 1 << row
         if self.kept & bit:
-            return Standing.KEPT
+            return ClusterOutcome.KEPT
         if self.fit & bit:
-            return Standing.NOT_PICKED
+            return ClusterOutcome.NOT_PICKED
         if not self.rejected & bit:
-            return Standing.REMOVED if self.removed & bit else Standing.NOT_EVALUATED
-        return self._fixed(row) if self._is_fixed else Standing.FILTERED
+            return ClusterOutcome.REMOVED if self.removed & bit else ClusterOutcome.NOT_EVALUATED
+        return self._find_fixed(row) if self._is_fixed else ClusterOutcome.FILTERED
 
-    def _fixed(self, row: int) -> Standing:
+    def _find_fixed(self, row: int) -> ClusterOutcome:
         if self.frame.name(row) not in self.decision.request.cluster_names:
-            return Standing.NOT_LISTED
-        return Standing.RETAINED if self.frame.name(row) in self._refreshed else Standing.FILTERED
+            return ClusterOutcome.NOT_LISTED
+        return ClusterOutcome.RETAINED if self.frame.name(row) in self._refreshed else ClusterOutcome.FILTERED
 
-    def counts(self) -> Counts:
-        return Counts(
+    def count(self) -> ClusterCounts:
+        return ClusterCounts(
             total=self.frame.count,
             selected=self.chosen.bit_count(),
             fit=self.fit.bit_count(),
@@ -127,5 +127,5 @@ class Standings:
         )
 
 
-def counts(decision: Decision) -> Counts:
-    return Standings(decision).counts()
+def count_clusters(decision: Decision) -> ClusterCounts:
+    return ClusterOutcomes(decision).count()

@@ -1,7 +1,7 @@
-"""Rejected clusters that were refused for the very same facts, so that one of them can speak for all.
+"""Equivalence classes of rejected clusters: one representative explains all members.
 
-Words are made per cluster, and a fleet has thousands. What an in-tree plugin says about a cluster depends on a few
-values of it only: its taints, its labels. Clusters that share those are told apart by nobody.
+Messages are built per cluster, and a fleet has thousands. The message of an in-tree plugin depends on few columns of a
+cluster only, such as its taints or one label; clusters equal in these get the same message.
 """
 
 from __future__ import annotations
@@ -9,46 +9,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from fleet.explain.facts.rejections import Gathered
+from fleet.explain.facts.rejections import RejectionGroup
 from fleet.framework.request import PlacementRequest
 from fleet.snapshot.columns.bitset import from_rows, to_rows
 from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.frame import Frame
 
-Sameness = Callable[[Frame, PlacementRequest], list[InternedColumn[Any]]]
+ClassColumns = Callable[[Frame, PlacementRequest], list[InternedColumn[Any]]]
 
 
-def _taints(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
+def _list_taint_columns(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
     del request
     return [frame.taints]
 
 
-def _namespace(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
+def _list_namespace_columns(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
     return [frame.namespace(request.namespace)]
 
 
-def _domains(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
-    return [frame.labels(one.key) for one in request.constraints]
+def _list_domain_columns(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
+    return [frame.labels(constraint.key) for constraint in request.constraints]
 
 
-_COLUMNS: Final[dict[str, Sameness]] = {
-    "TaintToleration": _taints,
-    "NamespaceAffinity": _namespace,
-    "TopologySpreadConstraints": _domains,
+_COLUMNS: Final[dict[str, ClassColumns]] = {
+    "TaintToleration": _list_taint_columns,
+    "NamespaceAffinity": _list_namespace_columns,
+    "TopologySpreadConstraints": _list_domain_columns,
 }
-"""By plugin the columns that decide what it says."""
+"""By plugin the columns that determine its message."""
 
 
-def alike(frame: Frame, request: PlacementRequest, one: Gathered) -> Iterator[tuple[int, int]]:
-    """Sets of rows whose refusals read the same, each with one row of it; together they are all rows of the group."""
-    rows = to_rows(one.rows, frame.size)
-    columns = _COLUMNS[one.plugin](frame, request) if one.plugin in _COLUMNS else []
+def find_equivalence_classes(
+    frame: Frame, request: PlacementRequest, group: RejectionGroup
+) -> Iterator[tuple[int, int]]:
+    """Sets of rows with the same message, each with one of its rows; together they are all rows of the group."""
+    rows = to_rows(group.rows, frame.size)
+    columns = _COLUMNS[group.plugin](frame, request) if group.plugin in _COLUMNS else []
     if not columns:
         yield from ((1 << row, row) for row in rows.tolist())
         return
     values = zip(*(column.ids[rows].tolist() for column in columns), strict=True)
-    found: dict[tuple[int, ...], list[int]] = {}
+    classes: dict[tuple[int, ...], list[int]] = {}
     for row, value in zip(rows.tolist(), values, strict=True):
-        found.setdefault(value, []).append(row)
-    for members in found.values():
+        classes.setdefault(value, []).append(row)
+    for members in classes.values():
         yield from_rows(members), members[0]

@@ -1,7 +1,7 @@
-"""Domains that hold a spread constraint up: the emptiest ones, when no cluster of theirs can be used.
+"""Domains that block a spread constraint: the emptiest ones, when none of their clusters can be used.
 
 A hard constraint counts every domain of its label, also one whose clusters cannot be chosen. Such a domain stays
-behind and forbids all others to grow; naming it, and what is wrong with its clusters, is the whole explanation.
+behind and keeps all others from growing; naming it, and the reasons against its clusters, is the whole explanation.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import Standings
-from fleet.explain.facts.equivalence import alike
-from fleet.explain.facts.nearness import in_name_order
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.equivalence import find_equivalence_classes
+from fleet.explain.facts.nearness import sort_by_name
 from fleet.explain.facts.phrases import LOWEST
-from fleet.explain.facts.rejections import Refusal, first_refusal, gathered
+from fleet.explain.facts.rejections import ClusterRejection, find_first_rejection, group_rejections
 from fleet.framework.cycle.decision import Decision
 
 SKEW_EXCEEDED = "SkewExceeded"
@@ -24,7 +24,7 @@ class Unusable(msgspec.Struct, frozen=True, rename="camel"):
     """A cluster of a full domain. `refusal` is None for one that the placement uses already."""
 
     cluster: str
-    refusal: Refusal | None
+    refusal: ClusterRejection | None
 
 
 class FullDomain(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,41 +38,43 @@ class FullDomain(msgspec.Struct, frozen=True, rename="camel"):
     clusters: tuple[Unusable, ...]
 
 
-def full_domains(decision: Decision, *, among: int = -1, most: int | None = None) -> tuple[FullDomain, ...]:
-    """By key and domain; nothing when the policy got what it wants.
+def find_full_domains(decision: Decision, *, among: int = -1, most: int | None = None) -> tuple[FullDomain, ...]:
+    """By key and domain; empty for a fulfilled policy.
 
     Of a domain the first clusters by name, at most so many, and only those among the given rows.
     """
     if decision.fulfilled or decision.request.wanted is None:
         return ()
-    standings = Standings(decision)
-    found: dict[tuple[str, str], FullDomain] = {}
-    for refused in _held_up(standings):
-        for domain in refused.details[LOWEST]:
-            key = refused.details["key"]
-            if (key, domain) not in found:
-                found[key, domain] = _full(standings, refused, domain, among=among, most=most)
-    return tuple(found[one] for one in sorted(found))
+    outcomes = ClusterOutcomes(decision)
+    domains: dict[tuple[str, str], FullDomain] = {}
+    for rejection in _find_skew_rejections(outcomes):
+        for domain in rejection.details[LOWEST]:
+            key = rejection.details["key"]
+            if (key, domain) not in domains:
+                domains[key, domain] = _build_domain(outcomes, rejection, domain, among=among, most=most)
+    return tuple(domains[name] for name in sorted(domains))
 
 
-def _held_up(standings: Standings) -> Iterator[Refusal]:
-    """One refusal of each kind."""
-    for one in gathered(standings):
-        if one.reason == SKEW_EXCEEDED:
-            for _, speaker in alike(standings.frame, standings.decision.request, one):
-                refused = first_refusal(standings, speaker)
-                if refused is not None:
-                    yield refused
+def _find_skew_rejections(outcomes: ClusterOutcomes) -> Iterator[ClusterRejection]:
+    """One rejection of each equivalence class."""
+    for group in group_rejections(outcomes):
+        if group.reason == SKEW_EXCEEDED:
+            for _, representative in find_equivalence_classes(outcomes.frame, outcomes.decision.request, group):
+                rejection = find_first_rejection(outcomes, representative)
+                if rejection is not None:
+                    yield rejection
 
 
-def _full(standings: Standings, refused: Refusal, domain: str, *, among: int, most: int | None) -> FullDomain:
-    key = refused.details["key"]
-    members = standings.frame.labels(key).eq(domain)
-    rows = in_name_order(standings.frame, members & among)[:most]
+def _build_domain(
+    outcomes: ClusterOutcomes, rejection: ClusterRejection, domain: str, *, among: int, most: int | None
+) -> FullDomain:
+    key = rejection.details["key"]
+    members = outcomes.frame.labels(key).eq(domain)
+    rows = sort_by_name(outcomes.frame, members & among)[:most]
     return FullDomain(
         key=key,
         domain=domain,
-        count=(members & standings.in_use).bit_count(),
-        max_skew=refused.details["maxSkew"],
-        clusters=tuple(Unusable(standings.frame.name(row), first_refusal(standings, row)) for row in rows),
+        count=(members & outcomes.in_use).bit_count(),
+        max_skew=rejection.details["maxSkew"],
+        clusters=tuple(Unusable(outcomes.frame.name(row), find_first_rejection(outcomes, row)) for row in rows),
     )

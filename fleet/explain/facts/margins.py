@@ -15,7 +15,7 @@ from fleet.snapshot.row_order import RowOrder
 Decider = Literal["topology", "affinity", "obsolete", "total", "name"]
 
 
-class Scores(msgspec.Struct, frozen=True, rename="camel"):
+class ScoreParts(msgspec.Struct, frozen=True, rename="camel"):
     """The parts of a score in the order they are compared; `total` only where they are added up instead."""
 
     topology: int
@@ -44,32 +44,34 @@ class Ranking:
         self._weighted = inp.profile.ranking == "weighted"
         self.order = RowOrder(rank_all(decision, inp), self._frame.size)
         self._places = RowOrder(() if self._last is None else self._last.scores.rows, self._frame.size)
-        self._known: dict[int, Scores | None] = {}
+        self._known: dict[int, ScoreParts | None] = {}
         self._totals = self._last.scores.totals() if self._last and self._weighted else None
-        self._parts = [None if self._last is None else self._last.scores.component(one) for one in Component]
+        self._parts = [
+            None if self._last is None else self._last.scores.component(component) for component in Component
+        ]
 
-    def rank_of(self, row: int) -> int | None:
+    def find_rank(self, row: int) -> int | None:
         place = self.order.of(row)
         return None if place is None else place + 1
 
-    def scores(self, row: int) -> Scores | None:
-        """A row is compared with its neighbours and with the last pick, so most are asked for several times."""
+    def find_scores(self, row: int) -> ScoreParts | None:
+        """Cached: a row is compared with the rows beside it and with the last pick."""
         if row not in self._known:
-            self._known[row] = self._scores(row)
+            self._known[row] = self._read_scores(row)
         return self._known[row]
 
-    def _scores(self, row: int) -> Scores | None:
+    def _read_scores(self, row: int) -> ScoreParts | None:
         place = self._places.of(row)
         if place is None or self._last is None or not self._last.scores.columns:
             return None
         topology, affinity, obsolete = (0 if part is None else int(part[place]) for part in self._parts)
-        return Scores(topology, affinity, obsolete, None if self._totals is None else int(self._totals[place]))
+        return ScoreParts(topology, affinity, obsolete, None if self._totals is None else int(self._totals[place]))
 
-    def margin(self, row: int) -> Margin | None:
-        last = _last_pick(self._last)
+    def compute_margin(self, row: int) -> Margin | None:
+        last = _find_last_pick(self._last)
         if last is None:
             return None
-        mine, theirs = self.scores(row), self.scores(last)
+        mine, theirs = self.find_scores(row), self.find_scores(last)
         if mine is None or theirs is None:
             return None
         total = None if mine.total is None or theirs.total is None else mine.total - theirs.total
@@ -78,14 +80,16 @@ class Ranking:
             "affinity": mine.affinity - theirs.affinity,
             "obsolete": mine.obsolete - theirs.obsolete,
         }
-        return Margin(to=self._frame.name(last), decided_by=decider(Scores(**parts, total=total)), total=total, **parts)
+        return Margin(
+            to=self._frame.name(last), decided_by=find_decider(ScoreParts(**parts, total=total)), total=total, **parts
+        )
 
 
-def _last_pick(last: Round | None) -> int | None:
+def _find_last_pick(last: Round | None) -> int | None:
     return last.picked[-1] if last is not None and last.picked else None
 
 
-def decider(difference: Scores) -> Decider:
+def find_decider(difference: ScoreParts) -> Decider:
     """The part in which two clusters differ."""
     if difference.total is not None:
         return "total" if difference.total else "name"

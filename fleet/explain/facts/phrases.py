@@ -1,7 +1,7 @@
-"""Reasons in a few words: buckets for summaries, and what exactly one cluster lacks.
+"""Reasons in a few words: phrases for summaries, and the values that keep one cluster out.
 
-In-tree reasons have phrases of their own. A reason nobody here knows is told by its name, and one without a name by
-its message, so plugins from elsewhere need nothing from this module.
+In-tree reasons have phrases of their own. An unknown reason is described by its name, and one without a name by its
+message, so out-of-tree plugins need nothing from this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fleet.explain.facts.rejections import NOT_LISTED, PICK_FIXED_PLUGIN, Refusal
+from fleet.explain.facts.rejections import NOT_LISTED, PICK_FIXED_PLUGIN, ClusterRejection
 from fleet.framework.status import Code
 
 Details = Mapping[str, Any]
@@ -28,19 +28,19 @@ _PLAIN: Final[Mapping[tuple[str, str], str]] = {
 }
 _CODES: Final = frozenset(str(code) for code in Code)
 LOWEST: Final = "lowest"
-"""The domains with the fewest, in the details of a refusal for skew."""
+"""The domains with the fewest, in the details of a rejection for skew."""
 LOWEST_LEFT_OUT: Final = "lowestLeftOut"
-"""How many of them are not told."""
+"""How many of them are left out."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def _taint(details: Details) -> str:
+def _describe_taint(details: Details) -> str:
     value = details.get("value")
     return f"untolerated taint {{{details['key']}: {value}}}" if value else f"untolerated taint {{{details['key']}}}"
 
 
 _DETAILED: Final[Mapping[tuple[str, str], Callable[[Details], str]]] = {
-    ("TaintToleration", "UntoleratedTaint"): _taint,
+    ("TaintToleration", "UntoleratedTaint"): _describe_taint,
     ("NamespaceAffinity", "NamespaceMissing"): lambda details: f"namespace {details['namespace']} missing",
     ("TopologySpreadConstraints", "SkewExceeded"): lambda details: f"max skew of {details['key']} exceeded",
     ("TopologySpreadConstraints", "DomainMissing"): lambda details: f"label {details['key']} missing",
@@ -48,42 +48,42 @@ _DETAILED: Final[Mapping[tuple[str, str], Callable[[Details], str]]] = {
 
 
 def is_in_tree(plugin: str, reason: str) -> bool:
-    """Whether it is known here what a refusal can contain."""
+    """Whether the contents of its rejections are known here."""
     return (plugin, reason) in _PLAIN or (plugin, reason) in _DETAILED
 
 
-def plain_bucket(plugin: str, reason: str) -> str | None:
+def find_plain_phrase(plugin: str, reason: str) -> str | None:
     """The phrase for a reason that reads the same for every cluster; None where it depends on the cluster."""
     if (plugin, reason) in _DETAILED or reason in _CODES:
         return None
     return _PLAIN.get((plugin, reason)) or _HUMP.sub(" ", reason).lower()
 
 
-def bucket(refused: Refusal) -> str:
-    """The phrase under which a refusal is counted."""
-    plain = plain_bucket(refused.plugin, refused.reason)
+def describe_reason(rejection: ClusterRejection) -> str:
+    """The phrase under which a rejection is counted."""
+    plain = find_plain_phrase(rejection.plugin, rejection.reason)
     if plain is not None:
         return plain
-    detailed = _DETAILED.get((refused.plugin, refused.reason))
-    return refused.message if detailed is None else detailed(refused.details)
+    detailed = _DETAILED.get((rejection.plugin, rejection.reason))
+    return rejection.message if detailed is None else detailed(rejection.details)
 
 
 # --- one cluster ----------------------------------------------------------------------------------------------------
 
 
-def lacking(refused: Refusal) -> str:
+def describe_lack(rejection: ClusterRejection) -> str:
     """What keeps this cluster out, with its values; of several terms, those of the closest one."""
-    special = _LACKING.get((refused.plugin, refused.reason))
-    return bucket(refused) if special is None else special(refused.details)
+    special = _LACKING.get((rejection.plugin, rejection.reason))
+    return describe_reason(rejection) if special is None else special(rejection.details)
 
 
-def expression(failed: Details) -> str:
+def describe_expression(failed: Details) -> str:
     """`tier In [prod] (is lab)`"""
     observed = failed.get("observed")
     return f"{failed['expected']} ({'not set' if observed is None else f'is {observed}'})"
 
 
-def skew(details: Details) -> str:
+def describe_skew(details: Details) -> str:
     """`region=eu has 2; fewest in us; max skew 1`"""
     here = f"{details['key']}={details['domain']} has {details['count']}"
     left = details.get(LOWEST_LEFT_OUT)
@@ -91,24 +91,26 @@ def skew(details: Details) -> str:
     return f"{here}; fewest in {', '.join(fewest)}; max skew {details['maxSkew']}"
 
 
-def _closest_term(details: Details) -> str:
+def _describe_closest_term(details: Details) -> str:
     terms = details.get("terms") or ()
-    return ", ".join(expression(one) for one in terms[0]["failed"]) if terms else "no affinity term matched"
+    return (
+        ", ".join(describe_expression(failed) for failed in terms[0]["failed"]) if terms else "no affinity term matched"
+    )
 
 
-def _named_taint(details: Details) -> str:
+def _format_taint(details: Details) -> str:
     value = details.get("value")
     return f"{details['key']}{f'={value}' if value else ''}:{details['effect']}"
 
 
-def _since(text: str, details: Details, key: str) -> str:
+def _describe_since(text: str, details: Details, key: str) -> str:
     return f"{text} since {details[key]}" if key in details else f"{text}, {details['when']}"
 
 
 _LACKING: Final[Mapping[tuple[str, str], Callable[[Details], str]]] = {
-    ("ClusterAffinity", "NoTermMatched"): _closest_term,
-    ("ClusterEligibility", "AgentSilent"): lambda details: _since("agent silent", details, "lastSeen"),
-    ("ClusterEligibility", "Unhealthy"): lambda details: _since("unhealthy", details, "since"),
-    ("TaintToleration", "UntoleratedTaint"): _named_taint,
-    ("TopologySpreadConstraints", "SkewExceeded"): skew,
+    ("ClusterAffinity", "NoTermMatched"): _describe_closest_term,
+    ("ClusterEligibility", "AgentSilent"): lambda details: _describe_since("agent silent", details, "lastSeen"),
+    ("ClusterEligibility", "Unhealthy"): lambda details: _describe_since("unhealthy", details, "since"),
+    ("TaintToleration", "UntoleratedTaint"): _format_taint,
+    ("TopologySpreadConstraints", "SkewExceeded"): describe_skew,
 }

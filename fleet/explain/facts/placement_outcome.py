@@ -1,4 +1,4 @@
-"""What became of a placement, in the few facts by which one outcome is better than another."""
+"""Outcome of a placement, in the few facts by which one outcome is better than another."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import Standings
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.snapshot.columns.bitset import each_row
 
@@ -16,7 +16,7 @@ UNDECIDED, UNSCHEDULABLE, PARTIAL, SELECTED = range(4)
 _NAMES: Final = ("ERROR", "UNSCHEDULABLE", "PARTIAL", "SELECTED")
 
 
-def level(decision: Decision) -> int:
+def rate_outcome(decision: Decision) -> int:
     """How well the policy is served: a fulfilled one best, one that got nothing worst."""
     if decision.outcome in (Outcome.ERROR, Outcome.NEEDS_ANSWER):
         return UNDECIDED
@@ -27,21 +27,21 @@ def level(decision: Decision) -> int:
     return PARTIAL if have and have >= (least or 0) else UNSCHEDULABLE
 
 
-def level_name(decision: Decision) -> str:
-    return _NAMES[level(decision)]
+def name_outcome(decision: Decision) -> str:
+    return _NAMES[rate_outcome(decision)]
 
 
-def in_use(decision: Decision) -> list[str]:
+def list_clusters_in_use(decision: Decision) -> list[str]:
     """The clusters the placement is on once the decision is carried out: newly chosen ones first, others by name."""
-    standings = Standings(decision)
+    outcomes = ClusterOutcomes(decision)
     chosen = [target.cluster for target in decision.targets]
-    kept = (decision.frame.name(row) for row in each_row(standings.kept) if row not in standings.targets)
+    kept = (decision.frame.name(row) for row in each_row(outcomes.kept) if row not in outcomes.targets)
     return [*chosen, *sorted(kept)]
 
 
-def fitting(standings: Standings) -> int:
+def count_fitting(outcomes: ClusterOutcomes) -> int:
     """How many clusters qualify, those in use included."""
-    return (standings.in_use | standings.fit).bit_count()
+    return (outcomes.in_use | outcomes.fit).bit_count()
 
 
 class Effect(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,12 +58,12 @@ class Effect(msgspec.Struct, frozen=True, rename="camel"):
     more: int = 0
 
 
-def effect_of(before: str, after: str, decision: Decision) -> Effect:
-    names = in_use(decision)
+def build_effect(before: str, after: str, decision: Decision) -> Effect:
+    names = list_clusters_in_use(decision)
     return Effect(
         before=before,
         after=after,
-        fit=fitting(Standings(decision)),
+        fit=count_fitting(ClusterOutcomes(decision)),
         selected=len(names),
         targets=tuple(names[:TARGETS_SHOWN]),
         more=max(len(names) - TARGETS_SHOWN, 0),

@@ -1,7 +1,7 @@
-"""Clusters that the one who asks may not read: they are counted and never named, nor are labels that only they have.
+"""Redacts clusters the caller may not read: counted, never named; label values unique to them are hidden too.
 
-Whoever builds an answer asks here before it writes a name down. Texts of plugins from elsewhere are searched for names,
-because nobody knows what such a plugin mentions.
+Every part of an answer passes its names through here. Messages of out-of-tree plugins are searched for names, since
+their contents are unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from fleet.explain.facts.phrases import LOWEST, LOWEST_LEFT_OUT, is_in_tree
 from fleet.explain.facts.rejection_groups import NAMES_SHOWN
-from fleet.explain.facts.rejections import Refusal
+from fleet.explain.facts.rejections import ClusterRejection
 from fleet.snapshot.columns.bitset import each_row, from_rows
 from fleet.snapshot.frame import Frame
 
@@ -26,7 +26,7 @@ STAND_IN: Final = "(hidden)"
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 
 
-class Veil:
+class Redaction:
     def __init__(self, frame: Frame, hidden: Hidden | None) -> None:
         self._frame, self._hidden = frame, hidden
         self._domains: dict[str, set[str | None]] = {}
@@ -50,48 +50,53 @@ class Veil:
         """None for a name outside the fleet, and for a hidden one."""
         return None if self.hides(name) else self._frame.row_of(name)
 
-    def visible(self, names: Iterable[str]) -> tuple[str, ...]:
+    def select_visible(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in names if not self.hides(name))
 
-    def closest(self, name: str) -> str | None:
+    def suggest_name(self, name: str) -> str | None:
         """The cluster that was probably meant."""
-        near = get_close_matches(name, self.visible(self._frame.names.ordered), n=1)
+        near = get_close_matches(name, self.select_visible(self._frame.names.ordered), n=1)
         return near[0] if near else None
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """With every hidden cluster's name replaced."""
         if not self.rows:
             return text
-        return _NAME.sub(lambda found: STAND_IN if self._is_hidden_cluster(found[0]) else found[0], text)
+        return _NAME.sub(lambda match: STAND_IN if self._is_hidden_cluster(match[0]) else match[0], text)
 
-    def value(self, value: Any) -> Any:
+    def redact_value(self, value: Any) -> Any:
         """The same for everything inside a plain value."""
         if not self.rows:
             return value
         if isinstance(value, str):
-            return self.text(value)
+            return self.redact_text(value)
         if isinstance(value, dict):
-            return {self.value(key): self.value(item) for key, item in value.items()}
+            return {self.redact_value(key): self.redact_value(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.value(item) for item in value]
+            return [self.redact_value(item) for item in value]
         return value
 
-    # --- refusals -----------------------------------------------------------------------------------------------
+    # --- rejections -----------------------------------------------------------------------------------------------
 
-    def refusal(self, refused: Refusal) -> Refusal:
-        """What in-tree plugins say of a cluster names no other, but it may name the domains of others."""
-        if LOWEST in refused.details and is_in_tree(refused.plugin, refused.reason):
-            return self._with_few_domains(refused)
-        if is_in_tree(refused.plugin, refused.reason):
-            return refused
-        return Refusal(refused.plugin, refused.reason, self.text(refused.message), self.value(refused.details))
+    def redact_rejection(self, rejection: ClusterRejection) -> ClusterRejection:
+        """Messages of in-tree plugins name no other cluster, but may name the domains of others."""
+        if LOWEST in rejection.details and is_in_tree(rejection.plugin, rejection.reason):
+            return self._limit_domains(rejection)
+        if is_in_tree(rejection.plugin, rejection.reason):
+            return rejection
+        return ClusterRejection(
+            rejection.plugin,
+            rejection.reason,
+            self.redact_text(rejection.message),
+            self.redact_value(rejection.details),
+        )
 
-    def _with_few_domains(self, refused: Refusal) -> Refusal:
-        lowest = refused.details[LOWEST]
-        shown = [one for one in lowest if self.shows_domain(refused.details["key"], one)][:NAMES_SHOWN]
+    def _limit_domains(self, rejection: ClusterRejection) -> ClusterRejection:
+        lowest = rejection.details[LOWEST]
+        shown = [domain for domain in lowest if self.shows_domain(rejection.details["key"], domain)][:NAMES_SHOWN]
         left = len(lowest) - len(shown)
-        details = refused.details | {LOWEST: shown} | ({LOWEST_LEFT_OUT: left} if left else {})
-        return msgspec.structs.replace(refused, details=details)
+        details = rejection.details | {LOWEST: shown} | ({LOWEST_LEFT_OUT: left} if left else {})
+        return msgspec.structs.replace(rejection, details=details)
 
     def shows_domain(self, key: str, domain: str) -> bool:
         """Whether a cluster that may be read has this label."""

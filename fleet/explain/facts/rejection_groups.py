@@ -1,13 +1,13 @@
-"""Refused clusters by plugin and reason, with the one that came closest."""
+"""Rejected clusters by plugin and reason, with the closest one of each group."""
 
 from __future__ import annotations
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import Standings
-from fleet.explain.facts.nearness import by_failures, in_name_order
-from fleet.explain.facts.phrases import lacking
-from fleet.explain.facts.rejections import Gathered, first_refusal, gathered
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.nearness import sort_by_name, split_by_failures
+from fleet.explain.facts.phrases import describe_lack
+from fleet.explain.facts.rejections import RejectionGroup, find_first_rejection, group_rejections
 from fleet.framework.cycle.decision import Decision
 
 NAMES_SHOWN = 10
@@ -20,7 +20,7 @@ class Closest(msgspec.Struct, frozen=True, rename="camel"):
     """What keeps it out, in a few words."""
 
 
-class Group(msgspec.Struct, frozen=True, rename="camel"):
+class GroupSummary(msgspec.Struct, frozen=True, rename="camel"):
     plugin: str
     reason: str
     count: int
@@ -31,36 +31,36 @@ class Group(msgspec.Struct, frozen=True, rename="camel"):
     closest: Closest
 
 
-def groups(decision: Decision) -> tuple[Group, ...]:
+def build_groups(decision: Decision) -> tuple[GroupSummary, ...]:
     """Largest first; the counts add up to the number of rejected clusters."""
-    standings = Standings(decision)
-    found = [_group(standings, one) for one in gathered(standings)]
-    return tuple(sorted(found, key=lambda one: (-one.count, one.plugin, one.reason)))
+    outcomes = ClusterOutcomes(decision)
+    summaries = [_build_group(outcomes, group) for group in group_rejections(outcomes)]
+    return tuple(sorted(summaries, key=lambda summary: (-summary.count, summary.plugin, summary.reason)))
 
 
-def _group(standings: Standings, one: Gathered) -> Group:
-    in_order = in_name_order(standings.frame, one.rows)
-    return Group(
-        plugin=one.plugin,
-        reason=one.reason,
+def _build_group(outcomes: ClusterOutcomes, group: RejectionGroup) -> GroupSummary:
+    in_order = sort_by_name(outcomes.frame, group.rows)
+    return GroupSummary(
+        plugin=group.plugin,
+        reason=group.reason,
         count=len(in_order),
-        clusters=tuple(standings.frame.name(row) for row in in_order[:NAMES_SHOWN]),
+        clusters=tuple(outcomes.frame.name(row) for row in in_order[:NAMES_SHOWN]),
         more=max(len(in_order) - NAMES_SHOWN, 0),
-        closest=_closest(standings, one),
+        closest=_find_closest(outcomes, group),
     )
 
 
-def _closest(standings: Standings, one: Gathered) -> Closest:
-    """The cluster with the fewest failed expressions; the first by name where nobody counts expressions."""
-    row = closest_row(standings, one)
-    refused = first_refusal(standings, row)
-    assert refused is not None
-    return Closest(standings.frame.name(row), lacking(refused))
+def _find_closest(outcomes: ClusterOutcomes, group: RejectionGroup) -> Closest:
+    """The cluster with the fewest failed expressions; the first by name for plugins without expressions."""
+    row = find_closest_row(outcomes, group)
+    rejection = find_first_rejection(outcomes, row)
+    assert rejection is not None
+    return Closest(outcomes.frame.name(row), describe_lack(rejection))
 
 
-def closest_row(standings: Standings, one: Gathered) -> int:
-    frame, rows = standings.frame, one.rows
-    if one.plugin == AFFINITY:
-        divided = by_failures(standings.decision.request, frame, rows)
+def find_closest_row(outcomes: ClusterOutcomes, group: RejectionGroup) -> int:
+    frame, rows = outcomes.frame, group.rows
+    if group.plugin == AFFINITY:
+        divided = split_by_failures(outcomes.decision.request, frame, rows)
         rows = next(members for members in divided if members)
-    return in_name_order(frame, rows)[0]
+    return sort_by_name(frame, rows)[0]

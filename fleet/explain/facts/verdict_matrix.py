@@ -1,7 +1,7 @@
-"""Every filter's opinion of every cluster, whatever the other filters think of it.
+"""Verdict of every filter on every cluster, independent of the other filters.
 
-The decision itself records the first refusal only. The rest is asked for here, of the same hooks on the same frame, as
-sets of rows; statuses and words are made for the rows that somebody looks at.
+The decision itself records the first rejection only. The rest is computed here, by the same hooks on the same frame, as
+sets of rows; statuses and messages are built for the requested rows only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
-from fleet.explain.facts.rejections import Refusal, by_reason, refusal
+from fleet.explain.facts.rejections import ClusterRejection, find_rejection, split_by_reason
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.cycle.inspection import judge_all
@@ -21,7 +21,7 @@ from fleet.model.keys import PICK_FIXED
 _UNDECIDED: Final = (Outcome.ERROR, Outcome.NEEDS_ANSWER)
 
 
-class Matrix:
+class VerdictMatrix:
     def __init__(self, decision: Decision, inp: DecisionInput) -> None:
         self._frame, self._request, self._profile = decision.frame, decision.request, inp.profile
         self.is_known = decision.outcome not in _UNDECIDED
@@ -31,33 +31,33 @@ class Matrix:
         self._alone: dict[str, Verdicts] = {}
 
     @cached_property
-    def asked(self) -> list[str]:
+    def judging(self) -> list[str]:
         """The filters that judge this placement, in order."""
         if self._request.placement_type == PICK_FIXED:
-            return [one.name for _, one in self._profile.fixed_filters]
-        return [one.name for one in self._profile.filters if one.name in self._found]
+            return [plugin.name for _, plugin in self._profile.fixed_filters]
+        return [plugin.name for plugin in self._profile.filters if plugin.name in self._found]
 
     @property
-    def refused(self) -> Mapping[str, int]:
-        """By filter the rows it refuses, in order."""
-        return {name: found.rows for name, found in self._found.items()}
+    def rejected(self) -> Mapping[str, int]:
+        """By filter the rows it rejects, in order."""
+        return {name: rejection.rows for name, rejection in self._found.items()}
 
-    def reasons(self, plugin: str, rows: int) -> dict[str, int]:
-        """Rows that the filter refuses, by the name of the reason."""
-        found = self._found[plugin]
-        return by_reason(self.alone(plugin), found, rows & found.rows)
+    def split_by_reason(self, plugin: str, rows: int) -> dict[str, int]:
+        """Rows that the filter rejects, by the name of the reason."""
+        rejection = self._found[plugin]
+        return split_by_reason(self.judge_alone(plugin), rejection, rows & rejection.rows)
 
-    def status(self, plugin: str, row: int) -> Status | None:
-        return self.alone(plugin).status(row)
+    def find_status(self, plugin: str, row: int) -> Status | None:
+        return self.judge_alone(plugin).status(row)
 
-    def refusal(self, plugin: str, row: int) -> Refusal | None:
-        return refusal(self.alone(plugin), row)
+    def find_rejection(self, plugin: str, row: int) -> ClusterRejection | None:
+        return find_rejection(self.judge_alone(plugin), row)
 
-    def alone(self, plugin: str) -> Verdicts:
-        """What the filter says, as if there were no other."""
+    def judge_alone(self, plugin: str) -> Verdicts:
+        """Verdicts of one filter, as if it were the only one."""
         known = self._alone.get(plugin)
         if known is None:
-            found = self._found[plugin]
+            rejection = self._found[plugin]
             known = self._alone[plugin] = Verdicts(self._frame, self._request, self._profile.judges)
-            known.reject(found.plugin, found.verdict)
+            known.reject(rejection.plugin, rejection.verdict)
         return known

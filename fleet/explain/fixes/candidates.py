@@ -12,7 +12,7 @@ from fleet.explain.whatif.edits import Edit, Scope, describe, scope_of
 Edits = tuple[Edit, ...]
 
 
-def key_of(edits: Edits) -> bytes:
+def encode_key(edits: Edits) -> bytes:
     """Edits hold documents, which have no hash of their own."""
     return msgspec.json.encode(edits)
 
@@ -24,7 +24,7 @@ _SCOPES: tuple[Scope, ...] = ("placement", "policy", "cluster")
 class Candidate:
     edits: Edits
     plugin: str
-    """Whose refusals it is meant to end; empty where it is about the placement as a whole."""
+    """Whose rejections it is meant to end; empty where it is about the placement as a whole."""
     size: float = 1.0
     """Relative size of the change, for choosing between equals."""
     title: str = ""
@@ -36,7 +36,7 @@ class Candidate:
     @property
     def scope(self) -> Scope:
         """The widest of its edits."""
-        return max((scope_of(one) for one in self.edits), key=_SCOPES.index)
+        return max((scope_of(edit) for edit in self.edits), key=_SCOPES.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Dial:
     """What the number is called, for people."""
     start: int
     limit: int
-    turned: Callable[[int], Edits]
+    build_edits: Callable[[int], Edits]
     """The edits that set the number."""
     guess: int | None = None
     """Where the effect probably begins."""
@@ -57,9 +57,9 @@ class Dial:
     def step(self) -> int:
         return 1 if self.limit > self.start else -1
 
-    def at(self, value: int) -> Candidate:
+    def build_candidate(self, value: int) -> Candidate:
         size = abs(value - self.start) / max(abs(self.start), 1)
-        return Candidate(self.turned(value), self.plugin, size, f"{self.field} {self.start} → {value}")
+        return Candidate(self.build_edits(value), self.plugin, size, f"{self.field} {self.start} → {value}")
 
 
 Proposal = Candidate | Dial

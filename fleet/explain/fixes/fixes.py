@@ -1,7 +1,7 @@
-"""What would help: changes that were tried on the decision function itself and do what is said of them.
+"""Fixes: changes that improve the outcome, verified by the decision function itself.
 
-A fix is never a rule of thumb. Suggestions come from the reasons of the clusters that one change would let in; each is
-carried out on a copy of the world and decided, and only what improves the outcome is shown, made as small as it can be.
+Suggestions come from the reasons of the clusters that one change would let in; each is applied to a copy of the
+scenario and decided, and only those that improve the outcome are returned, made as small as they can be.
 """
 
 from __future__ import annotations
@@ -12,24 +12,32 @@ from typing import Final, Literal
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import Standing, Standings
-from fleet.explain.facts.nearness import by_count
-from fleet.explain.facts.placement_outcome import SELECTED, Effect, effect_of, level
-from fleet.explain.facts.verdict_matrix import Matrix
-from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal, key_of
-from fleet.explain.fixes.evaluator import DEEP, FAST, BetterOutcome, Budget, ClusterChosen, Exhausted, Trials
-from fleet.explain.fixes.suggestions import Refused, names_with, names_without, suggestions, weights
-from fleet.explain.whatif.edits import Edit, Patch, Scope, SetCount, clusters_of
-from fleet.explain.whatif.scenario import World
+from fleet.explain.facts.cluster_outcome import ClusterOutcome, ClusterOutcomes
+from fleet.explain.facts.nearness import split_by_count
+from fleet.explain.facts.placement_outcome import SELECTED, Effect, build_effect, rate_outcome
+from fleet.explain.facts.verdict_matrix import VerdictMatrix
+from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal, encode_key
+from fleet.explain.fixes.evaluator import (
+    DEEP,
+    FAST,
+    BetterOutcome,
+    ClusterChosen,
+    EvaluationBudget,
+    Evaluator,
+    Exhausted,
+)
+from fleet.explain.fixes.suggestions import RejectedClusters, add_name, drop_names, propose_weights, suggest_changes
+from fleet.explain.whatif.edits import Edit, Patch, Scope, SetCount, list_clusters
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N
 from fleet.model.views import PlacementPolicy
 
 MOST_FIXES: Final = 8
 MOST_WAYS: Final = 2
-"""Of ending one plugin's refusals, where several plugins refuse."""
+"""Of ending one plugin's rejections, where several plugins reject."""
 MOST_MORE: Final = 100
-"""Clusters beyond the number wanted: whoever ranks further down does not get in by asking for more."""
+"""Clusters beyond the wanted number; clusters that rank further down are not reached by a larger count."""
 Mode = Literal["none", "fast", "deep"]
 
 _SCOPES: Final[tuple[Scope, ...]] = ("placement", "policy", "cluster")
@@ -52,16 +60,16 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """It was carried out on a copy of the world and decided."""
     turned: Turned | None = None
     needs: str = ""
-    """The role that may do it, where the one who asks has not got it."""
+    """The role that may do it, where the caller lacks it."""
 
     @property
     def lists_names(self) -> bool:
-        """Whether it changes, and tells, the names of a fixed policy."""
+        """Whether it changes, and so reveals, the names of a fixed policy."""
         return any(isinstance(edit, Patch) and "clusterNames" in edit.patch for edit in self.edits)
 
-    def named(self) -> set[str]:
+    def list_clusters(self) -> set[str]:
         """Every cluster the edits name."""
-        return {name for edit in self.edits for name in clusters_of(edit)}
+        return {name for edit in self.edits for name in list_clusters(edit)}
 
 
 class Fixes(msgspec.Struct, frozen=True, rename="camel"):
@@ -71,263 +79,276 @@ class Fixes(msgspec.Struct, frozen=True, rename="camel"):
     evaluations: int = 0
 
 
-def fixes(world: World, decision: Decision, *, mode: Mode = "fast", budget: Budget | None = None) -> Fixes:
-    """What would serve the policy better; nothing for a policy that is served, or cannot be evaluated."""
+def find_fixes(
+    scenario: Scenario, decision: Decision, *, mode: Mode = "fast", budget: EvaluationBudget | None = None
+) -> Fixes:
+    """Fixes for a policy that is not fully served; none where it is, or cannot be evaluated."""
     if mode == "none" or not needs_help(decision):
         return Fixes()
-    trials = Trials(world, decision, BetterOutcome(), budget or (DEEP if mode == "deep" else FAST))
-    search = _Search(world, decision)
-    return _tried(trials, search.proposals(), search.pairs() if mode == "deep" else ())
+    evaluator = Evaluator(scenario, decision, BetterOutcome(), budget or (DEEP if mode == "deep" else FAST))
+    search = _Search(scenario, decision)
+    return _evaluate_fixes(evaluator, search.propose(), search.propose_pairs() if mode == "deep" else ())
 
 
-def fixes_for_cluster(
-    world: World,
+def find_fixes_for_cluster(
+    scenario: Scenario,
     decision: Decision,
     cluster: str,
     *,
     mode: Mode = "fast",
-    budget: Budget | None = None,
-    told: tuple[World, Decision] | None = None,
+    budget: EvaluationBudget | None = None,
+    earlier: tuple[Scenario, Decision] | None = None,
 ) -> Fixes:
-    """What would bring one cluster in: let it qualify, or let it rank high enough.
+    """Changes that bring one cluster in: let it qualify, or let it rank high enough.
 
-    `told` is an earlier decision under the same policy. Once all wanted clusters are bound nobody ranks the others, and
-    only that one knows by how much this cluster lost. It makes suggestions; they are tried in `world`."""
+    `earlier` is an earlier decision under the same policy. Once all wanted clusters are bound the others are no longer
+    ranked, and only the earlier decision holds the margin. It yields suggestions; they are verified in `scenario`."""
     row = decision.frame.row_of(cluster)
-    if mode == "none" or row is None or level(decision) == 0:
+    if mode == "none" or row is None or rate_outcome(decision) == 0:
         return Fixes()
-    search = _Search(world, decision)
+    search = _Search(scenario, decision)
     goal = ClusterChosen(cluster, qualifies=search.would_qualify(row))
     if goal.measure(decision)[0] == goal.best:
         return Fixes()
-    trials = Trials(world, decision, goal, budget or (DEEP if mode == "deep" else FAST))
-    return _tried(trials, _for_cluster([*([_Search(*told)] if told else []), search], cluster))
+    evaluator = Evaluator(scenario, decision, goal, budget or (DEEP if mode == "deep" else FAST))
+    return _evaluate_fixes(
+        evaluator, _propose_for_cluster([*([_Search(*earlier)] if earlier else []), search], cluster)
+    )
 
 
-def _for_cluster(searches: Iterable[_Search], cluster: str) -> Iterator[Proposal]:
-    """What the first of them proposes to turn is left alone by the next: it knows better where the effect begins."""
+def _propose_for_cluster(searches: Iterable[_Search], cluster: str) -> Iterator[Proposal]:
+    """A dial of an earlier search replaces the same dial of later ones: its guess is closer."""
     known: set[str] = set()
     for search in searches:
-        proposals = tuple(search.for_cluster(cluster))
-        yield from (one for one in proposals if not isinstance(one, Dial) or one.field not in known)
-        known.update(one.field for one in proposals if isinstance(one, Dial))
+        proposals = tuple(search.propose_for_cluster(cluster))
+        yield from (proposal for proposal in proposals if not isinstance(proposal, Dial) or proposal.field not in known)
+        known.update(proposal.field for proposal in proposals if isinstance(proposal, Dial))
 
 
 def needs_help(decision: Decision) -> bool:
     """Whether the policy could be served better than this."""
-    if decision.request.problems or level(decision) == 0:
+    if decision.request.problems or rate_outcome(decision) == 0:
         return False
-    is_nowhere = decision.request.placement_type == PICK_ALL and not Standings(decision).in_use
-    return level(decision) < SELECTED or is_nowhere
+    is_nowhere = decision.request.placement_type == PICK_ALL and not ClusterOutcomes(decision).in_use
+    return rate_outcome(decision) < SELECTED or is_nowhere
 
 
 # --- trying ---------------------------------------------------------------------------------------------------------
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _Verified(msgspec.Struct, frozen=True):
     candidate: Candidate
     turned: Turned | None = None
 
 
-def _tried(trials: Trials, proposals: Iterable[Proposal], pairs: Iterable[Proposal] = ()) -> Fixes:
+def _evaluate_fixes(evaluator: Evaluator, proposals: Iterable[Proposal], pairs: Iterable[Proposal] = ()) -> Fixes:
     """Pairs are a last resort: they are tried when nothing single serves the policy in full."""
-    found: list[_Found] = []
+    verified: list[_Verified] = []
     truncated = False
     try:
         for proposal in proposals:
-            found += _try(trials, proposal)
-        if all(trials.measure(one.candidate.edits)[0] < trials.goal.best for one in found):
+            verified += _evaluate(evaluator, proposal)
+        if all(evaluator.measure(fix.candidate.edits)[0] < evaluator.goal.best for fix in verified):
             for proposal in pairs:
-                found += _try(trials, proposal)
+                verified += _evaluate(evaluator, proposal)
     except Exhausted:
         truncated = True
-    return Fixes(_presented(trials, found), truncated, trials.spent)
+    return Fixes(_select_best(evaluator, verified), truncated, evaluator.spent)
 
 
-def _try(trials: Trials, proposal: Proposal) -> Iterator[_Found]:
+def _evaluate(evaluator: Evaluator, proposal: Proposal) -> Iterator[_Verified]:
     if isinstance(proposal, Dial):
-        turned = trials.turned(proposal)
+        turned = evaluator.turn(proposal)
         if turned is not None:
             candidate, value = turned
-            yield _Found(candidate, Turned(proposal.field, proposal.start, value))
+            yield _Verified(candidate, Turned(proposal.field, proposal.start, value))
         return
-    smallest = trials.smallest(proposal)
+    smallest = evaluator.shrink(proposal)
     if smallest is not None:
-        yield _Found(smallest)
+        yield _Verified(smallest)
 
 
-def _presented(trials: Trials, found: Sequence[_Found]) -> tuple[Fix, ...]:
+def _select_best(evaluator: Evaluator, verified: Sequence[_Verified]) -> tuple[Fix, ...]:
     """Those that raise the outcome, else those that let more qualify; the best and smallest first."""
-    unique = {key_of(one.candidate.edits): one for one in reversed(found)}
-    outcomes = {key: trials.measure(one.candidate.edits)[0] for key, one in unique.items()}
-    if any(outcome > trials.before[0] for outcome in outcomes.values()):
-        unique = {key: one for key, one in unique.items() if outcomes[key] > trials.before[0]}
+    unique = {encode_key(fix.candidate.edits): fix for fix in reversed(verified)}
+    outcomes = {key: evaluator.measure(fix.candidate.edits)[0] for key, fix in unique.items()}
+    if any(outcome > evaluator.before[0] for outcome in outcomes.values()):
+        unique = {key: fix for key, fix in unique.items() if outcomes[key] > evaluator.before[0]}
 
-    def order(one: _Found) -> tuple[int, int, int, float, str]:
-        candidate = one.candidate
-        outcome = outcomes[key_of(candidate.edits)]
+    def order(fix: _Verified) -> tuple[int, int, int, float, str]:
+        candidate = fix.candidate
+        outcome = outcomes[encode_key(candidate.edits)]
         return -outcome, _SCOPES.index(candidate.scope), len(candidate.edits), candidate.size, candidate.text
 
-    return tuple(_fix(trials, one) for one in sorted(unique.values(), key=order)[:MOST_FIXES])
+    return tuple(_build_fix(evaluator, fix) for fix in sorted(unique.values(), key=order)[:MOST_FIXES])
 
 
-def _fix(trials: Trials, one: _Found) -> Fix:
-    candidate = one.candidate
-    decision = trials.decision(candidate.edits)
+def _build_fix(evaluator: Evaluator, verified: _Verified) -> Fix:
+    candidate = verified.candidate
+    decision = evaluator.decide(candidate.edits)
     assert decision is not None
-    effect = effect_of(trials.before_name, trials.goal.name(decision), decision)
-    return Fix(edits=candidate.edits, scope=candidate.scope, text=candidate.text, effect=effect, turned=one.turned)
+    effect = build_effect(evaluator.before_name, evaluator.goal.name(decision), decision)
+    return Fix(edits=candidate.edits, scope=candidate.scope, text=candidate.text, effect=effect, turned=verified.turned)
 
 
 # --- what to try ----------------------------------------------------------------------------------------------------
 
 
 class _Search:
-    def __init__(self, world: World, decision: Decision) -> None:
-        self._world, self._decision = world, decision
+    def __init__(self, scenario: Scenario, decision: Decision) -> None:
+        self._scenario, self._decision = scenario, decision
         self._request, self._frame = decision.request, decision.frame
-        self._standings = Standings(decision)
-        self._matrix = Matrix(decision, world.question)
+        self._outcomes = ClusterOutcomes(decision)
+        self._matrix = VerdictMatrix(decision, scenario.question)
 
-    def proposals(self) -> Iterator[Proposal]:
+    def propose(self) -> Iterator[Proposal]:
         """The cheapest to try and the most promising first; what concerns single clusters last."""
-        yield from self._smaller_wish()
-        blocked = list(self._one_change_away())
-        found = [one for plugin, reason, rows in blocked for one in self._suggested(plugin, reason, rows)]
-        about_policy = [one for one in found if isinstance(one, Dial) or one.scope != "cluster"]
-        yield from (one for one in about_policy if isinstance(one, Candidate))
-        yield from (one for one in about_policy if isinstance(one, Dial))
-        yield from (one for one in found if one not in about_policy)
+        yield from self._propose_smaller()
+        blocked = list(self._find_single_rejections())
+        suggested = [
+            suggestion for plugin, reason, rows in blocked for suggestion in self._suggest(plugin, reason, rows)
+        ]
+        about_policy = [
+            suggestion for suggestion in suggested if isinstance(suggestion, Dial) or suggestion.scope != "cluster"
+        ]
+        yield from (suggestion for suggestion in about_policy if isinstance(suggestion, Candidate))
+        yield from (suggestion for suggestion in about_policy if isinstance(suggestion, Dial))
+        yield from (suggestion for suggestion in suggested if suggestion not in about_policy)
 
-    def _smaller_wish(self) -> Iterator[Proposal]:
+    def _propose_smaller(self) -> Iterator[Proposal]:
         have, wanted = self._decision.active or 0, self._request.wanted
         if self._request.placement_type == PICK_FIXED and have:
-            yield names_without(self._request, [*self._decision.invalid, *self._decision.missing])
+            yield drop_names(self._request, [*self._decision.invalid, *self._decision.missing])
         if wanted is not None and 0 < have < wanted:
-            yield _count_dial(wanted, furthest=have, guess=have)
+            yield _build_count_dial(wanted, furthest=have, guess=have)
 
-    def _one_change_away(self) -> list[tuple[str, str, int]]:
-        """Plugin, reason and rows that nobody else refuses; the largest groups first."""
-        rows = self._refused_by(1)
-        found = [
+    def _find_single_rejections(self) -> list[tuple[str, str, int]]:
+        """Plugin, reason and rows that no other filter rejects; the largest groups first."""
+        rows = self._find_rejected_by(1)
+        rejections = [
             (plugin, reason, members)
-            for plugin, refusing in self._matrix.refused.items()
-            for reason, members in self._matrix.reasons(plugin, refusing & rows).items()
+            for plugin, refusing in self._matrix.rejected.items()
+            for reason, members in self._matrix.split_by_reason(plugin, refusing & rows).items()
         ]
-        return sorted(found, key=lambda one: (-one[2].bit_count(), one[0], one[1]))
+        return sorted(rejections, key=lambda rejection: (-rejection[2].bit_count(), rejection[0], rejection[1]))
 
-    def pairs(self) -> Iterator[Proposal]:
-        """For clusters that two plugins refuse: a change for each."""
-        rows = self._refused_by(2)
-        refused = {plugin: refusing & rows for plugin, refusing in self._matrix.refused.items()}
-        shared = {pair: refused[pair[0]] & refused[pair[1]] for pair in combinations(refused, 2)}
-        for one, other in sorted(shared, key=lambda pair: (-shared[pair].bit_count(), pair)):
-            yield from self._combined([one, other], shared[one, other])
+    def propose_pairs(self) -> Iterator[Proposal]:
+        """For clusters that two plugins reject: a change for each."""
+        rows = self._find_rejected_by(2)
+        rejected = {plugin: refusing & rows for plugin, refusing in self._matrix.rejected.items()}
+        shared = {pair: rejected[pair[0]] & rejected[pair[1]] for pair in combinations(rejected, 2)}
+        for plugin, other in sorted(shared, key=lambda pair: (-shared[pair].bit_count(), pair)):
+            yield from self._combine([plugin, other], shared[plugin, other])
 
-    def _combined(self, plugins: Sequence[str], rows: int) -> Iterator[Candidate]:
+    def _combine(self, plugins: Sequence[str], rows: int) -> Iterator[Candidate]:
         """One change for each of the plugins, in all ways there are."""
-        ways = [list(islice(self._fixed(plugin, rows), MOST_WAYS)) for plugin in plugins]
+        ways = [list(islice(self._suggest_candidates(plugin, rows), MOST_WAYS)) for plugin in plugins]
         for chosen in product(*ways):
-            edits = tuple(edit for one in chosen for edit in one.edits)
-            title = "; ".join(one.text for one in chosen)
-            yield Candidate(edits, next(iter(plugins), ""), sum(one.size for one in chosen), title)
+            edits = tuple(edit for candidate in chosen for edit in candidate.edits)
+            title = "; ".join(candidate.text for candidate in chosen)
+            yield Candidate(edits, next(iter(plugins), ""), sum(candidate.size for candidate in chosen), title)
 
-    def _fixed(self, plugin: str, rows: int) -> Iterator[Candidate]:
+    def _suggest_candidates(self, plugin: str, rows: int) -> Iterator[Candidate]:
         """Of a dial, its first step: one unit less would be no change at all."""
-        for reason, members in self._matrix.reasons(plugin, rows).items():
-            for one in self._suggested(plugin, reason, members):
-                if isinstance(one, Candidate):
-                    yield one
-                elif one.start != one.limit:
-                    yield one.at(one.start + one.step)
+        for reason, members in self._matrix.split_by_reason(plugin, rows).items():
+            for suggestion in self._suggest(plugin, reason, members):
+                if isinstance(suggestion, Candidate):
+                    yield suggestion
+                elif suggestion.start != suggestion.limit:
+                    yield suggestion.build_candidate(suggestion.start + suggestion.step)
 
-    def _refused_by(self, count: int) -> int:
-        """Rows that exactly so many filters refuse."""
-        divided = by_count(list(self._matrix.refused.values()), self._candidates())
+    def _find_rejected_by(self, count: int) -> int:
+        """Rows that exactly this many filters reject."""
+        divided = split_by_count(list(self._matrix.rejected.values()), self._candidates())
         return divided[count] if count < len(divided) else 0
 
     def _candidates(self) -> int:
         """Rows that could be let in."""
-        rows = self._frame.valid & ~self._standings.in_use & ~self._frame.excluded
+        rows = self._frame.valid & ~self._outcomes.in_use & ~self._frame.excluded
         if self._request.placement_type == PICK_FIXED:
             named = {self._frame.row_of(name) for name in self._request.cluster_names}
             rows &= sum(1 << row for row in named if row is not None)
         return rows
 
-    def _suggested(self, plugin: str, reason: str, rows: int) -> Iterator[Proposal]:
+    def _suggest(self, plugin: str, reason: str, rows: int) -> Iterator[Proposal]:
         missing = 1
         if self._request.wanted is not None:
             missing = max(self._request.wanted - (self._decision.active or 0), 1)
-        refused = Refused(
+        rejected = RejectedClusters(
             decision=self._decision,
-            question=self._world.question,
+            question=self._scenario.question,
             plugin=plugin,
             rows=rows,
             need=missing,
         )
-        return suggestions(refused, reason)
+        return suggest_changes(rejected, reason)
 
     # --- one cluster --------------------------------------------------------------------------------------------
 
     def would_qualify(self, row: int) -> bool:
-        """Whether no filter refuses it, also where none was asked."""
-        return bool(self._refused_by(0) >> row & 1)
+        """Whether no filter rejects it, also where none ran."""
+        return bool(self._find_rejected_by(0) >> row & 1)
 
-    def for_cluster(self, name: str) -> Iterator[Proposal]:
+    def propose_for_cluster(self, name: str) -> Iterator[Proposal]:
         row = self._frame.row_of(name)
         return iter(()) if row is None else self._for_row(row)
 
     def _for_row(self, row: int) -> Iterator[Proposal]:
-        standing = self._standings.of(row)
-        if standing is Standing.NOT_PICKED:
-            yield from self._higher_rank(row)
-        elif standing in (Standing.NOT_EVALUATED, Standing.REMOVED) and self._request.placement_type == PICK_N:
-            yield _count_dial(self._request.wanted or 0, furthest=self._furthest)
-        proposals = tuple(self._letting_in(row, standing))
+        outcome = self._outcomes.find(row)
+        if outcome is ClusterOutcome.NOT_PICKED:
+            yield from self._propose_higher_rank(row)
+        elif (
+            outcome in (ClusterOutcome.NOT_EVALUATED, ClusterOutcome.REMOVED) and self._request.placement_type == PICK_N
+        ):
+            yield _build_count_dial(self._request.wanted or 0, furthest=self._furthest)
+        proposals = tuple(self._propose_admission(row, outcome))
         yield from proposals
-        yield from self._with_one_more(proposals)
+        yield from self._add_one_more(proposals)
 
-    def _letting_in(self, row: int, standing: Standing) -> Iterator[Proposal]:
-        listing = [names_with(self._request, self._frame.name(row))] if standing is Standing.NOT_LISTED else []
-        refusing = [plugin for plugin, rows in self._matrix.refused.items() if rows >> row & 1]
+    def _propose_admission(self, row: int, outcome: ClusterOutcome) -> Iterator[Proposal]:
+        listing = [add_name(self._request, self._frame.name(row))] if outcome is ClusterOutcome.NOT_LISTED else []
+        refusing = [plugin for plugin, rows in self._matrix.rejected.items() if rows >> row & 1]
         if len(refusing) == 1 and not listing:
-            ((reason, rows),) = self._matrix.reasons(refusing[0], 1 << row).items()
-            yield from self._suggested(refusing[0], reason, rows)
+            ((reason, rows),) = self._matrix.split_by_reason(refusing[0], 1 << row).items()
+            yield from self._suggest(refusing[0], reason, rows)
         elif refusing or listing:
-            for found in self._combined(refusing, 1 << row):
-                edits = (*(edit for one in listing for edit in one.edits), *found.edits)
-                title = "; ".join(text for text in (*(one.text for one in listing), found.title) if text)
-                yield Candidate(edits, "", found.size, title)
+            for combined in self._combine(refusing, 1 << row):
+                edits = (*(edit for candidate in listing for edit in candidate.edits), *combined.edits)
+                title = "; ".join(text for text in (*(candidate.text for candidate in listing), combined.title) if text)
+                yield Candidate(edits, "", combined.size, title)
 
-    def _with_one_more(self, proposals: Iterable[Proposal]) -> Iterator[Candidate]:
+    def _add_one_more(self, proposals: Iterable[Proposal]) -> Iterator[Candidate]:
         """Where no cluster is missing, one that begins to qualify is not chosen before one more is wanted."""
         wanted = self._request.wanted
         if self._request.placement_type != PICK_N or not wanted or needs_help(self._decision):
             return
-        for one in proposals:
-            if isinstance(one, Candidate):
-                edits, title = (*one.edits, SetCount(wanted + 1)), f"{one.text}; count {wanted} → {wanted + 1}"
-                yield Candidate(edits, one.plugin, one.size + 1, title)
+        for proposal in proposals:
+            if isinstance(proposal, Candidate):
+                edits, title = (
+                    (*proposal.edits, SetCount(wanted + 1)),
+                    f"{proposal.text}; count {wanted} → {wanted + 1}",
+                )
+                yield Candidate(edits, proposal.plugin, proposal.size + 1, title)
 
     @property
     def _furthest(self) -> int:
         return min(max(self._frame.count, self._request.wanted or 0), (self._request.wanted or 0) + MOST_MORE)
 
-    def _higher_rank(self, row: int) -> Iterator[Proposal]:
+    def _propose_higher_rank(self, row: int) -> Iterator[Proposal]:
         """More clusters, or other weights, if weights can make a difference."""
         wanted, last = self._request.wanted or 0, self._decision.round
         order = [] if last is None else last.order.tolist()
-        unpicked = [one for one in order if last is None or one not in last.picked]
+        unpicked = [ranked for ranked in order if last is None or ranked not in last.picked]
         guess = wanted + 1 + unpicked.index(row) if row in unpicked else None
-        yield _count_dial(wanted, furthest=self._furthest, guess=guess)
-        policy = self._world.snapshot.spec.policy or PlacementPolicy()
+        yield _build_count_dial(wanted, furthest=self._furthest, guess=guess)
+        policy = self._scenario.snapshot.spec.policy or PlacementPolicy()
         if last is not None and last.picked:
-            yield from weights(self._world.question, policy, row, last.picked[-1])
+            yield from propose_weights(self._scenario.question, policy, row, last.picked[-1])
 
 
-def _count_dial(wanted: int, *, furthest: int, guess: int | None = None) -> Dial:
-    return Dial(plugin="", field="count", start=wanted, limit=furthest, guess=guess, turned=_counted)
+def _build_count_dial(wanted: int, *, furthest: int, guess: int | None = None) -> Dial:
+    return Dial(plugin="", field="count", start=wanted, limit=furthest, guess=guess, build_edits=_set_count)
 
 
-def _counted(value: int) -> Edits:
+def _set_count(value: int) -> Edits:
     return (SetCount(value),)

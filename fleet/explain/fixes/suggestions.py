@@ -1,8 +1,8 @@
-"""What might let refused clusters in, reason by reason. Guesses: whether they work is tried elsewhere.
+"""Suggestions that might let rejected clusters in, by plugin and reason; they are verified elsewhere.
 
-The in-tree plugins' suggestions stand here and not in the plugins: plugins know nothing of edits, and an edit is about
-policies and clusters as their owners write them, which a plugin never sees. A plugin from elsewhere may have a method
-`suggest(request, frame, rows, need)` that returns edits as plain objects; it is asked before this table.
+In-tree suggestions are listed here and not in the plugins: an edit changes policies and clusters as their owners write
+them, which plugins never see. An out-of-tree plugin may have a method `suggest(request, frame, rows, need)` that
+returns edits as plain objects; it takes precedence over this table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.explain.facts.nearness import by_count, failing_rows, in_name_order
+from fleet.explain.facts.nearness import find_failing_rows, sort_by_name, split_by_count
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal
 from fleet.explain.whatif.edits import (
     Edit,
@@ -37,13 +37,13 @@ from fleet.model.views import Taint
 from fleet.snapshot.frame import Frame
 
 MOST_TOGETHER: Final = 3
-"""Clusters changed by one fix: nobody repairs half a fleet because a list says so."""
+"""Clusters changed by one fix: a fix that changes half a fleet is not useful."""
 MOST_PER_REASON: Final = 4
 _LABEL_VALUE: Final = "true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RejectedClusters:
     """Clusters that one plugin keeps out for one reason."""
 
     decision: Decision
@@ -65,101 +65,101 @@ class Refused:
     @property
     def in_order(self) -> list[int]:
         """By name."""
-        return in_name_order(self.frame, self.rows)
+        return sort_by_name(self.frame, self.rows)
 
 
-Suggest = Callable[[Refused], Iterator[Proposal]]
+Suggest = Callable[[RejectedClusters], Iterator[Proposal]]
 
 
-def suggestions(refused: Refused, reason: str) -> Iterator[Proposal]:
-    plugin = next((one.plugin for one in refused.question.profile.judges if one.name == refused.plugin), None)
+def suggest_changes(rejected: RejectedClusters, reason: str) -> Iterator[Proposal]:
+    plugin = next((judge.plugin for judge in rejected.question.profile.judges if judge.name == rejected.plugin), None)
     own = getattr(plugin, "suggest", None)
     if own is not None:
-        yield from _of_plugin(own, refused)
+        yield from _call_plugin(own, rejected)
         return
-    suggest = _SUGGESTIONS.get((refused.plugin, reason))
+    suggest = _SUGGESTIONS.get((rejected.plugin, reason))
     if suggest is not None:
-        yield from suggest(refused)
+        yield from suggest(rejected)
 
 
-def _of_plugin(suggest: Callable[..., Any], refused: Refused) -> Iterator[Proposal]:
+def _call_plugin(suggest: Callable[..., Any], rejected: RejectedClusters) -> Iterator[Proposal]:
     """Each edit on its own. A plugin that fails here costs its suggestions and nothing else."""
     try:
-        edits = parse_edits(suggest(refused.request, refused.frame, tuple(refused.in_order), refused.need))
+        edits = parse_edits(suggest(rejected.request, rejected.frame, tuple(rejected.in_order), rejected.need))
     except Exception:
         return
-    yield from (Candidate((one,), refused.plugin) for one in edits)
+    yield from (Candidate((edit,), rejected.plugin) for edit in edits)
 
 
 # --- taints ---------------------------------------------------------------------------------------------------------
 
 
-def _tolerate_or_clear(refused: Refused) -> Iterator[Proposal]:
+def _tolerate_or_clear(rejected: RejectedClusters) -> Iterator[Proposal]:
     """Tolerations for each set of taints that is in the way, the most frequent first; or the taints go."""
     by_taints: dict[tuple[Taint, ...], int] = {}
-    for taints, rows in refused.frame.taints.distinct():
-        if rows & refused.rows:
-            untolerated = _untolerated(refused, taints)
-            by_taints[untolerated] = by_taints.get(untolerated, 0) | rows & refused.rows
+    for taints, rows in rejected.frame.taints.distinct():
+        if rows & rejected.rows:
+            untolerated = _find_untolerated(rejected, taints)
+            by_taints[untolerated] = by_taints.get(untolerated, 0) | rows & rejected.rows
     ordered = sorted(by_taints, key=lambda taints: (len(taints), -by_taints[taints].bit_count(), repr(taints)))
-    if refused.request.placement_type != PICK_FIXED:
+    if rejected.request.placement_type != PICK_FIXED:
         for taints in ordered[:MOST_PER_REASON]:
-            yield Candidate(tuple(map(_toleration, taints)), refused.plugin)
+            yield Candidate(tuple(map(_build_toleration, taints)), rejected.plugin)
     by_number: dict[int, int] = {}
     for taints in ordered:
         by_number[len(taints)] = by_number.get(len(taints), 0) | by_taints[taints]
-    cheapest = (row for rows in by_number.values() for row in in_name_order(refused.frame, rows))
-    yield from _per_cluster(refused, lambda row: _removals(refused, row), cheapest)
+    cheapest = (row for rows in by_number.values() for row in sort_by_name(rejected.frame, rows))
+    yield from _propose_per_cluster(rejected, lambda row: _build_removals(rejected, row), cheapest)
 
 
-def _untolerated(refused: Refused, taints: Iterable[Taint]) -> tuple[Taint, ...]:
-    tolerations = refused.request.tolerations
-    left = (taint for taint in taints if not any(tolerates(one, taint) for one in tolerations))
+def _find_untolerated(rejected: RejectedClusters, taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    tolerations = rejected.request.tolerations
+    left = (taint for taint in taints if not any(tolerates(toleration, taint) for toleration in tolerations))
     return tuple(dict.fromkeys(left))
 
 
-def _toleration(taint: Taint) -> Edit:
+def _build_toleration(taint: Taint) -> Edit:
     return Tolerate(key=taint.key, value=taint.value, effect=taint.effect)
 
 
-def _removals(refused: Refused, row: int) -> list[Edit]:
-    name, taints = refused.frame.name(row), _untolerated(refused, refused.frame.taints.value(row) or ())
+def _build_removals(rejected: RejectedClusters, row: int) -> list[Edit]:
+    name, taints = rejected.frame.name(row), _find_untolerated(rejected, rejected.frame.taints.value(row) or ())
     return [RemoveTaint(name, taint.key, taint.value, taint.effect) for taint in taints]
 
 
 # --- affinity -------------------------------------------------------------------------------------------------------
 
 
-def _relax_or_label(refused: Refused) -> Iterator[Proposal]:
-    """Without the one expression that keeps most clusters out of a term; or with the labels it asks for."""
+def _relax_or_label(rejected: RejectedClusters) -> Iterator[Proposal]:
+    """Without the one expression that keeps most clusters out of a term; or with the labels it requires."""
     blocking: dict[tuple[int, str], int] = {}
-    for position, term in enumerate(refused.request.required):
-        failing = failing_rows(term, refused.frame)
-        once = by_count(list(failing.values()), refused.rows)[1:2]
+    for position, term in enumerate(rejected.request.required):
+        failing = find_failing_rows(term, rejected.frame)
+        once = split_by_count(list(failing.values()), rejected.rows)[1:2]
         for expression, rows in failing.items():
             if once and rows & once[0]:
                 blocking[position, expression] = (rows & once[0]).bit_count()
-    for position, expression in sorted(blocking, key=lambda one: (-blocking[one], one))[:MOST_PER_REASON]:
-        yield Candidate((RelaxAffinity(position, expression),), refused.plugin)
-    cheapest = dict(_missing_labels(refused))
-    yield from _per_cluster(refused, lambda row: cheapest[row], cheapest)
+    for position, expression in sorted(blocking, key=lambda place: (-blocking[place], place))[:MOST_PER_REASON]:
+        yield Candidate((RelaxAffinity(position, expression),), rejected.plugin)
+    cheapest = dict(_find_missing_labels(rejected))
+    yield from _propose_per_cluster(rejected, lambda row: cheapest[row], cheapest)
 
 
-def _missing_labels(refused: Refused) -> Iterator[tuple[int, list[Edit]]]:
+def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list[Edit]]]:
     """The first clusters that need labels and nothing else to match a term, with the labels."""
-    frame = refused.frame
-    for term in refused.request.required:
-        only_labels = refused.rows
+    frame = rejected.frame
+    for term in rejected.request.required:
+        only_labels = rejected.rows
         for check in term.properties:
             only_labels &= check.rows(frame)
-        divided = by_count([~test.rows(frame) for test in term.labels], only_labels)
-        cheapest = (row for rows in divided[1:] if rows for row in in_name_order(frame, rows))
+        divided = split_by_count([~test.rows(frame) for test in term.labels], only_labels)
+        cheapest = (row for rows in divided[1:] if rows for row in sort_by_name(frame, rows))
         for row in islice(cheapest, MOST_PER_REASON):
             failed = [test for test in term.labels if not test.rows(frame) >> row & 1]
-            yield row, [_labelling(frame.name(row), test) for test in failed]
+            yield row, [_build_label_edit(frame.name(row), test) for test in failed]
 
 
-def _labelling(cluster: str, test: LabelTest) -> Edit:
+def _build_label_edit(cluster: str, test: LabelTest) -> Edit:
     match test.operator:
         case "In":
             return LabelCluster(cluster, test.key, min(test.values))
@@ -172,55 +172,57 @@ def _labelling(cluster: str, test: LabelTest) -> Edit:
 # --- the others -----------------------------------------------------------------------------------------------------
 
 
-def _repair_agent(refused: Refused) -> Iterator[Proposal]:
-    yield from _per_cluster(refused, lambda row: [SetReady(refused.frame.name(row), value=True)], refused.in_order)
+def _repair_agent(rejected: RejectedClusters) -> Iterator[Proposal]:
+    yield from _propose_per_cluster(
+        rejected, lambda row: [SetReady(rejected.frame.name(row), value=True)], rejected.in_order
+    )
 
 
-def _widen_skew(refused: Refused) -> Iterator[Proposal]:
-    request = refused.request
-    hard = [one for one in request.constraints if one.hard]
-    for key in dict.fromkeys(one.key for one in hard):
-        start = min(one.max_skew for one in hard if one.key == key)
+def _widen_skew(rejected: RejectedClusters) -> Iterator[Proposal]:
+    request = rejected.request
+    hard = [constraint for constraint in request.constraints if constraint.hard]
+    for key in dict.fromkeys(constraint.key for constraint in hard):
+        start = min(constraint.max_skew for constraint in hard if constraint.key == key)
         yield Dial(
-            plugin=refused.plugin,
+            plugin=rejected.plugin,
             field=f"max skew of {key}",
             start=start,
             limit=max(request.wanted or 0, start + 1),
             guess=start + 1,
-            turned=_skewed(key),
+            build_edits=_build_skew_edits(key),
         )
 
 
-def _skewed(key: str) -> Callable[[int], Edits]:
+def _build_skew_edits(key: str) -> Callable[[int], Edits]:
     return lambda skew: (RelaxSpread(key, skew),)
 
 
-def _label_domain(refused: Refused) -> Iterator[Proposal]:
+def _label_domain(rejected: RejectedClusters) -> Iterator[Proposal]:
     """Into the domain that holds the fewest of the placement's clusters."""
-    frame, in_place = refused.frame, refused.decision.bindings.active_rows
-    for one in refused.request.constraints:
-        column = frame.labels(one.key)
+    frame, in_place = rejected.frame, rejected.decision.bindings.active_rows
+    for constraint in rejected.request.constraints:
+        column = frame.labels(constraint.key)
         counts = {value: (rows & in_place).bit_count() for value, rows in column.distinct()}
-        if one.hard and counts:
+        if constraint.hard and counts:
             emptiest = min(counts, key=lambda value: (counts[value], value))
             unlabelled = ~column.exists()
-            rows = in_name_order(frame, refused.rows & unlabelled)
-            yield from _per_cluster(refused, _labeller(frame, one.key, emptiest), rows)
+            rows = sort_by_name(frame, rejected.rows & unlabelled)
+            yield from _propose_per_cluster(rejected, _build_labeler(frame, constraint.key, emptiest), rows)
 
 
-def _labeller(frame: Frame, key: str, value: str) -> Callable[[int], Sequence[Edit]]:
+def _build_labeler(frame: Frame, key: str, value: str) -> Callable[[int], Sequence[Edit]]:
     return lambda row: [LabelCluster(frame.name(row), key, value)]
 
 
-def _per_cluster(
-    refused: Refused, edits_of: Callable[[int], Sequence[Edit]], rows: Iterable[int]
+def _propose_per_cluster(
+    rejected: RejectedClusters, edits_of: Callable[[int], Sequence[Edit]], rows: Iterable[int]
 ) -> Iterator[Proposal]:
     """The first of the clusters, one by one, and as many of them together as are missing."""
     first = islice(rows, max(MOST_TOGETHER, MOST_PER_REASON))
     cheap = sorted((tuple(edits_of(row)) for row in first), key=len)
-    if 1 < refused.need <= min(MOST_TOGETHER, len(cheap)):
-        yield Candidate(tuple(edit for edits in cheap[: refused.need] for edit in edits), refused.plugin)
-    yield from (Candidate(edits, refused.plugin) for edits in cheap[:MOST_PER_REASON])
+    if 1 < rejected.need <= min(MOST_TOGETHER, len(cheap)):
+        yield Candidate(tuple(edit for edits in cheap[: rejected.need] for edit in edits), rejected.plugin)
+    yield from (Candidate(edits, rejected.plugin) for edits in cheap[:MOST_PER_REASON])
 
 
 _SUGGESTIONS: Final[Mapping[tuple[str, str], Suggest]] = {
@@ -240,43 +242,53 @@ _SUGGESTIONS: Final[Mapping[tuple[str, str], Suggest]] = {
 # --- the placement as a whole ---------------------------------------------------------------------------------------
 
 
-def names_without(request: PlacementRequest, dropped: Sequence[str]) -> Candidate:
+def drop_names(request: PlacementRequest, dropped: Sequence[str]) -> Candidate:
     """PickFixed without some of its names."""
     kept = [name for name in request.cluster_names if name not in set(dropped)]
-    return Candidate((Patch({"clusterNames": kept}),), "", size=float(len(dropped)), title=_naming(dropped, "without"))
+    return Candidate(
+        (Patch({"clusterNames": kept}),), "", size=float(len(dropped)), title=_describe_names(dropped, "without")
+    )
 
 
-def names_with(request: PlacementRequest, name: str) -> Candidate:
-    return Candidate((Patch({"clusterNames": [*request.cluster_names, name]}),), "", title=_naming([name], "with"))
+def add_name(request: PlacementRequest, name: str) -> Candidate:
+    return Candidate(
+        (Patch({"clusterNames": [*request.cluster_names, name]}),), "", title=_describe_names([name], "with")
+    )
 
 
-def _naming(names: Sequence[str], word: str) -> str:
+def _describe_names(names: Sequence[str], word: str) -> str:
     return f"cluster names {word} {', '.join(names)}"
 
 
-def weights(question: DecisionInput, policy: msgspec.Struct, row: int, other: int) -> Iterator[Dial]:
-    """Preferences that tell a cluster from the one that was picked instead, to be weighed differently."""
+def propose_weights(question: DecisionInput, policy: msgspec.Struct, row: int, other: int) -> Iterator[Dial]:
+    """Other weights for preferences that distinguish a cluster from the one picked instead."""
     document: dict[str, Any] = msgspec.to_builtins(policy)
     affinity = document.get("affinity", {}).get("clusterAffinity", {})
     preferred = affinity.get(_PREFERRED, [])
-    weighed = [position for position, one in enumerate(preferred) if one.get("weight")]
-    for position, one in zip(weighed, question.request.preferred, strict=True):
-        if one.labels is None and one.sorter is None:
+    weighed = [position for position, preference in enumerate(preferred) if preference.get("weight")]
+    for position, preference in zip(weighed, question.request.preferred, strict=True):
+        if preference.labels is None and preference.sorter is None:
             continue
-        rows = one.label_rows(question.frame)
+        rows = preference.label_rows(question.frame)
         mine, theirs = rows >> row & 1, rows >> other & 1
-        ends = (100, -100) if one.sorter is not None and mine == theirs else (100 if mine else -100,)
+        ends = (100, -100) if preference.sorter is not None and mine == theirs else (100 if mine else -100,)
         if mine or theirs:
-            yield from (_weight_dial(preferred, position, one.weight, end) for end in ends if end != one.weight)
+            yield from (
+                _build_weight_dial(preferred, position, preference.weight, end)
+                for end in ends
+                if end != preference.weight
+            )
 
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def _weight_dial(preferred: Sequence[Any], position: int, weight: int, end: int) -> Dial:
-    def turned(value: int) -> Edits:
-        changed = [{**one, "weight": value} if at == position else one for at, one in enumerate(preferred)]
+def _build_weight_dial(preferred: Sequence[Any], position: int, weight: int, end: int) -> Dial:
+    def set_weight(value: int) -> Edits:
+        changed = [
+            {**preference, "weight": value} if at == position else preference for at, preference in enumerate(preferred)
+        ]
         return (Patch({"affinity": {"clusterAffinity": {_PREFERRED: changed}}}),)
 
     field = f"weight of preference {position + 1}"
-    return Dial(plugin="ClusterAffinity", field=field, start=weight, limit=end, turned=turned)
+    return Dial(plugin="ClusterAffinity", field=field, start=weight, limit=end, build_edits=set_weight)

@@ -1,9 +1,8 @@
-"""A snapshot that may leave the house: the decisions in it are the same, but nobody's names are.
+"""Anonymized snapshots: the same decisions, with pseudonyms in place of names.
 
-Names of clusters, placements and namespaces, UIDs, and the values of labels and taints become pseudonyms. Where names
-decide between equals, their order counts, so pseudonyms stand in the order of what they stand for. Of every object only
-that is kept which decisions read; keys of labels and taints, names and values of properties, and times stay as they
-are.
+Names of clusters, placements and namespaces, UIDs, and the values of labels and taints become pseudonyms. Names break
+ties, so pseudonyms sort like the names they replace. Of every object only the fields that decisions read are kept; keys
+of labels and taints, names and values of properties, and times stay as they are.
 """
 
 from __future__ import annotations
@@ -40,27 +39,30 @@ _SELECTED_WITHIN: Final = {**_SELECTED, "kind": "ConfigMap"}
 _LEAST_DIGITS: Final = 4
 
 
-def anonymised(document: Json) -> dict[str, Any]:
+def anonymize(document: Json) -> dict[str, Any]:
     """An exported snapshot with pseudonyms in place of names."""
-    found = _Snapshot.read(document)
-    names = found.names()
+    snapshot = _Snapshot.read(document)
+    names = snapshot.build_names()
     return {
         **{key: document[key] for key in ("apiVersion", "kind", "at", "configHash", "settings")},
         "anonymized": True,
-        "clusters": [_typed(one, names.cluster(view)) for one, view in found.clusters],
-        "placements": [_typed(one, names.placement(metadata, policy)) for one, metadata, policy in found.placements],
-        "policySnapshots": [_typed(one, names.snapshot(view)) for one, view in found.snapshots],
-        "bindings": [_typed(one, names.binding(view)) for one, view in found.bindings],
-        "pending": [names.key(one) for one in document["pending"]],
+        "clusters": [_add_type(original, names.rename_cluster(view)) for original, view in snapshot.clusters],
+        "placements": [
+            _add_type(original, names.rename_placement(metadata, policy))
+            for original, metadata, policy in snapshot.placements
+        ],
+        "policySnapshots": [_add_type(original, names.rename_snapshot(view)) for original, view in snapshot.snapshots],
+        "bindings": [_add_type(original, names.rename_binding(view)) for original, view in snapshot.bindings],
+        "pending": [names.rename_key(key) for key in document["pending"]],
     }
 
 
-def _typed(original: Json, content: Any) -> dict[str, Any]:
+def _add_type(original: Json, content: Any) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(content)
     return {"apiVersion": original["apiVersion"], "kind": original["kind"], **plain}
 
 
-# --- what is in it ----------------------------------------------------------------------------------------------------
+# --- contents ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,100 +77,114 @@ class _Snapshot:
     @classmethod
     def read(cls, document: Json) -> _Snapshot:
         return cls(
-            clusters=[(one, msgspec.convert(one, MemberCluster)) for one in document["clusters"]],
-            placements=[(one, *_placement_of(one)) for one in document["placements"]],
-            snapshots=[(one, msgspec.convert(one, PolicySnapshot)) for one in document["policySnapshots"]],
-            bindings=[(one, msgspec.convert(one, Binding)) for one in document["bindings"]],
+            clusters=[(cluster, msgspec.convert(cluster, MemberCluster)) for cluster in document["clusters"]],
+            placements=[(placement, *_read_placement(placement)) for placement in document["placements"]],
+            snapshots=[
+                (snapshot, msgspec.convert(snapshot, PolicySnapshot)) for snapshot in document["policySnapshots"]
+            ],
+            bindings=[(binding, msgspec.convert(binding, Binding)) for binding in document["bindings"]],
         )
 
-    def names(self) -> _Names:
+    def build_names(self) -> _Names:
         objects = [metadata for _, metadata, _ in self.placements]
-        owned = [*(one.metadata for _, one in self.snapshots), *(one.metadata for _, one in self.bindings)]
+        owned = [
+            *(snapshot.metadata for _, snapshot in self.snapshots),
+            *(binding.metadata for _, binding in self.bindings),
+        ]
         return _Names(
-            clusters=_pseudonyms("cluster", self._clusters(), like=is_subdomain),
-            placements=_pseudonyms("placement", (one.name for one in objects), map(_parent, owned)),
-            namespaces=_pseudonyms("namespace", self._namespaces(), (one.namespace for one in (*objects, *owned))),
-            values=_pseudonyms("value", self._values(), like=is_label_value),
-            bindings=_pseudonyms("binding", (one.metadata.name for _, one in self.bindings)),
-            others=_pseudonyms("name", self._odd_names()),
-            uids=_pseudonyms("uid", (one.uid for one in (*objects, *owned)), self._cluster_uids()),
+            clusters=_build_pseudonyms("cluster", self._list_clusters(), like=is_subdomain),
+            placements=_build_pseudonyms(
+                "placement", (metadata.name for metadata in objects), map(_find_parent, owned)
+            ),
+            namespaces=_build_pseudonyms(
+                "namespace", self._list_namespaces(), (metadata.namespace for metadata in (*objects, *owned))
+            ),
+            values=_build_pseudonyms("value", self._list_values(), like=is_label_value),
+            bindings=_build_pseudonyms("binding", (binding.metadata.name for _, binding in self.bindings)),
+            others=_build_pseudonyms("name", self._list_odd_names()),
+            uids=_build_pseudonyms("uid", (metadata.uid for metadata in (*objects, *owned)), self._list_cluster_uids()),
         )
 
-    def _policies(self) -> Iterator[PlacementPolicy]:
-        for policy in (*(policy for _, _, policy in self.placements), *(one.spec.policy for _, one in self.snapshots)):
+    def _list_policies(self) -> Iterator[PlacementPolicy]:
+        for policy in (
+            *(policy for _, _, policy in self.placements),
+            *(snapshot.spec.policy for _, snapshot in self.snapshots),
+        ):
             if policy is not None:
                 yield policy
 
-    def _clusters(self) -> Iterator[str]:
-        yield from (one.metadata.name for _, one in self.clusters)
-        for policy in self._policies():
+    def _list_clusters(self) -> Iterator[str]:
+        yield from (cluster.metadata.name for _, cluster in self.clusters)
+        for policy in self._list_policies():
             yield from policy.cluster_names
         for _, snapshot in self.snapshots:
-            yield from (one.cluster_name for one in snapshot.status.target_clusters)
+            yield from (target.cluster_name for target in snapshot.status.target_clusters)
         for _, binding in self.bindings:
             yield from (binding.spec.target_cluster, binding.spec.cluster_decision.cluster_name)
 
-    def _cluster_uids(self) -> Iterator[str]:
-        yield from (one.metadata.uid for _, one in self.clusters)
+    def _list_cluster_uids(self) -> Iterator[str]:
+        yield from (cluster.metadata.uid for _, cluster in self.clusters)
 
-    def _namespaces(self) -> Iterator[str]:
-        for _, one in self.clusters:
-            yield from one.status.namespaces or ()
+    def _list_namespaces(self) -> Iterator[str]:
+        for _, cluster in self.clusters:
+            yield from cluster.status.namespaces or ()
 
-    def _values(self) -> Iterator[str]:
-        for _, one in self.clusters:
-            yield from (one.metadata.labels or {}).values()
-            yield from (taint.value for taint in one.spec.taints)
-        for policy in self._policies():
+    def _list_values(self) -> Iterator[str]:
+        for _, cluster in self.clusters:
+            yield from (cluster.metadata.labels or {}).values()
+            yield from (taint.value for taint in cluster.spec.taints)
+        for policy in self._list_policies():
             yield from (toleration.value for toleration in policy.tolerations)
-            for selector in _selectors(policy):
+            for selector in _list_selectors(policy):
                 yield from (selector.match_labels or {}).values()
-                yield from (value for one in selector.match_expressions for value in one.values)
+                yield from (value for expression in selector.match_expressions for value in expression.values)
 
-    def _odd_names(self) -> Iterator[str]:
+    def _list_odd_names(self) -> Iterator[str]:
         for _, snapshot in self.snapshots:
-            yield from _odd(snapshot.metadata.name, _parent(snapshot.metadata))
+            yield from _find_odd_names(snapshot.metadata.name, _find_parent(snapshot.metadata))
         for _, binding in self.bindings:
             for name in (binding.spec.scheduling_policy_snapshot_name, binding.spec.resource_snapshot_name):
-                yield from _odd(name, _parent(binding.metadata))
+                yield from _find_odd_names(name, _find_parent(binding.metadata))
 
 
-def _placement_of(document: Json) -> tuple[Metadata, PlacementPolicy | None]:
+def _read_placement(document: Json) -> tuple[Metadata, PlacementPolicy | None]:
     policy = (document.get("spec") or {}).get("policy")
-    found = None if policy is None else msgspec.convert(policy, PlacementPolicy)
-    return msgspec.convert(document["metadata"], Metadata), found
+    parsed = None if policy is None else msgspec.convert(policy, PlacementPolicy)
+    return msgspec.convert(document["metadata"], Metadata), parsed
 
 
-def _parent(metadata: Metadata) -> str:
+def _find_parent(metadata: Metadata) -> str:
     return metadata.label(PARENT_PLACEMENT) or ""
 
 
-def _odd(name: str, parent: str) -> Iterator[str]:
-    """A name that does not say whose it is."""
+def _find_odd_names(name: str, parent: str) -> Iterator[str]:
+    """The name, unless it is derived from its parent."""
     if not (parent and name.startswith(parent) and _COUNTED.fullmatch(name[len(parent) :])):
         yield name
 
 
-def _terms(policy: PlacementPolicy) -> Iterator[ClusterSelectorTerm]:
+def _list_terms(policy: PlacementPolicy) -> Iterator[ClusterSelectorTerm]:
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
     if affinity is not None:
         yield from affinity.required.cluster_selector_terms if affinity.required else ()
-        yield from (one.preference for one in affinity.preferred)
+        yield from (preference.preference for preference in affinity.preferred)
 
 
-def _selectors(policy: PlacementPolicy) -> Iterator[LabelSelector]:
-    yield from (term.label_selector for term in _terms(policy) if term.label_selector is not None)
+def _list_selectors(policy: PlacementPolicy) -> Iterator[LabelSelector]:
+    yield from (term.label_selector for term in _list_terms(policy) if term.label_selector is not None)
 
 
-def _pseudonyms(word: str, *originals: Iterable[str], like: Callable[[str], bool] = bool) -> dict[str, str]:
-    """In the order of the originals; what is no name of its kind stays none, and nothing stays nothing."""
-    ordered = sorted({one for each in originals for one in each if one})
+def _build_pseudonyms(word: str, *originals: Iterable[str], like: Callable[[str], bool] = bool) -> dict[str, str]:
+    """In the order of the originals; invalid names stay invalid, and an empty name stays empty."""
+    ordered = sorted({original for each in originals for original in each if original})
     digits = max(len(str(len(ordered))), _LEAST_DIGITS)
-    found = {one: f"{word}-{number:0{digits}d}" for number, one in enumerate(ordered, start=1)}
-    return {"": ""} | {one: name if like(one) else f"{name} (not valid)" for one, name in found.items()}
+    pseudonyms = {original: f"{word}-{number:0{digits}d}" for number, original in enumerate(ordered, start=1)}
+    return {"": ""} | {
+        original: name if like(original) else f"{name} (not valid)" for original, name in pseudonyms.items()
+    }
 
 
-# --- the same under other names ---------------------------------------------------------------------------------------
+# --- pseudonyms ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,110 +199,129 @@ class _Names:
     """Of snapshots whose names do not follow from their placement's."""
     uids: Mapping[str, str]
 
-    def key(self, key: str) -> str:
+    def rename_key(self, key: str) -> str:
         namespace, slash, name = key.rpartition("/")
         return f"{self.namespaces[namespace]}{slash}{self.placements[name]}"
 
-    def cluster(self, one: MemberCluster) -> MemberCluster:
-        labels = {key: self.values[value] for key, value in (one.metadata.labels or {}).items()}
-        metadata = self._metadata(one.metadata, self.clusters[one.metadata.name])
-        taints = tuple(_with(taint, value=self.values[taint.value]) for taint in one.spec.taints)
-        agents = tuple(_with(agent, conditions=_conditions(agent.conditions)) for agent in one.status.agent_status)
-        namespaces = one.status.namespaces
+    def rename_cluster(self, cluster: MemberCluster) -> MemberCluster:
+        labels = {key: self.values[value] for key, value in (cluster.metadata.labels or {}).items()}
+        metadata = self._rename_metadata(cluster.metadata, self.clusters[cluster.metadata.name])
+        taints = tuple(_replace(taint, value=self.values[taint.value]) for taint in cluster.spec.taints)
+        agents = tuple(
+            _replace(agent, conditions=_strip_messages(agent.conditions)) for agent in cluster.status.agent_status
+        )
+        namespaces = cluster.status.namespaces
         if namespaces is not None:
             namespaces = dict.fromkeys((self.namespaces[name] for name in sorted(namespaces)), "")
-        status = _with(
-            one.status, agent_status=agents, conditions=_conditions(one.status.conditions), namespaces=namespaces
+        status = _replace(
+            cluster.status,
+            agent_status=agents,
+            conditions=_strip_messages(cluster.status.conditions),
+            namespaces=namespaces,
         )
-        return MemberCluster(_with(metadata, labels=labels), _with(one.spec, taints=taints), status)
+        return MemberCluster(_replace(metadata, labels=labels), _replace(cluster.spec, taints=taints), status)
 
-    def placement(self, metadata: Metadata, policy: PlacementPolicy | None) -> dict[str, Any]:
+    def rename_placement(self, metadata: Metadata, policy: PlacementPolicy | None) -> dict[str, Any]:
         spec: dict[str, Any] = {"resourceSelectors": [_SELECTED_WITHIN if metadata.namespace else _SELECTED]}
         if policy is not None:
-            spec["policy"] = self._policy(policy)
-        return {"metadata": self._metadata(metadata, self.placements[metadata.name]), "spec": spec}
+            spec["policy"] = self._rename_policy(policy)
+        return {"metadata": self._rename_metadata(metadata, self.placements[metadata.name]), "spec": spec}
 
-    def snapshot(self, one: PolicySnapshot) -> PolicySnapshot:
-        metadata = self._metadata(one.metadata, self._counted(one.metadata.name, _parent(one.metadata)))
-        policy = None if one.spec.policy is None else self._policy(one.spec.policy)
-        status = _with(
-            one.status,
-            conditions=_conditions(one.status.conditions),
-            target_clusters=tuple(map(self._decision, one.status.target_clusters)),
+    def rename_snapshot(self, snapshot: PolicySnapshot) -> PolicySnapshot:
+        metadata = self._rename_metadata(
+            snapshot.metadata, self._rename_owned(snapshot.metadata.name, _find_parent(snapshot.metadata))
         )
-        return PolicySnapshot(metadata, _with(one.spec, policy=policy), status)
+        policy = None if snapshot.spec.policy is None else self._rename_policy(snapshot.spec.policy)
+        status = _replace(
+            snapshot.status,
+            conditions=_strip_messages(snapshot.status.conditions),
+            target_clusters=tuple(map(self._rename_decision, snapshot.status.target_clusters)),
+        )
+        return PolicySnapshot(metadata, _replace(snapshot.spec, policy=policy), status)
 
-    def binding(self, one: Binding) -> Binding:
-        parent = _parent(one.metadata)
-        spec = _with(
-            one.spec,
-            target_cluster=self.clusters[one.spec.target_cluster],
-            scheduling_policy_snapshot_name=self._counted(one.spec.scheduling_policy_snapshot_name, parent),
-            resource_snapshot_name=self._counted(one.spec.resource_snapshot_name, parent),
-            cluster_decision=self._decision(one.spec.cluster_decision),
+    def rename_binding(self, binding: Binding) -> Binding:
+        parent = _find_parent(binding.metadata)
+        spec = _replace(
+            binding.spec,
+            target_cluster=self.clusters[binding.spec.target_cluster],
+            scheduling_policy_snapshot_name=self._rename_owned(binding.spec.scheduling_policy_snapshot_name, parent),
+            resource_snapshot_name=self._rename_owned(binding.spec.resource_snapshot_name, parent),
+            cluster_decision=self._rename_decision(binding.spec.cluster_decision),
         )
-        return Binding(self._metadata(one.metadata, self.bindings[one.metadata.name]), spec)
+        return Binding(self._rename_metadata(binding.metadata, self.bindings[binding.metadata.name]), spec)
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def _metadata(self, one: Metadata, name: str) -> Metadata:
+    def _rename_metadata(self, metadata: Metadata, name: str) -> Metadata:
         """With what ties the objects together, and nothing that their owners wrote beside that."""
-        labels = {key: value for key, value in (one.labels or {}).items() if key.startswith(PREFIX)}
+        labels = {key: value for key, value in (metadata.labels or {}).items() if key.startswith(PREFIX)}
         if PARENT_PLACEMENT in labels:
             labels[PARENT_PLACEMENT] = self.placements[labels[PARENT_PLACEMENT]]
-        annotations = {key: value for key, value in (one.annotations or {}).items() if key in _ANNOTATIONS}
+        annotations = {key: value for key, value in (metadata.annotations or {}).items() if key in _ANNOTATIONS}
         return Metadata(
             name=name,
-            namespace=self.namespaces[one.namespace],
-            uid=self.uids[one.uid],
-            generation=one.generation,
+            namespace=self.namespaces[metadata.namespace],
+            uid=self.uids[metadata.uid],
+            generation=metadata.generation,
             labels=labels or None,
             annotations=annotations or None,
-            finalizers=tuple(finalizer for finalizer in one.finalizers if finalizer.startswith(PREFIX)),
-            creation_timestamp=one.creation_timestamp,
-            deletion_timestamp=one.deletion_timestamp,
+            finalizers=tuple(finalizer for finalizer in metadata.finalizers if finalizer.startswith(PREFIX)),
+            creation_timestamp=metadata.creation_timestamp,
+            deletion_timestamp=metadata.deletion_timestamp,
         )
 
-    def _counted(self, name: str, parent: str) -> str:
-        if not name or next(_odd(name, parent), ""):
+    def _rename_owned(self, name: str, parent: str) -> str:
+        if not name or next(_find_odd_names(name, parent), ""):
             return self.others[name]
         return self.placements[parent] + name[len(parent) :]
 
-    def _decision(self, one: ClusterDecision) -> ClusterDecision:
-        return _with(one, cluster_name=self.clusters[one.cluster_name], reason="")
+    def _rename_decision(self, decision: ClusterDecision) -> ClusterDecision:
+        return _replace(decision, cluster_name=self.clusters[decision.cluster_name], reason="")
 
-    def _policy(self, policy: PlacementPolicy) -> PlacementPolicy:
-        tolerations = tuple(_with(one, value=self.values[one.value]) for one in policy.tolerations)
+    def _rename_policy(self, policy: PlacementPolicy) -> PlacementPolicy:
+        tolerations = tuple(
+            _replace(toleration, value=self.values[toleration.value]) for toleration in policy.tolerations
+        )
         names = tuple(self.clusters[name] for name in policy.cluster_names)
         affinity = policy.affinity
         cluster_affinity = None if affinity is None else affinity.cluster_affinity
         if affinity is not None and cluster_affinity is not None:
             required = cluster_affinity.required
             if required is not None:
-                required = _with(
-                    required, cluster_selector_terms=tuple(map(self._term, required.cluster_selector_terms))
+                required = _replace(
+                    required, cluster_selector_terms=tuple(map(self._rename_term, required.cluster_selector_terms))
                 )
-            preferred = tuple(_with(one, preference=self._term(one.preference)) for one in cluster_affinity.preferred)
-            affinity = _with(affinity, cluster_affinity=_with(cluster_affinity, required=required, preferred=preferred))
-        return _with(policy, tolerations=tolerations, cluster_names=names, affinity=affinity)
+            preferred = tuple(
+                _replace(preference, preference=self._rename_term(preference.preference))
+                for preference in cluster_affinity.preferred
+            )
+            affinity = _replace(
+                affinity, cluster_affinity=_replace(cluster_affinity, required=required, preferred=preferred)
+            )
+        return _replace(policy, tolerations=tolerations, cluster_names=names, affinity=affinity)
 
-    def _term(self, term: ClusterSelectorTerm) -> ClusterSelectorTerm:
-        return term if term.label_selector is None else _with(term, label_selector=self._selector(term.label_selector))
+    def _rename_term(self, term: ClusterSelectorTerm) -> ClusterSelectorTerm:
+        return (
+            term
+            if term.label_selector is None
+            else _replace(term, label_selector=self._rename_selector(term.label_selector))
+        )
 
-    def _selector(self, selector: LabelSelector) -> LabelSelector:
+    def _rename_selector(self, selector: LabelSelector) -> LabelSelector:
         labels = selector.match_labels
         if labels is not None:
             labels = {key: self.values[value] for key, value in labels.items()}
         expressions = tuple(
-            _with(one, values=tuple(self.values[value] for value in one.values)) for one in selector.match_expressions
+            _replace(expression, values=tuple(self.values[value] for value in expression.values))
+            for expression in selector.match_expressions
         )
-        return _with(selector, match_labels=labels, match_expressions=expressions)
+        return _replace(selector, match_labels=labels, match_expressions=expressions)
 
 
-def _conditions(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+def _strip_messages(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Messages are free text."""
-    return tuple(_with(one, message=NOT_EXPORTED if one.message else "") for one in conditions)
+    return tuple(_replace(condition, message=NOT_EXPORTED if condition.message else "") for condition in conditions)
 
 
-def _with(one: T, **changes: Any) -> T:
-    return msgspec.structs.replace(one, **changes)  # type: ignore[type-var]
+def _replace(struct: T, **changes: Any) -> T:
+    return msgspec.structs.replace(struct, **changes)  # type: ignore[type-var]

@@ -1,7 +1,7 @@
-"""Recorded decisions, decided again: proof that a record tells the truth, and a rehearsal of changes.
+"""Replay of recorded decisions: checks that a record reproduces, and rehearses changes.
 
-A record holds everything a decision depended on, so deciding again needs neither a hub nor a network. Whatever comes
-out differently is reported with the first stage, and the first cluster, at which the two part.
+A record holds everything a decision depended on, so replay needs neither a hub nor a network. A difference is reported
+with the first stage, and the first cluster, at which the two decisions part.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import msgspec
 
 from fleet.errors import InputError
-from fleet.explain.facts.placement_outcome import level_name
-from fleet.explain.whatif.diff import Moved, Tally, moved, tally, unnamed_move, unnamed_tally
+from fleet.explain.facts.placement_outcome import name_outcome
+from fleet.explain.whatif.diff import DiffSummary, Moved, diff_decisions, redact_move, redact_summary, summarize_diffs
 from fleet.explain.whatif.edits import Edit
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.decoding import decode
@@ -32,7 +32,7 @@ IRREPRODUCIBLE: Final = "the recorded decision cannot be reproduced with this co
 INAPPLICABLE: Final = "an edit does not apply to it"
 
 
-class Inputs(Protocol):
+class RecordedInputs(Protocol):
     """What a decision depended on, as documents in JSON."""
 
     @property
@@ -56,7 +56,7 @@ class Inputs(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class InMemoryInputs:
     """Inputs held in memory."""
 
     clusters: Sequence[bytes]
@@ -70,23 +70,23 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a record says about the decision. Without columns, a difference cannot be traced to a cluster."""
+    """The recorded results of a decision. Without columns, a difference cannot be traced to a cluster."""
 
     id: str
     digest: str
     config_hash: str = ""
     outcome: str = ""
-    """As decisions name it; empty where nobody wrote it down."""
+    """As decisions name it; empty where it was not recorded."""
     targets: tuple[str, ...] | None = None
     """Chosen clusters, in the order of choice."""
     clusters: int | None = None
     judges: tuple[str, ...] = ()
     first: Sequence[int] | None = None
-    """Position among the judges of the first to refuse, -1 for nobody, for the clusters by name."""
+    """Position among the judges of the first to reject, -1 for none, for the clusters by name."""
     codes: Sequence[int] | None = None
 
 
-def evidence_of(attempt: entries.HistoryAttempt, columns: entries.Columns | None = None) -> Evidence:
+def build_evidence(attempt: entries.HistoryAttempt, columns: entries.Columns | None = None) -> Evidence:
     """From the history's record of an attempt."""
     judgements = columns.by_cluster() if columns else []
     return Evidence(
@@ -94,11 +94,11 @@ def evidence_of(attempt: entries.HistoryAttempt, columns: entries.Columns | None
         digest=attempt.digest,
         config_hash=attempt.config_hash,
         outcome=attempt.outcome,
-        targets=tuple(one.cluster for one in sorted(attempt.targets, key=lambda one: one.rank)),
+        targets=tuple(target.cluster for target in sorted(attempt.targets, key=lambda target: target.rank)),
         clusters=attempt.clusters,
         judges=columns.judges if columns else (),
-        first=[one.first for one in judgements] if columns else None,
-        codes=[one.code for one in judgements] if columns else None,
+        first=[judgement.first for judgement in judgements] if columns else None,
+        codes=[judgement.code for judgement in judgements] if columns else None,
     )
 
 
@@ -120,7 +120,7 @@ class Replayed(msgspec.Struct, frozen=True, rename="camel"):
     difference: Difference | None = None
 
 
-class Skipped(msgspec.Struct, frozen=True, rename="camel"):
+class SkippedAttempt(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     because: str
 
@@ -131,18 +131,18 @@ class Rehearsal(msgspec.Struct, frozen=True, rename="camel"):
     attempts: int
     same: int
     changed: tuple[Moved, ...]
-    skipped: tuple[Skipped, ...]
-    summary: Tally
+    skipped: tuple[SkippedAttempt, ...]
+    summary: DiffSummary
 
 
-def recorded_world(recorded: Inputs, profile: CompiledProfile) -> World:
-    """The world as it was. A document that cannot be read is an InputError."""
+def load_recorded_scenario(recorded: RecordedInputs, profile: CompiledProfile) -> Scenario:
+    """The scenario as it was. A document that cannot be read is an InputError."""
     snapshot = decode(recorded.request, PolicySnapshot).view
     previous = decode(recorded.previous, PolicySnapshotStatus).view if recorded.previous else snapshot.status
-    return World.made_of(
-        clusters=[decode(one, MemberCluster).view for one in recorded.clusters],
+    return Scenario.build(
+        clusters=[decode(cluster, MemberCluster).view for cluster in recorded.clusters],
         snapshot=snapshot,
-        bindings=[decode(one, Binding).view for one in recorded.bindings],
+        bindings=[decode(binding, Binding).view for binding in recorded.bindings],
         profile=profile,
         now=recorded.now,
         placement_uid=recorded.placement_uid,
@@ -151,15 +151,15 @@ def recorded_world(recorded: Inputs, profile: CompiledProfile) -> World:
     )
 
 
-def replay(recorded: Inputs, evidence: Evidence, profile: CompiledProfile) -> Replayed:
-    decision = recorded_world(recorded, profile).decide()
+def replay(recorded: RecordedInputs, evidence: Evidence, profile: CompiledProfile) -> Replayed:
+    decision = load_recorded_scenario(recorded, profile).decide()
     same = decision.digest == evidence.digest
-    difference = None if same else difference_between(evidence, decision)
+    difference = None if same else find_difference(evidence, decision)
     return Replayed(evidence.id, same, decision.digest, evidence.digest, difference)
 
 
 def rehearse(
-    attempts: Iterable[tuple[Evidence, Inputs | None]],
+    attempts: Iterable[tuple[Evidence, RecordedInputs | None]],
     profile: CompiledProfile,
     *,
     edits: Sequence[Edit] = (),
@@ -170,110 +170,110 @@ def rehearse(
     An attempt is skipped where its inputs are gone, where the edits do not apply to it, or where it cannot even be
     reproduced without them.
     """
-    found: list[Moved] = []
-    skipped: list[Skipped] = []
+    diffs: list[Moved] = []
+    skipped: list[SkippedAttempt] = []
     outcomes: list[tuple[str, str]] = []
     for evidence, inputs in attempts:
         try:
-            before, after = _both(evidence, inputs, profile, edits, changed_profile or profile)
+            before, after = _decide_both(evidence, inputs, profile, edits, changed_profile or profile)
         except InputError as error:
-            skipped.append(Skipped(evidence.id, str(error)))
+            skipped.append(SkippedAttempt(evidence.id, str(error)))
             continue
-        outcomes.append((level_name(before), level_name(after)))
-        movement = moved(evidence.id, before, after)
-        found += [] if movement is None else [movement]
+        outcomes.append((name_outcome(before), name_outcome(after)))
+        movement = diff_decisions(evidence.id, before, after)
+        diffs += [] if movement is None else [movement]
     return Rehearsal(
         attempts=len(outcomes) + len(skipped),
-        same=len(outcomes) - len(found),
-        changed=tuple(found),
+        same=len(outcomes) - len(diffs),
+        changed=tuple(diffs),
         skipped=tuple(skipped),
-        summary=tally(outcomes, found),
+        summary=summarize_diffs(outcomes, diffs),
     )
 
 
-def _both(
+def _decide_both(
     evidence: Evidence,
-    inputs: Inputs | None,
+    inputs: RecordedInputs | None,
     profile: CompiledProfile,
     edits: Sequence[Edit],
     changed_profile: CompiledProfile,
 ) -> tuple[Decision, Decision]:
     if inputs is None:
         raise InputError(GONE)
-    before = recorded_world(inputs, profile).decide()
+    before = load_recorded_scenario(inputs, profile).decide()
     if before.digest != evidence.digest:
         raise InputError(IRREPRODUCIBLE)
-    return before, recorded_world(inputs, changed_profile).apply(edits).decide()
+    return before, load_recorded_scenario(inputs, changed_profile).apply(edits).decide()
 
 
-# --- for those who may not read all clusters --------------------------------------------------------------------------
+# --- redaction -------------------------------------------------------------------------------------------------------
 
 
-def unnamed_replay(one: Replayed, hides: Callable[[str], bool]) -> Replayed:
+def redact_replay(replayed: Replayed, hides: Callable[[str], bool]) -> Replayed:
     """That there is a difference, and at which stage, but not at a cluster that may not be read.
 
     What was recorded and replayed may be names themselves, so they go where anything is hidden."""
-    found = one.difference
-    if found is None:
-        return one
-    cluster = "" if hides(found.cluster) else found.cluster
+    difference = replayed.difference
+    if difference is None:
+        return replayed
+    cluster = "" if hides(difference.cluster) else difference.cluster
     return msgspec.structs.replace(
-        one, difference=msgspec.structs.replace(found, cluster=cluster, recorded="", replayed="")
+        replayed, difference=msgspec.structs.replace(difference, cluster=cluster, recorded="", replayed="")
     )
 
 
-def unnamed_rehearsal(found: Rehearsal, hides: Callable[[str], bool]) -> Rehearsal:
+def redact_rehearsal(rehearsal: Rehearsal, hides: Callable[[str], bool]) -> Rehearsal:
     """Why an edit does not apply may be a matter of a hidden cluster, too."""
     return msgspec.structs.replace(
-        found,
-        changed=tuple(unnamed_move(one, hides) for one in found.changed),
-        skipped=tuple(map(_unnamed_skip, found.skipped)),
-        summary=unnamed_tally(found.summary, hides),
+        rehearsal,
+        changed=tuple(redact_move(diff, hides) for diff in rehearsal.changed),
+        skipped=tuple(map(_redact_skip, rehearsal.skipped)),
+        summary=redact_summary(rehearsal.summary, hides),
     )
 
 
-def _unnamed_skip(one: Skipped) -> Skipped:
-    return one if one.because in (GONE, IRREPRODUCIBLE) else Skipped(one.id, INAPPLICABLE)
+def _redact_skip(skipped: SkippedAttempt) -> SkippedAttempt:
+    return skipped if skipped.because in (GONE, IRREPRODUCIBLE) else SkippedAttempt(skipped.id, INAPPLICABLE)
 
 
 # --- differences ----------------------------------------------------------------------------------------------------
 
 
-def difference_between(evidence: Evidence, decision: Decision) -> Difference:
-    """In the order in which a decision comes about; what the record does not tell is passed over."""
+def find_difference(evidence: Evidence, decision: Decision) -> Difference:
+    """In the order in which a decision comes about; stages missing from the record are skipped."""
     if evidence.config_hash and evidence.config_hash != decision.config_hash:
         return Difference("configuration", "", evidence.config_hash, decision.config_hash)
     if evidence.clusters is not None and evidence.clusters != decision.frame.count:
         return Difference("fleet", "", str(evidence.clusters), str(decision.frame.count))
     return (
-        _filtered_differently(evidence, decision)
-        or _chosen_differently(evidence, decision)
+        _compare_filters(evidence, decision)
+        or _compare_choice(evidence, decision)
         or Difference("operations", "", evidence.digest, decision.digest)
     )
 
 
-def _filtered_differently(evidence: Evidence, decision: Decision) -> Difference | None:
+def _compare_filters(evidence: Evidence, decision: Decision) -> Difference | None:
     verdicts = decision.verdicts
     if verdicts is None or evidence.first is None:
         return None
     order = decision.frame.names.order
     first, codes = verdicts.first[order].tolist(), verdicts.codes()[order].tolist()
     recorded_codes = codes if evidence.codes is None else evidence.codes
-    names = [one.name for one in verdicts.judges]
+    names = [judge.name for judge in verdicts.judges]
     for place, cluster in enumerate(decision.frame.names.ordered):
         was, now = evidence.first[place], first[place]
         if was != now or recorded_codes[place] != codes[place]:
-            return Difference("filter", cluster, _judge(evidence.judges or names, was), _judge(names, now))
+            return Difference("filter", cluster, _name_judge(evidence.judges or names, was), _name_judge(names, now))
     return None
 
 
-def _judge(names: Sequence[str], position: int) -> str:
+def _name_judge(names: Sequence[str], position: int) -> str:
     if position < 0:
         return "fits"
     return names[position] if position < len(names) else f"filter {position}"
 
 
-def _chosen_differently(evidence: Evidence, decision: Decision) -> Difference | None:
+def _compare_choice(evidence: Evidence, decision: Decision) -> Difference | None:
     if evidence.outcome and evidence.outcome != decision.outcome.value:
         return Difference("outcome", "", evidence.outcome, decision.outcome.value)
     if evidence.targets is None:

@@ -1,7 +1,7 @@
-"""What is different between two decisions: targets, first refusals, scores, and what they were decided with.
+"""Differences between two decisions: targets, first rejections, scores and inputs.
 
-Clusters are compared by name, because the two may stand in different fleets. What is told of a cluster is who refuses
-it first; a cluster that one of the two decisions never looked at has nothing to compare and is only counted.
+Clusters are compared by name, because the two may be about different fleets, by the plugin that rejects them first. A
+cluster that one of the two decisions did not evaluate has nothing to compare and is only counted.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import Standings
-from fleet.explain.facts.phrases import lacking
-from fleet.explain.facts.placement_outcome import TARGETS_SHOWN, in_use, level_name
-from fleet.explain.facts.redaction import Hidden, Veil
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.phrases import describe_lack
+from fleet.explain.facts.placement_outcome import TARGETS_SHOWN, list_clusters_in_use, name_outcome
+from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.facts.rejection_groups import NAMES_SHOWN
-from fleet.explain.facts.rejections import first_refusal, gathered
+from fleet.explain.facts.rejections import find_first_rejection, group_rejections
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Target
 from fleet.framework.request import Constraint, PlacementRequest
@@ -29,7 +29,7 @@ FITS: Final = "fits"
 ABSENT: Final = "absent"
 NOT_EVALUATED: Final = "not evaluated"
 LEAST_MOVEMENT: Final = 2
-"""Points: smaller movements of a score are noise."""
+"""Points: smaller changes of a score are noise."""
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,7 +52,7 @@ class Side(_Part, frozen=True):
     """The first of them: newly chosen ones in the order of choice, others by name."""
 
 
-class Number(_Part, frozen=True):
+class ClusterChange(_Part, frozen=True):
     """The facts behind a change, in a few words."""
 
     cluster: str
@@ -61,13 +61,13 @@ class Number(_Part, frozen=True):
 
 
 class Transition(_Part, frozen=True):
-    """Clusters whose first refusal changed in the same way."""
+    """Clusters whose first rejection changed in the same way."""
 
     before: str
     """The plugin; `fits`, or `absent` for a cluster outside the fleet."""
     after: str
     count: int
-    clusters: tuple[Number, ...]
+    clusters: tuple[ClusterChange, ...]
     more: int
 
 
@@ -79,67 +79,67 @@ class ScoreMovement(_Part, frozen=True):
     after: tuple[int, int, int]
 
 
-class Change(_Part, frozen=True):
-    """Something the two were decided with."""
+class InputChange(_Part, frozen=True):
+    """An input of the two decisions that differs."""
 
     what: str
     before: Any
     after: Any
 
 
-class Comparison(_Part, frozen=True):
+class DecisionComparison(_Part, frozen=True):
     same: bool
-    """Whether both decide the same, to the last binding and refusal."""
+    """Whether both decide the same, to the last binding and rejection."""
     before: Side
     after: Side
     gained: tuple[str, ...]
     lost: tuple[str, ...]
     transitions: tuple[Transition, ...]
     not_compared: int
-    """Clusters that one of the two never looked at."""
+    """Clusters that one of the two did not evaluate."""
     scores: tuple[ScoreMovement, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[InputChange, ...]
 
 
-def compare(before: Decision, after: Decision, *, redact: Hidden | None = None) -> Comparison:
-    """Without the names of hidden clusters; numbers stay as they are. Each side has a veil of its own, because the two
-    may stand in different fleets."""
-    veils = (Veil(before.frame, redact), Veil(after.frame, redact))
-    one, other = in_use(before), in_use(after)
-    transitions, unknown = _transitions(before, after, veils)
-    found = Comparison(
+def compare(before: Decision, after: Decision, *, redact: Hidden | None = None) -> DecisionComparison:
+    """Without the names of hidden clusters; numbers stay as they are. Each side has a redaction of its own, because
+    the two may be about different fleets."""
+    redactions = (Redaction(before.frame, redact), Redaction(after.frame, redact))
+    used_before, used_after = list_clusters_in_use(before), list_clusters_in_use(after)
+    transitions, unknown = _build_transitions(before, after, redactions)
+    comparison = DecisionComparison(
         same=before.digest == after.digest,
-        before=_side(before, one),
-        after=_side(after, other),
-        gained=_without(other, one),
-        lost=_without(one, other),
+        before=_build_side(before, used_before),
+        after=_build_side(after, used_after),
+        gained=_subtract(used_after, used_before),
+        lost=_subtract(used_before, used_after),
         transitions=transitions,
         not_compared=unknown,
-        scores=tuple(_movements(before, after)),
-        changes=tuple(_changes(before, after)),
+        scores=tuple(_compare_scores(before, after)),
+        changes=tuple(_compare_inputs(before, after)),
     )
-    return found if redact is None else _unnamed(found, *veils)
+    return comparison if redact is None else _redact(comparison, *redactions)
 
 
-def first_rejectors(decision: Decision) -> dict[str, str]:
-    """By cluster: the plugin that refused it first, `fits`, or `not evaluated`."""
-    standings = Standings(decision)
+def find_first_rejectors(decision: Decision) -> dict[str, str]:
+    """By cluster: the plugin that rejected it first, `fits`, or `not evaluated`."""
+    outcomes = ClusterOutcomes(decision)
     frame = decision.frame
-    found = dict.fromkeys(frame.names.ordered, NOT_EVALUATED)
-    for one in gathered(standings):
-        found.update(dict.fromkeys(_names(frame, one.rows), one.plugin))
-    found.update(dict.fromkeys(_names(frame, standings.in_use | standings.fit), FITS))
-    return found
+    rejectors = dict.fromkeys(frame.names.ordered, NOT_EVALUATED)
+    for group in group_rejections(outcomes):
+        rejectors.update(dict.fromkeys(_list_names(frame, group.rows), group.plugin))
+    rejectors.update(dict.fromkeys(_list_names(frame, outcomes.in_use | outcomes.fit), FITS))
+    return rejectors
 
 
-def _names(frame: Frame, rows: int) -> list[str]:
+def _list_names(frame: Frame, rows: int) -> list[str]:
     return [frame.name(row) for row in each_row(rows)]
 
 
-def _side(decision: Decision, targets: list[str]) -> Side:
+def _build_side(decision: Decision, targets: list[str]) -> Side:
     request = decision.request
     return Side(
-        outcome=level_name(decision),
+        outcome=name_outcome(decision),
         digest=decision.digest,
         snapshot=request.snapshot,
         generation=request.generation,
@@ -151,73 +151,75 @@ def _side(decision: Decision, targets: list[str]) -> Side:
     )
 
 
-def _without(names: list[str], others: list[str]) -> tuple[str, ...]:
+def _subtract(names: list[str], others: list[str]) -> tuple[str, ...]:
     known = set(others)
     return tuple(name for name in names if name not in known)
 
 
-# --- refusals -------------------------------------------------------------------------------------------------------
+# --- rejections -------------------------------------------------------------------------------------------------------
 
 
-def _transitions(before: Decision, after: Decision, veils: tuple[Veil, Veil]) -> tuple[tuple[Transition, ...], int]:
-    one, other = first_rejectors(before), first_rejectors(after)
+def _build_transitions(
+    before: Decision, after: Decision, redactions: tuple[Redaction, Redaction]
+) -> tuple[tuple[Transition, ...], int]:
+    first_before, first_after = find_first_rejectors(before), find_first_rejectors(after)
     unknown, by_change = 0, dict[tuple[str, str], list[str]]()
-    for name in sorted({*one, *other}):
-        change = (one.get(name, ABSENT), other.get(name, ABSENT))
+    for name in sorted({*first_before, *first_after}):
+        change = (first_before.get(name, ABSENT), first_after.get(name, ABSENT))
         if NOT_EVALUATED in change:
             unknown += change[0] != change[1]
         elif change[0] != change[1]:
             by_change.setdefault(change, []).append(name)
-    words = (_Words(before, veils[0]), _Words(after, veils[1]))
+    words = (_Phrases(before, redactions[0]), _Phrases(after, redactions[1]))
     ordered = sorted(by_change, key=lambda change: (-len(by_change[change]), change))
-    return tuple(_transition(change, by_change[change], *words) for change in ordered), unknown
+    return tuple(_build_transition(change, by_change[change], *words) for change in ordered), unknown
 
 
-def _transition(change: tuple[str, str], names: list[str], before: _Words, after: _Words) -> Transition:
-    shown = tuple(Number(name, before.of(name), after.of(name)) for name in names[:NAMES_SHOWN])
+def _build_transition(change: tuple[str, str], names: list[str], before: _Phrases, after: _Phrases) -> Transition:
+    shown = tuple(ClusterChange(name, before.describe(name), after.describe(name)) for name in names[:NAMES_SHOWN])
     return Transition(*change, len(names), shown, max(len(names) - NAMES_SHOWN, 0))
 
 
-class _Words:
-    """What keeps a cluster out of a decision, with its values."""
+class _Phrases:
+    """The reasons that keep clusters out of a decision, with their values."""
 
-    def __init__(self, decision: Decision, veil: Veil) -> None:
-        self._standings, self._frame, self._veil = Standings(decision), decision.frame, veil
+    def __init__(self, decision: Decision, redaction: Redaction) -> None:
+        self._outcomes, self._frame, self._redaction = ClusterOutcomes(decision), decision.frame, redaction
 
-    def of(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         row = self._frame.row_of(name)
         if row is None:
             return ABSENT
-        refused = first_refusal(self._standings, row)
-        return FITS if refused is None else lacking(self._veil.refusal(refused))
+        rejection = find_first_rejection(self._outcomes, row)
+        return FITS if rejection is None else describe_lack(self._redaction.redact_rejection(rejection))
 
 
 # --- scores and inputs ----------------------------------------------------------------------------------------------
 
 
-def _movements(before: Decision, after: Decision) -> Iterator[ScoreMovement]:
-    known = {target.cluster: _key(target) for target in before.targets}
+def _compare_scores(before: Decision, after: Decision) -> Iterator[ScoreMovement]:
+    known = {target.cluster: _read_key(target) for target in before.targets}
     for target in after.targets:
-        one, other = known.get(target.cluster), _key(target)
-        if one is not None and other is not None:
-            moved = max(abs(new - old) for new, old in zip(other, one, strict=True))
+        key_before, key_after = known.get(target.cluster), _read_key(target)
+        if key_before is not None and key_after is not None:
+            moved = max(abs(new - old) for new, old in zip(key_after, key_before, strict=True))
             if moved >= LEAST_MOVEMENT:
-                yield ScoreMovement(target.cluster, one, other)
+                yield ScoreMovement(target.cluster, key_before, key_after)
 
 
-def _key(target: Target) -> tuple[int, int, int] | None:
+def _read_key(target: Target) -> tuple[int, int, int] | None:
     scores = target.scores
     return None if scores is None else (scores.topology, scores.affinity, target.obsolete)
 
 
-def _changes(before: Decision, after: Decision) -> Iterator[Change]:
-    one, other = _inputs(before), _inputs(after)
-    for what, value in one.items():
-        if value != other[what]:
-            yield Change(what, value, other[what])
+def _compare_inputs(before: Decision, after: Decision) -> Iterator[InputChange]:
+    inputs_before, inputs_after = _collect_inputs(before), _collect_inputs(after)
+    for what, value in inputs_before.items():
+        if value != inputs_after[what]:
+            yield InputChange(what, value, inputs_after[what])
 
 
-def _inputs(decision: Decision) -> Mapping[str, Any]:
+def _collect_inputs(decision: Decision) -> Mapping[str, Any]:
     request = decision.request
     return {
         "configHash": decision.config_hash,
@@ -226,55 +228,60 @@ def _inputs(decision: Decision) -> Mapping[str, Any]:
         "placementType": request.placement_type,
         "wanted": request.wanted,
         "clusterNames": request.cluster_names,
-        "required": _written(request)[0],
-        "preferred": _written(request)[1],
+        "required": _describe_affinity(request)[0],
+        "preferred": _describe_affinity(request)[1],
         "spread": tuple(
-            f"{one.key} max skew {one.max_skew}{'' if one.hard else ', soft'}" for one in request.constraints
+            f"{constraint.key} max skew {constraint.max_skew}{'' if constraint.hard else ', soft'}"
+            for constraint in request.constraints
         ),
-        "tolerations": tuple(map(_toleration, request.tolerations)),
+        "tolerations": tuple(map(_describe_toleration, request.tolerations)),
     }
 
 
-def _written(request: PlacementRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _describe_affinity(request: PlacementRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     required = tuple(" and ".join(map(str, (*term.labels, *term.properties))) for term in request.required)
-    preferred = tuple(_preference(one) for one in request.preferred)
+    preferred = tuple(_describe_preference(preference) for preference in request.preferred)
     return required, preferred
 
 
-def _preference(one: Preference) -> str:
-    labels = " and ".join(map(str, one.labels or ()))
-    order = "" if one.sorter is None else f"{'low' if one.sorter.ascending else 'high'} {one.sorter.ref.name}"
-    return f"{one.weight}: {' '.join(part for part in (labels, order) if part)}"
+def _describe_preference(preference: Preference) -> str:
+    labels = " and ".join(map(str, preference.labels or ()))
+    order = (
+        ""
+        if preference.sorter is None
+        else f"{'low' if preference.sorter.ascending else 'high'} {preference.sorter.ref.name}"
+    )
+    return f"{preference.weight}: {' '.join(part for part in (labels, order) if part)}"
 
 
-def _spread(one: Constraint) -> str:
-    return f"{one.key} max skew {one.max_skew}{'' if one.hard else ', soft'}"
+def _describe_spread(constraint: Constraint) -> str:
+    return f"{constraint.key} max skew {constraint.max_skew}{'' if constraint.hard else ', soft'}"
 
 
-def _toleration(one: Toleration) -> str:
-    value = f"={one.value}" if one.value else " exists" if one.operator == "Exists" else ""
-    return f"{one.key or 'every taint'}{value}{f':{one.effect}' if one.effect else ''}"
+def _describe_toleration(toleration: Toleration) -> str:
+    value = f"={toleration.value}" if toleration.value else " exists" if toleration.operator == "Exists" else ""
+    return f"{toleration.key or 'every taint'}{value}{f':{toleration.effect}' if toleration.effect else ''}"
 
 
 # --- hidden clusters --------------------------------------------------------------------------------------------------
 
 
-def _unnamed(found: Comparison, before: Veil, after: Veil) -> Comparison:
+def _redact(comparison: DecisionComparison, before: Redaction, after: Redaction) -> DecisionComparison:
     transitions = tuple(
         msgspec.structs.replace(
-            one,
-            clusters=tuple(each for each in one.clusters if not after.hides(each.cluster)),
-            more=one.more + sum(after.hides(each.cluster) for each in one.clusters),
+            transition,
+            clusters=tuple(each for each in transition.clusters if not after.hides(each.cluster)),
+            more=transition.more + sum(after.hides(each.cluster) for each in transition.clusters),
         )
-        for one in found.transitions
+        for transition in comparison.transitions
     )
     return msgspec.structs.replace(
-        found,
-        before=msgspec.structs.replace(found.before, targets=before.visible(found.before.targets)),
-        after=msgspec.structs.replace(found.after, targets=after.visible(found.after.targets)),
-        gained=after.visible(found.gained),
-        lost=before.visible(found.lost),
+        comparison,
+        before=msgspec.structs.replace(comparison.before, targets=before.select_visible(comparison.before.targets)),
+        after=msgspec.structs.replace(comparison.after, targets=after.select_visible(comparison.after.targets)),
+        gained=after.select_visible(comparison.gained),
+        lost=before.select_visible(comparison.lost),
         transitions=transitions,
-        scores=tuple(one for one in found.scores if not after.hides(one.cluster)),
-        changes=tuple(one for one in found.changes if one.what != "clusterNames"),
+        scores=tuple(movement for movement in comparison.scores if not after.hides(movement.cluster)),
+        changes=tuple(change for change in comparison.changes if change.what != "clusterNames"),
     )

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import Standings
-from fleet.explain.facts.placement_outcome import in_use, level_name
-from fleet.explain.facts.rejections import gathered
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.placement_outcome import list_clusters_in_use, name_outcome
+from fleet.explain.facts.rejections import group_rejections
 from fleet.framework.cycle.decision import Decision
 from fleet.snapshot.columns.bitset import each_row
 
@@ -35,9 +35,9 @@ class Moved(_Part, frozen=True):
     outcome_before: str
     outcome_after: str
     redacted: int = 0
-    """How many more clusters there are, before or after, that the one who asks may not read."""
+    """How many more clusters there are, before or after, that the caller may not read."""
     placement: str = ""
-    """Whose attempt it is, if `key` is one and the one who asks may read the placement."""
+    """The placement of the attempt, if `key` is an attempt and the caller may read the placement."""
 
     @property
     def gained(self) -> set[str]:
@@ -60,71 +60,73 @@ class OutcomeTally(_Part, frozen=True):
     after: int
 
 
-class Tally(_Part, frozen=True):
-    """The sum of all movements."""
+class DiffSummary(_Part, frozen=True):
+    """The sum of all differences."""
 
     clusters: tuple[ClusterTally, ...] = ()
     """Those with the most traffic first."""
     outcomes: tuple[OutcomeTally, ...] = ()
     redacted: int = 0
-    """How many more clusters gain or lose, which the one who asks may not read."""
+    """How many more clusters gain or lose, which the caller may not read."""
 
 
-def moved(key: str, before: Decision, after: Decision) -> Moved | None:
+def diff_decisions(key: str, before: Decision, after: Decision) -> Moved | None:
     """None where both put the placement on the same clusters with the same outcome."""
-    one, other = in_use(before), in_use(after)
-    names = (level_name(before), level_name(after))
-    if set(one) == set(other) and names[0] == names[1]:
+    used_before, used_after = list_clusters_in_use(before), list_clusters_in_use(after)
+    names = (name_outcome(before), name_outcome(after))
+    if set(used_before) == set(used_after) and names[0] == names[1]:
         return None
-    return Moved(key, _cause(before, after), tuple(one), tuple(other), *names)
+    return Moved(key, _find_cause(before, after), tuple(used_before), tuple(used_after), *names)
 
 
-def _cause(before: Decision, after: Decision) -> Cause:
-    if _qualified(before) != _qualified(after):
+def _find_cause(before: Decision, after: Decision) -> Cause:
+    if _find_qualified(before) != _find_qualified(after):
         return "filter"
-    return "ranking" if set(in_use(before)) != set(in_use(after)) else "outcome"
+    return "ranking" if set(list_clusters_in_use(before)) != set(list_clusters_in_use(after)) else "outcome"
 
 
-def _qualified(decision: Decision) -> set[str]:
-    """Clusters that qualify but for what else was picked: a filter that looks at picks says nothing about a cluster."""
-    standings, frame = Standings(decision), decision.frame
-    rows = frame.valid & ~standings.idle
+def _find_qualified(decision: Decision) -> set[str]:
+    """Clusters that qualify but for what else was picked: a filter that depends on picks does not count."""
+    outcomes, frame = ClusterOutcomes(decision), decision.frame
+    rows = frame.valid & ~outcomes.idle
     if decision.verdicts is not None:
-        local = {one.name for one in decision.verdicts.judges if getattr(one.plugin, "ROW_LOCAL", _LOCAL_AS_ASSUMED)}
-        for one in gathered(standings):
-            if one.plugin in local or decision.verdicts.fill is not None or decision.fixed_verdicts is not None:
-                rows &= ~one.rows
+        local = {
+            judge.name for judge in decision.verdicts.judges if getattr(judge.plugin, "ROW_LOCAL", _LOCAL_AS_ASSUMED)
+        }
+        for group in group_rejections(outcomes):
+            if group.plugin in local or decision.verdicts.fill is not None or decision.fixed_verdicts is not None:
+                rows &= ~group.rows
     return {frame.name(row) for row in each_row(rows)}
 
 
-def tally(pairs: Iterable[tuple[str, str]], found: Iterable[Moved]) -> Tally:
+def summarize_diffs(pairs: Iterable[tuple[str, str]], diffs: Iterable[Moved]) -> DiffSummary:
     """`pairs` are the outcomes of every placement before and after."""
     gained, lost = Counter[str](), Counter[str]()
-    for one in found:
-        gained.update(one.gained)
-        lost.update(one.lost)
+    for diff in diffs:
+        gained.update(diff.gained)
+        lost.update(diff.lost)
     known = list(pairs)
-    before, after = Counter(one for one, _ in known), Counter(other for _, other in known)
+    before, after = Counter(was for was, _ in known), Counter(now for _, now in known)
     clusters = sorted({*gained, *lost}, key=lambda name: (-gained[name] - lost[name], name))
-    return Tally(
+    return DiffSummary(
         clusters=tuple(ClusterTally(name, gained[name], lost[name]) for name in clusters),
         outcomes=tuple(OutcomeTally(name, before[name], after[name]) for name in sorted({*before, *after})),
     )
 
 
-# --- for those who may not read all clusters --------------------------------------------------------------------------
+# --- redaction -------------------------------------------------------------------------------------------------------
 
 
-def unnamed_move(one: Moved, hides: Callable[[str], bool]) -> Moved:
-    hidden = {name for name in (*one.before, *one.after) if hides(name)}
+def redact_move(diff: Moved, hides: Callable[[str], bool]) -> Moved:
+    hidden = {name for name in (*diff.before, *diff.after) if hides(name)}
     return msgspec.structs.replace(
-        one,
-        before=tuple(name for name in one.before if name not in hidden),
-        after=tuple(name for name in one.after if name not in hidden),
+        diff,
+        before=tuple(name for name in diff.before if name not in hidden),
+        after=tuple(name for name in diff.after if name not in hidden),
         redacted=len(hidden),
     )
 
 
-def unnamed_tally(found: Tally, hides: Callable[[str], bool]) -> Tally:
-    shown = tuple(one for one in found.clusters if not hides(one.cluster))
-    return msgspec.structs.replace(found, clusters=shown, redacted=len(found.clusters) - len(shown))
+def redact_summary(summary: DiffSummary, hides: Callable[[str], bool]) -> DiffSummary:
+    shown = tuple(cluster for cluster in summary.clusters if not hides(cluster.cluster))
+    return msgspec.structs.replace(summary, clusters=shown, redacted=len(summary.clusters) - len(shown))

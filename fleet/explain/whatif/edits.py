@@ -1,8 +1,7 @@
 """Changes to a fleet or to one placement's policy that can be tried out: what fixes propose and simulations take.
 
-An edit is plain data under its operation's name. Reading a list of them is strict, because a misspelt edit that is
-quietly passed over would make the answer a wrong one. What an edit does is the business of `policy_edits`,
-`cluster_edits` and `world`.
+An edit is plain data under its operation's name. Parsing is strict, because ignoring a misspelt edit would make the
+answer wrong. Edits are applied by `policy_edits`, `cluster_edits` and `scenario`.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class RemoveTaint(BaseEdit, frozen=True, tag="removeTaint"):
 
 
 class SetReady(BaseEdit, frozen=True, tag="setReady"):
-    """The member agent is joined, healthy and heard, or has been unhealthy for as long as anybody remembers."""
+    """The member agent has joined, is healthy and sends heartbeats, or has long been unhealthy."""
 
     cluster: str
     value: bool
@@ -172,30 +171,30 @@ def scope_of(edit: Edit) -> Scope:
 def parse_edits(given: object) -> tuple[Edit, ...]:
     """The edits of a list of plain objects. The first that cannot be read is an InputError with its place."""
     if not isinstance(given, list | tuple):
-        raise InputError(f"should be a list of edits, not {_kind_of(given)}", field="edits", value=given)
-    return tuple(_parse(one, f"edits[{position}]") for position, one in enumerate(given))
+        raise InputError(f"should be a list of edits, not {_name_type(given)}", field="edits", value=given)
+    return tuple(_parse(document, f"edits[{position}]") for position, document in enumerate(given))
 
 
-def as_documents(edits: Sequence[Edit]) -> list[dict[str, Any]]:
+def to_documents(edits: Sequence[Edit]) -> list[dict[str, Any]]:
     """What `parse_edits` reads."""
     documents: list[dict[str, Any]] = msgspec.to_builtins(list(edits))
     return documents
 
 
-def _parse(one: object, place: str) -> Edit:
-    if not isinstance(one, Mapping):
-        raise InputError('should be an object such as {"op": "setCount", "value": 3}', field=place, value=one)
-    op = one.get("op")
+def _parse(document: object, place: str) -> Edit:
+    if not isinstance(document, Mapping):
+        raise InputError('should be an object such as {"op": "setCount", "value": 3}', field=place, value=document)
+    op = document.get("op")
     if not isinstance(op, str) or op not in OPERATIONS:
-        raise InputError(_unknown(op), field=f"{place}.op", value=op)
+        raise InputError(_describe_unknown(op), field=f"{place}.op", value=op)
     try:
-        edit: Edit = msgspec.convert(dict(one), OPERATIONS[op])  # type: ignore[assignment]
+        edit: Edit = msgspec.convert(dict(document), OPERATIONS[op])  # type: ignore[assignment]
         return edit
     except msgspec.ValidationError as error:
-        raise _unreadable(error, op, one, place) from error
+        raise _build_error(error, op, document, place) from error
 
 
-def _unknown(op: object) -> str:
+def _describe_unknown(op: object) -> str:
     ways = ", ".join(OPERATIONS)
     if op is None:
         return f"the operation is missing; use one of {ways}"
@@ -204,22 +203,22 @@ def _unknown(op: object) -> str:
     return f"{op!r} is no operation; use one of {ways}"
 
 
-def _unreadable(error: msgspec.ValidationError, op: str, one: Mapping[Any, Any], place: str) -> InputError:
+def _build_error(error: msgspec.ValidationError, op: str, document: Mapping[Any, Any], place: str) -> InputError:
     match = _AT.fullmatch(str(error))
     assert match is not None
     path = match["path"] or ""
     field = f"{place}.{path}" if path else place
-    value = one.get(path) if path else dict(one)
-    return InputError(f"{match['what']}; {op} takes {_parameters(OPERATIONS[op])}", field=field, value=value)
+    value = document.get(path) if path else dict(document)
+    return InputError(f"{match['what']}; {op} takes {_describe_parameters(OPERATIONS[op])}", field=field, value=value)
 
 
-def _parameters(kind: type[BaseEdit]) -> str:
+def _describe_parameters(kind: type[BaseEdit]) -> str:
     """`key?, operator?, value?`: a question mark where it may be left out."""
     fields = msgspec.structs.fields(kind)
-    return ", ".join(f"{one.encode_name}{'' if one.required else '?'}" for one in fields)
+    return ", ".join(f"{field.encode_name}{'' if field.required else '?'}" for field in fields)
 
 
-def _kind_of(value: object) -> str:
+def _name_type(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 
 
@@ -230,7 +229,7 @@ def describe(edit: Edit) -> str:
     """An edit in a few words, as it is listed for people."""
     match edit:
         case Tolerate():
-            return f"tolerate {edit.key or 'every taint'}{_valued(edit.value)}{_with_effect(edit.effect)}"
+            return f"tolerate {edit.key or 'every taint'}{_format_value(edit.value)}{_format_effect(edit.effect)}"
         case SetCount():
             return f"count {edit.value}"
         case RelaxAffinity():
@@ -244,11 +243,11 @@ def describe(edit: Edit) -> str:
         case LabelCluster():
             return f"{edit.cluster}: label {edit.key}={edit.value}"
         case AddTaint():
-            return f"{edit.cluster}: taint {edit.key}{_valued(edit.value)}{_with_effect(edit.effect)}"
+            return f"{edit.cluster}: taint {edit.key}{_format_value(edit.value)}{_format_effect(edit.effect)}"
         case RemoveTaint():
-            return f"{edit.cluster}: remove taint {edit.key}{_valued(edit.value)}{_with_effect(edit.effect)}"
+            return f"{edit.cluster}: remove taint {edit.key}{_format_value(edit.value)}{_format_effect(edit.effect)}"
         case SetReady():
-            return f"{edit.cluster}: {'joined, healthy and heard' if edit.value else 'not ready'}"
+            return f"{edit.cluster}: bring its agent back" if edit.value else f"{edit.cluster}: not ready"
         case SetProperty():
             return f"{edit.cluster}: {edit.property} {edit.value}"
         case AddCluster():
@@ -259,18 +258,18 @@ def describe(edit: Edit) -> str:
             return f"{edit.cluster}: evict {edit.binding or 'the placement'}"
 
 
-def clusters_of(edit: Edit) -> tuple[str, ...]:
+def list_clusters(edit: Edit) -> tuple[str, ...]:
     """The clusters an edit names."""
     if isinstance(edit, Patch):
         listed = edit.patch.get("clusterNames")
         return tuple(map(str, listed)) if isinstance(listed, list | tuple) else ()
-    found = (getattr(edit, field, "") for field in ("cluster", "name", "like"))
-    return tuple(name for name in found if name)
+    names = (getattr(edit, field, "") for field in ("cluster", "name", "like"))
+    return tuple(name for name in names if name)
 
 
-def _valued(value: str | None) -> str:
+def _format_value(value: str | None) -> str:
     return f"={value}" if value else ""
 
 
-def _with_effect(effect: str | None) -> str:
+def _format_effect(effect: str | None) -> str:
     return f":{effect}" if effect else ""

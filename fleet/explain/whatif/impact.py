@@ -1,4 +1,4 @@
-"""What a change of the fleet would mean for everybody on it: which placements would end up elsewhere."""
+"""Impact of a change of the fleet on all placements: those that would end up elsewhere."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import msgspec
 
-from fleet.explain.facts.placement_outcome import level_name
+from fleet.explain.facts.placement_outcome import name_outcome
 from fleet.explain.facts.redaction import Hidden
-from fleet.explain.whatif.diff import Moved, Tally, moved, tally, unnamed_move, unnamed_tally
+from fleet.explain.whatif.diff import DiffSummary, Moved, diff_decisions, redact_move, redact_summary, summarize_diffs
 from fleet.explain.whatif.edits import Edit
-from fleet.explain.whatif.scenario import edited_frame
+from fleet.explain.whatif.scenario import apply_to_frame
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.snapshot.frame import Frame
 
@@ -22,53 +22,53 @@ class Impact(msgspec.Struct, frozen=True, rename="camel"):
     same: int
     moved: tuple[Moved, ...]
     """In the order they were given."""
-    summary: Tally
+    summary: DiffSummary
     truncated: bool = False
     """Whether time was up before all placements were decided."""
     redacted: int = 0
-    """How many more would move that the one who asks may not read."""
+    """How many more would move that the caller may not read."""
 
 
-def never() -> bool:
+def never_expires() -> bool:
     return False
 
 
-def impact(
+def compute_impact(
     frame: Frame,
     questions: Iterable[DecisionInput],
     edits: Sequence[Edit],
     *,
     now: int,
     hidden: Hidden | None = None,
-    expired: Callable[[], bool] = never,
+    expired: Callable[[], bool] = never_expires,
 ) -> Impact:
     """Decide every placement on the fleet as it is and as it would be. Only clusters can be edited.
 
-    What is `hidden` is not named in refusals; for the rest there is `unnamed_impact`."""
-    after = edited_frame(frame, edits, now=now, hidden=hidden)
-    found: list[Moved] = []
+    Messages do not name `hidden` clusters; the rest is up to `redact_impact`."""
+    edited = apply_to_frame(frame, edits, now=now, hidden=hidden)
+    diffs: list[Moved] = []
     outcomes: list[tuple[str, str]] = []
     truncated = False
     for question in questions:
         if expired():
             truncated = True
             break
-        one = decide(replace(question, frame=frame, now=now))
-        other = decide(replace(question, frame=after, now=now))
-        outcomes.append((level_name(one), level_name(other)))
-        movement = moved(question.request.key, one, other)
-        found += [] if movement is None else [movement]
-    return Impact(len(outcomes), len(outcomes) - len(found), tuple(found), tally(outcomes, found), truncated)
+        before = decide(replace(question, frame=frame, now=now))
+        after = decide(replace(question, frame=edited, now=now))
+        outcomes.append((name_outcome(before), name_outcome(after)))
+        movement = diff_decisions(question.request.key, before, after)
+        diffs += [] if movement is None else [movement]
+    return Impact(len(outcomes), len(outcomes) - len(diffs), tuple(diffs), summarize_diffs(outcomes, diffs), truncated)
 
 
-def unnamed_impact(
-    found: Impact, *, hides_cluster: Callable[[str], bool], hides_placement: Callable[[str], bool]
+def redact_impact(
+    impact: Impact, *, hides_cluster: Callable[[str], bool], hides_placement: Callable[[str], bool]
 ) -> Impact:
-    """With numbers in place of what the one who asks may not read."""
-    shown = [one for one in found.moved if not hides_placement(one.key)]
+    """With counts in place of names the caller may not read."""
+    shown = [diff for diff in impact.moved if not hides_placement(diff.key)]
     return msgspec.structs.replace(
-        found,
-        moved=tuple(unnamed_move(one, hides_cluster) for one in shown),
-        summary=unnamed_tally(found.summary, hides_cluster),
-        redacted=len(found.moved) - len(shown),
+        impact,
+        moved=tuple(redact_move(diff, hides_cluster) for diff in shown),
+        summary=redact_summary(impact.summary, hides_cluster),
+        redacted=len(impact.moved) - len(shown),
     )

@@ -1,7 +1,7 @@
-"""What an edit makes of a placement's policy, and of the policy snapshot that carries it.
+"""Effect of edits on a placement's policy, and on the policy snapshot that carries it.
 
-A policy that asks for something else gets a snapshot of its own, as the placement controller would make it: whatever
-was placed under the old one is up for choice again. The number of clusters is no such change.
+A changed policy gets a new snapshot, as the placement controller would create it: clusters placed under the old one are
+chosen again. A changed number of clusters keeps the snapshot.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from fleet.model.views import (
 Json = dict[str, Any]
 
 
-def edited(snapshot: PolicySnapshot, edit: Edit, *, place: str, taken: Set[str]) -> PolicySnapshot:
+def apply_to_policy(snapshot: PolicySnapshot, edit: Edit, *, place: str, taken: Set[str]) -> PolicySnapshot:
     """The snapshot after an edit of the policy. `taken` are names that the new one must not have."""
-    before = _policy(snapshot)
+    before = _read_policy(snapshot)
     match edit:
         case Tolerate():
-            after = _tolerating(before, edit, place)
+            after = _add_toleration(before, edit, place)
         case SetCount():
-            after = _counting(before, edit, place)
+            after = _set_count(before, edit, place)
         case RelaxAffinity():
-            after = _without_expression(before, edit, place)
+            after = _remove_expression(before, edit, place)
         case RelaxSpread():
-            after = _with_skew(before, edit, place)
+            after = _set_skew(before, edit, place)
         case Patch():
-            after = _patched(before, edit, place)
+            after = _apply_patch(before, edit, place)
         case _:
             raise InputError(f"{edit.op} does not change a policy", field=f"{place}.op", value=edit.op)
-    return _carrying(snapshot, before, after, taken)
+    return _build_snapshot(snapshot, before, after, taken)
 
 
-def _policy(snapshot: PolicySnapshot) -> PlacementPolicy:
+def _read_policy(snapshot: PolicySnapshot) -> PlacementPolicy:
     """With the number of clusters, which a snapshot holds as an annotation."""
     policy = snapshot.spec.policy or PlacementPolicy()
     text = snapshot.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
@@ -71,7 +71,7 @@ def _policy(snapshot: PolicySnapshot) -> PlacementPolicy:
 # --- single edits ---------------------------------------------------------------------------------------------------
 
 
-def _tolerating(policy: PlacementPolicy, edit: Tolerate, place: str) -> PlacementPolicy:
+def _add_toleration(policy: PlacementPolicy, edit: Tolerate, place: str) -> PlacementPolicy:
     if policy.placement_type == PICK_FIXED:
         raise InputError("PickFixed ignores taints; there is nothing to tolerate", field=f"{place}.op", value=edit.op)
     if edit.operator == "Exists" and edit.value:
@@ -85,7 +85,7 @@ def _tolerating(policy: PlacementPolicy, edit: Tolerate, place: str) -> Placemen
     return msgspec.structs.replace(policy, tolerations=(*policy.tolerations, added))
 
 
-def _counting(policy: PlacementPolicy, edit: SetCount, place: str) -> PlacementPolicy:
+def _set_count(policy: PlacementPolicy, edit: SetCount, place: str) -> PlacementPolicy:
     if policy.placement_type != PICK_N:
         message = f"{policy.placement_type} has no number of clusters; use patch to change the placement type"
         raise InputError(message, field=f"{place}.op", value=edit.op)
@@ -94,42 +94,44 @@ def _counting(policy: PlacementPolicy, edit: SetCount, place: str) -> PlacementP
     return msgspec.structs.replace(policy, number_of_clusters=edit.value)
 
 
-def _with_skew(policy: PlacementPolicy, edit: RelaxSpread, place: str) -> PlacementPolicy:
+def _set_skew(policy: PlacementPolicy, edit: RelaxSpread, place: str) -> PlacementPolicy:
     constraints = policy.topology_spread_constraints
-    known = [one.topology_key for one in constraints]
+    known = [constraint.topology_key for constraint in constraints]
     if edit.key not in known:
-        message = f"no spread constraint has the key {edit.key!r}; there is {_listed(known)}"
+        message = f"no spread constraint has the key {edit.key!r}; there is {_join_names(known)}"
         raise InputError(message, field=f"{place}.key", value=edit.key)
     if edit.max_skew < 1:
         raise InputError(f"{edit.max_skew} should be 1 or more", field=f"{place}.maxSkew", value=edit.max_skew)
-    named = [one for one in constraints if one.topology_key == edit.key]
-    meant = [one for one in named if one.when_unsatisfiable != SCHEDULE_ANYWAY] or named
-    lowest = min(one.max_skew for one in meant)
-    changed = tuple(_widened(one, edit.max_skew, lowest) if one in meant else one for one in constraints)
+    named = [constraint for constraint in constraints if constraint.topology_key == edit.key]
+    meant = [constraint for constraint in named if constraint.when_unsatisfiable != SCHEDULE_ANYWAY] or named
+    lowest = min(constraint.max_skew for constraint in meant)
+    changed = tuple(
+        _widen(constraint, edit.max_skew, lowest) if constraint in meant else constraint for constraint in constraints
+    )
     return msgspec.structs.replace(policy, topology_spread_constraints=changed)
 
 
-def _widened(one: TopologySpreadConstraint, skew: int, lowest: int) -> TopologySpreadConstraint:
+def _widen(constraint: TopologySpreadConstraint, skew: int, lowest: int) -> TopologySpreadConstraint:
     """Of several constraints with one key, those that are wider already stay as they are."""
-    return msgspec.structs.replace(one, max_skew=max(skew, one.max_skew) if skew >= lowest else skew)
+    return msgspec.structs.replace(constraint, max_skew=max(skew, constraint.max_skew) if skew >= lowest else skew)
 
 
-def _without_expression(policy: PlacementPolicy, edit: RelaxAffinity, place: str) -> PlacementPolicy:
+def _remove_expression(policy: PlacementPolicy, edit: RelaxAffinity, place: str) -> PlacementPolicy:
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
     terms = affinity.required.cluster_selector_terms if affinity and affinity.required else ()
     if affinity is None or not 0 <= edit.term < len(terms):
         message = f"there is no required term {edit.term}; the policy has {len(terms)}, counted from 0"
         raise InputError(message, field=f"{place}.term", value=edit.term)
-    left = dict(_expressions(terms[edit.term]))
+    left = dict(_split_expressions(terms[edit.term]))
     if edit.expression not in left:
-        message = f"term {edit.term} has no expression {edit.expression!r}; it has {_listed(list(left))}"
+        message = f"term {edit.term} has no expression {edit.expression!r}; it has {_join_names(list(left))}"
         raise InputError(message, field=f"{place}.expression", value=edit.expression)
     changed = (*terms[: edit.term], left[edit.expression], *terms[edit.term + 1 :])
     relaxed = msgspec.structs.replace(affinity, required=ClusterSelector(changed))
     return msgspec.structs.replace(policy, affinity=Affinity(relaxed))
 
 
-def _expressions(term: ClusterSelectorTerm) -> Iterator[tuple[str, ClusterSelectorTerm]]:
+def _split_expressions(term: ClusterSelectorTerm) -> Iterator[tuple[str, ClusterSelectorTerm]]:
     """The expressions of a term, each with what the term is without it."""
     labels, properties = term.label_selector, term.property_selector
     if labels is not None:
@@ -137,10 +139,13 @@ def _expressions(term: ClusterSelectorTerm) -> Iterator[tuple[str, ClusterSelect
             others = {name: text for name, text in (labels.match_labels or {}).items() if name != key}
             less = LabelSelector(others or None, labels.match_expressions)
             yield str(LabelTest(key, "In", (value,))), msgspec.structs.replace(term, label_selector=less)
-        for position, one in enumerate(labels.match_expressions):
+        for position, expression in enumerate(labels.match_expressions):
             rest = (*labels.match_expressions[:position], *labels.match_expressions[position + 1 :])
             less = LabelSelector(labels.match_labels, rest)
-            yield str(LabelTest(one.key, one.operator, one.values)), msgspec.structs.replace(term, label_selector=less)
+            yield (
+                str(LabelTest(expression.key, expression.operator, expression.values)),
+                msgspec.structs.replace(term, label_selector=less),
+            )
     if properties is not None:
         for position, measured in enumerate(properties.match_expressions):
             left = (*properties.match_expressions[:position], *properties.match_expressions[position + 1 :])
@@ -148,18 +153,18 @@ def _expressions(term: ClusterSelectorTerm) -> Iterator[tuple[str, ClusterSelect
             yield f"{measured.name} {measured.operator} {', '.join(measured.values)}", without
 
 
-def _patched(policy: PlacementPolicy, edit: Patch, place: str) -> PlacementPolicy:
+def _apply_patch(policy: PlacementPolicy, edit: Patch, place: str) -> PlacementPolicy:
     before: Json = msgspec.to_builtins(policy)
-    after = merge_patched(before, edit.patch)
-    known = {(problem.field, problem.message) for problem in policy_problems(before)}
-    for problem in policy_problems(after):
+    after = merge_patch(before, edit.patch)
+    known = {(problem.field, problem.message) for problem in find_policy_problems(before)}
+    for problem in find_policy_problems(after):
         if (problem.field, problem.message) not in known:
             field = f"{place}.patch.{problem.field}".rstrip(".")
             raise InputError(problem.message, field=field, value=problem.value)
-    return msgspec.convert(_without_nulls(after), PlacementPolicy)
+    return msgspec.convert(_drop_nulls(after), PlacementPolicy)
 
 
-def merge_patched(target: Any, patch: Any) -> Any:
+def merge_patch(target: Any, patch: Any) -> Any:
     """JSON merge patch: null removes, objects are merged, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
@@ -168,12 +173,12 @@ def merge_patched(target: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = merge_patched(merged.get(key), value)
+            merged[key] = merge_patch(merged.get(key), value)
     return merged
 
 
-def policy_problems(document: Any) -> list[InputError]:
-    """What the API server would say against a policy in a placement."""
+def find_policy_problems(document: Any) -> list[InputError]:
+    """Errors that the API server would return for a policy in a placement."""
     from pydantic import ValidationError
 
     from fleet.model.kinds.policy import RequestedPolicy
@@ -182,46 +187,46 @@ def policy_problems(document: Any) -> list[InputError]:
         policy = RequestedPolicy.model_validate(document)
     except ValidationError as error:
         return [
-            InputError(one["msg"], field=_path(one["loc"]), value=one.get("input"))
-            for one in error.errors(include_url=False)
+            InputError(error_detail["msg"], field=_format_path(error_detail["loc"]), value=error_detail.get("input"))
+            for error_detail in error.errors(include_url=False)
         ]
-    return list(_unknown_fields(policy, ""))
+    return list(_find_unknown_fields(policy, ""))
 
 
-def _unknown_fields(model: Any, path: str) -> Iterator[InputError]:
-    """Kinds keep what they do not know, for newer releases; in an edit it is a slip of the pen."""
+def _find_unknown_fields(model: Any, path: str) -> Iterator[InputError]:
+    """Kinds keep unknown fields, for newer releases; in an edit they are mistakes."""
     if isinstance(model, tuple):
-        for position, one in enumerate(model):
-            yield from _unknown_fields(one, f"{path}[{position}]")
+        for position, item in enumerate(model):
+            yield from _find_unknown_fields(item, f"{path}[{position}]")
         return
     fields = getattr(type(model), "model_fields", None)
     if fields is None:
         return
     for name, value in (model.model_extra or {}).items():
-        allowed = ", ".join(one.alias or key for key, one in fields.items())
+        allowed = ", ".join(field.alias or key for key, field in fields.items())
         yield InputError(f"there is no such field; use {allowed}", field=f"{path}.{name}".lstrip("."), value=value)
-    for key, one in fields.items():
-        yield from _unknown_fields(getattr(model, key), f"{path}.{one.alias or key}".lstrip("."))
+    for key, item in fields.items():
+        yield from _find_unknown_fields(getattr(model, key), f"{path}.{item.alias or key}".lstrip("."))
 
 
-def _path(steps: tuple[int | str, ...]) -> str:
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in steps).lstrip(".")
+def _format_path(steps: tuple[int | str, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: _drop_nulls(item) for key, item in value.items() if item is not None}
+    return [_drop_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(dict.fromkeys(names)) or "none"
 
 
 # --- snapshots ------------------------------------------------------------------------------------------------------
 
 
-def _carrying(
+def _build_snapshot(
     snapshot: PolicySnapshot, before: PlacementPolicy, after: PlacementPolicy, taken: Set[str]
 ) -> PolicySnapshot:
     annotations = dict(snapshot.metadata.annotations or {})
@@ -233,16 +238,16 @@ def _carrying(
         annotations[NUMBER_OF_CLUSTERS] = str(after.number_of_clusters)
     metadata = msgspec.structs.replace(snapshot.metadata, annotations=annotations)
     carried = msgspec.structs.replace(snapshot, metadata=metadata, spec=PolicySnapshotSpec(after))
-    return carried if _asks_the_same(before, after) else _renamed(carried, taken)
+    return carried if _is_same_request(before, after) else _rename(carried, taken)
 
 
-def _asks_the_same(one: PlacementPolicy, other: PlacementPolicy) -> bool:
-    return msgspec.structs.replace(one, number_of_clusters=other.number_of_clusters) == other
+def _is_same_request(before: PlacementPolicy, after: PlacementPolicy) -> bool:
+    return msgspec.structs.replace(before, number_of_clusters=after.number_of_clusters) == after
 
 
-def _renamed(snapshot: PolicySnapshot, taken: Set[str]) -> PolicySnapshot:
+def _rename(snapshot: PolicySnapshot, taken: Set[str]) -> PolicySnapshot:
     metadata = snapshot.metadata
-    index = _index(metadata.label(POLICY_INDEX)) + 1
+    index = _parse_index(metadata.label(POLICY_INDEX)) + 1
     while (name := f"{metadata.label(PARENT_PLACEMENT)}-{index}") in taken or name == metadata.name:
         index += 1
     labels = {**(metadata.labels or {}), POLICY_INDEX: str(index)}
@@ -250,5 +255,5 @@ def _renamed(snapshot: PolicySnapshot, taken: Set[str]) -> PolicySnapshot:
     return msgspec.structs.replace(snapshot, metadata=renamed, status=PolicySnapshotStatus())
 
 
-def _index(text: str | None) -> int:
+def _parse_index(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() else 0

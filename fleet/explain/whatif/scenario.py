@@ -1,7 +1,7 @@
-"""A question to the scheduler together with the policy it came from, so that it can be asked again with changes.
+"""A decision input together with the policy it was compiled from, so that it can be decided again with changes.
 
-A world is a value: applying edits gives another one. It is what simulations, fixes, replays and the impact on the whole
-fleet are made of, and all of them end in the one decision function.
+A scenario is a value: applying edits gives another one. Simulations, fixes, replays and impacts are made of scenarios,
+and all of them end in the one decision function.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from fleet.errors import InputError
-from fleet.explain.facts.redaction import Hidden, Veil
-from fleet.explain.whatif.cluster_edits import edit_fleet
+from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.whatif.edits import Edit, Evict, scope_of
-from fleet.explain.whatif.policy_edits import edited
+from fleet.explain.whatif.policy_edits import apply_to_policy
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
@@ -26,13 +25,13 @@ from fleet.snapshot.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Scenario:
     question: DecisionInput
     snapshot: PolicySnapshot
     """What `question.request` was compiled from."""
 
     @classmethod
-    def made_of(
+    def build(
         cls,
         *,
         clusters: Iterable[MemberCluster] | Frame,
@@ -59,23 +58,23 @@ class World:
     def decide(self) -> Decision:
         return decide(self.question)
 
-    def apply(self, edits: Sequence[Edit], *, hidden: Hidden | None = None) -> World:
-        """The world after the edits, one after the other. One that makes no sense is an InputError with its place,
+    def apply(self, edits: Sequence[Edit], *, hidden: Hidden | None = None) -> Scenario:
+        """The scenario after the edits, in order. One that does not apply is an InputError with its place,
         which names no hidden cluster that the edit does not name."""
-        world, fleet = self, _Fleet(self.question.frame, now=self.question.now, hidden=hidden)
+        scenario, fleet = self, _EditedFleet(self.question.frame, now=self.question.now, hidden=hidden)
         for position, edit in enumerate(edits):
             place = f"edits[{position}]"
             if isinstance(edit, Evict):
-                world = world._without_binding(edit, place)
+                scenario = scenario._remove_binding(edit, place)
             elif scope_of(edit) == "placement":
-                world = world._with_policy(edit, place)
+                scenario = scenario._edit_policy(edit, place)
             else:
                 fleet.edit(edit, place)
-        return replace(world, question=replace(world.question, frame=fleet.frame()))
+        return replace(scenario, question=replace(scenario.question, frame=fleet.freeze()))
 
-    def _with_policy(self, edit: Edit, place: str) -> World:
-        taken = {one.spec.scheduling_policy_snapshot_name for one in self.question.bindings}
-        after = edited(self.snapshot, edit, place=place, taken=taken)
+    def _edit_policy(self, edit: Edit, place: str) -> Scenario:
+        taken = {binding.spec.scheduling_policy_snapshot_name for binding in self.question.bindings}
+        after = apply_to_policy(self.snapshot, edit, place=place, taken=taken)
         before = self.question.request
         request = replace(
             compile_request(after, placement_uid=before.uid),
@@ -86,10 +85,10 @@ class World:
         )
         is_new = after.metadata.name != self.snapshot.metadata.name
         previous = NEVER_PUBLISHED if is_new else self.question.previous
-        return World(replace(self.question, request=request, previous=previous), after)
+        return Scenario(replace(self.question, request=request, previous=previous), after)
 
-    def _without_binding(self, edit: Evict, place: str) -> World:
-        kept = [one for one in self.question.bindings if not _is_meant(one, edit, self.question.request)]
+    def _remove_binding(self, edit: Evict, place: str) -> Scenario:
+        kept = [binding for binding in self.question.bindings if not _matches(binding, edit, self.question.request)]
         if len(kept) == len(self.question.bindings):
             what = f"binding {edit.binding!r}" if edit.binding else "binding"
             message = f"placement {self.question.request.key} has no {what} on cluster {edit.cluster!r}"
@@ -97,35 +96,35 @@ class World:
         return replace(self, question=replace(self.question, bindings=kept))
 
 
-class _Fleet:
+class _EditedFleet:
     """A frame under edit: it is copied when the first edit comes."""
 
     def __init__(self, frame: Frame, *, now: int, hidden: Hidden | None) -> None:
         self._before, self._now = frame, now
-        self._veil = Veil(frame, hidden)
+        self._redaction = Redaction(frame, hidden)
         self._table: Table | None = None
 
     def edit(self, edit: Edit, place: str) -> None:
         if self._table is None:
             self._table = Table.fork(self._before)
-        edit_fleet(self._table, edit, now=self._now, place=place, veil=self._veil)
+        apply_to_fleet(self._table, edit, now=self._now, place=place, redaction=self._redaction)
 
-    def frame(self) -> Frame:
+    def freeze(self) -> Frame:
         return self._before if self._table is None else self._table.freeze()
 
 
-def edited_frame(frame: Frame, edits: Sequence[Edit], *, now: int, hidden: Hidden | None = None) -> Frame:
+def apply_to_frame(frame: Frame, edits: Sequence[Edit], *, now: int, hidden: Hidden | None = None) -> Frame:
     """The fleet after edits of clusters; any other edit is an InputError."""
-    fleet = _Fleet(frame, now=now, hidden=hidden)
+    fleet = _EditedFleet(frame, now=now, hidden=hidden)
     for position, edit in enumerate(edits):
         if scope_of(edit) == "placement" or isinstance(edit, Evict):
             message = f"{edit.op} is about one placement; change clusters to see what it means for all of them"
             raise InputError(message, field=f"edits[{position}].op", value=edit.op)
         fleet.edit(edit, f"edits[{position}]")
-    return fleet.frame()
+    return fleet.freeze()
 
 
-def _is_meant(binding: Binding, edit: Evict, request: PlacementRequest) -> bool:
+def _matches(binding: Binding, edit: Evict, request: PlacementRequest) -> bool:
     return (
         binding.spec.target_cluster == edit.cluster
         and binding.metadata.namespace == request.namespace

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from fleet.errors import FleetError
-from fleet.explain import summary
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision
@@ -47,7 +46,7 @@ class SchedulingEvents:
         self._last_warnings[INPUT_INVALID].pop(decision.request.key, None)
         self._report_changes(about, decision)
         if not decision.fulfilled and _was_not_false(decision):
-            self._sink.emit(about, WARNING, INCOMPLETE, summary(decision))
+            self._sink.emit(about, WARNING, INCOMPLETE, summarize(decision))
         self._report_unreadable(about, decision)
 
     def report_several_latest(self, kinds: PlacementKinds, placement: Observed[Placement], names: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fleet.cli.input.edits import read_edits
 from fleet.errors import InputError
-from fleet.explain.whatif.edits import as_documents, parse_edits
+from fleet.explain.whatif.edits import parse_edits, to_documents
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import ScriptedApi, in_json, in_text
 
@@ -54,7 +54,7 @@ def test_an_edit_is_written_in_words_or_in_json(text: str, want: dict[str, Any])
     found = read_edits([text])
 
     assert found == [want]
-    assert as_documents(parse_edits(found)) == [want]
+    assert to_documents(parse_edits(found)) == [want]
 
 
 @pytest.mark.parametrize(

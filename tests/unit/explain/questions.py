@@ -21,7 +21,7 @@ class Asked:
     inp: DecisionInput
 
     def explained(self, name: str) -> ClusterExplanation:
-        return Explainer(self.decision, self.inp).cluster(name)
+        return Explainer(self.decision, self.inp).explain(name)
 
     def outcomes(self) -> dict[str, str]:
         return {name: str(self.explained(name).outcome) for name in self.decision.frame.names.ordered}

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.replay.anonymize import anonymised
-from fleet.explain.whatif.scenario import World
+from fleet.explain.replay.anonymize import anonymize
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot
@@ -37,21 +37,21 @@ def exported(fleet: Sequence[ClusterBuilder], policy: PolicyBuilder, *bindings: 
 
 
 def decided(document: Json) -> Decision:
-    world = World.made_of(
+    scenario = Scenario.build(
         clusters=msgspec.convert(document["clusters"], list[MemberCluster]),
         snapshot=msgspec.convert(document["policySnapshots"][0], PolicySnapshot),
         bindings=msgspec.convert(document["bindings"], list[Binding]),
         profile=DEFAULT,
         now=NOW,
     )
-    return decide(world.question)
+    return decide(scenario.question)
 
 
 def test_W_18_a_taint_is_tolerated_by_its_value_as_before() -> None:
     fleet = [a_cluster("a").tainted("team", "red"), a_cluster("b").tainted("team", "blue")]
     document = exported(fleet, a_policy().pick_n(2).tolerate("team", "blue"))
 
-    found = anonymised(document)
+    found = anonymize(document)
 
     assert [one.cluster for one in decided(document).targets] == ["b"]
     assert [one.cluster for one in decided(found).targets] == ["cluster-0002"]
@@ -62,13 +62,13 @@ def test_W_18_a_taint_is_tolerated_by_its_value_as_before() -> None:
 def test_W_18_a_value_that_is_not_valid_stays_one_that_is_not() -> None:
     document = exported([a_cluster("a")], a_policy().require(label("tier", "In", "a b")).pick_n(1))
 
-    assert len(decided(document).request.problems) == len(decided(anonymised(document)).request.problems) == 1
+    assert len(decided(document).request.problems) == len(decided(anonymize(document)).request.problems) == 1
 
 
 def test_W_18_the_keys_of_labels_and_the_figures_stay() -> None:
     fleet = [a_cluster("ams-1").labelled(region="eu").measured({"cost": "7"}).having(available={"cpu": "3"})]
 
-    (one,) = anonymised(exported(fleet, a_policy()))["clusters"]
+    (one,) = anonymize(exported(fleet, a_policy()))["clusters"]
 
     assert one["metadata"]["name"] == "cluster-0001"
     assert one["metadata"]["labels"] == {"region": "value-0001"}
@@ -77,7 +77,7 @@ def test_W_18_the_keys_of_labels_and_the_figures_stay() -> None:
 
 
 def test_W_18_a_binding_belongs_to_the_placement_cluster_and_snapshot_it_belonged_to() -> None:
-    found = anonymised(exported([a_cluster("ams-1")], a_policy().pick_n(1), a_binding("ams-1")))
+    found = anonymize(exported([a_cluster("ams-1")], a_policy().pick_n(1), a_binding("ams-1")))
 
     (binding,), (snapshot,) = found["bindings"], found["policySnapshots"]
     assert binding["spec"]["targetCluster"] == found["clusters"][0]["metadata"]["name"]
@@ -90,7 +90,7 @@ def test_W_18_namespaces_are_renamed_where_they_are_named() -> None:
     fleet = [a_cluster("a").with_namespaces("shop", "till"), a_cluster("b").with_namespaces("till")]
     document = exported(fleet, a_policy().pick_n(2).in_namespace("shop"))
 
-    found = anonymised(document)
+    found = anonymize(document)
 
     assert [one.cluster for one in decided(document).targets] == ["a"]
     assert [one.cluster for one in decided(found).targets] == ["cluster-0001"]
@@ -101,7 +101,7 @@ def test_W_18_namespaces_are_renamed_where_they_are_named() -> None:
 def test_W_18_pseudonyms_are_as_long_as_the_largest_of_them(number: int) -> None:
     policy = a_policy().pick_fixed(*(f"c{one:05}" for one in range(number)))
 
-    names = anonymised(exported([], policy))["policySnapshots"][0]["spec"]["policy"]["clusterNames"]
+    names = anonymize(exported([], policy))["policySnapshots"][0]["spec"]["policy"]["clusterNames"]
 
     assert list(names) == sorted(names)
     assert len({len(name) for name in names}) == 1

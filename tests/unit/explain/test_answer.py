@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from fleet.errors import InputError
-from fleet.explain.answer.answer import Circumstances, answer, state_of
+from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
 from fleet.explain.answer.parts import Answer, ClusterRow, HookStatus, PluginScore
 from fleet.explain.answer.rendering import render
 from fleet.explain.facts.margins import Margin
-from fleet.explain.fixes.fixes import fixes
-from fleet.explain.whatif.scenario import World
+from fleet.explain.fixes.fixes import find_fixes
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.context import HookContext
 from fleet.framework.profiles.profile import PluginRef
 from fleet.framework.request import PlacementRequest
@@ -31,10 +31,10 @@ from tests.unit.explain.questions import Asked, ask
 from tests.unit.explain.worlds import a_world
 
 
-def why(asked: Asked | World, **options: Any) -> Answer:
-    if isinstance(asked, World):
-        return answer(asked.question, asked.decide(), **options)
-    return answer(asked.inp, asked.decision, **options)
+def why(asked: Asked | Scenario, **options: Any) -> Answer:
+    if isinstance(asked, Scenario):
+        return build_answer(asked.question, asked.decide(), **options)
+    return build_answer(asked.inp, asked.decision, **options)
 
 
 def row(found: Answer, name: str) -> ClusterRow:
@@ -82,9 +82,9 @@ def test_W_04_a_policy_that_cannot_be_evaluated_is_told_field_by_field() -> None
 
 
 def test_W_04_what_the_caller_knows_of_the_queue_goes_before_what_the_decision_says() -> None:
-    known = Circumstances(state="BackingOff", since="2026-03-02T09:14:03Z", number=4, attempt_id="a-4")
+    known = AnswerContext(state="BackingOff", since="2026-03-02T09:14:03Z", number=4, attempt_id="a-4")
 
-    found = why(mixed(), circumstances=known)
+    found = why(mixed(), context=known)
 
     assert (found.verdict.state, found.verdict.since) == ("BackingOff", "2026-03-02T09:14:03Z")
     assert (found.attempt.n, found.attempt.id) == (4, "a-4")
@@ -92,7 +92,7 @@ def test_W_04_what_the_caller_knows_of_the_queue_goes_before_what_the_decision_s
 
 def test_W_16_what_was_evaluated_on_todays_fleet_is_marked() -> None:
     assert why(mixed()).attempt.evaluated_on == "recorded"
-    assert why(mixed(), circumstances=Circumstances(evaluated_on="current")).attempt.evaluated_on == "current"
+    assert why(mixed(), context=AnswerContext(evaluated_on="current")).attempt.evaluated_on == "current"
 
 
 # --- counts, groups, order --------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_W_01_prefilters_and_prescores_that_ran_are_told_from_those_that_had_not
 def test_W_01_what_effect_hooks_said_is_passed_on() -> None:
     said = HookStatus(plugin="Quota", code="Wait", target="a")
 
-    assert why(mixed(), circumstances=Circumstances(effects={"permit": (said,)})).attempt.permit == (said,)
+    assert why(mixed(), context=AnswerContext(effects={"permit": (said,)})).attempt.permit == (said,)
 
 
 def test_fixed_policies_tell_invalid_and_missing_names() -> None:
@@ -532,8 +532,8 @@ def test_W_10_a_topology_key_named_like_a_hidden_cluster_comes_back_as_it_is() -
 
 def test_W_10_fixes_about_hidden_clusters_are_left_out() -> None:
     fleet = [a_cluster("ok"), a_cluster("t").tainted("gpu"), a_cluster("u").tainted("gpu")]
-    world = a_world(fleet, a_policy().pick_n(2))
-    found = why(world, fixes=fixes(world, world.decide()), redact=hide("t", "ok"))
+    scenario = a_world(fleet, a_policy().pick_n(2))
+    found = why(scenario, fixes=find_fixes(scenario, scenario.decide()), redact=hide("t", "ok"))
 
     assert [one.text for one in found.fixes or ()] == [
         "count 2 → 1",
@@ -544,24 +544,27 @@ def test_W_10_fixes_about_hidden_clusters_are_left_out() -> None:
 
 
 def test_W_10_a_fix_that_would_tell_a_hidden_name_of_a_fixed_policy_is_left_out() -> None:
-    world = a_world(
+    scenario = a_world(
         [a_cluster("a"), a_cluster("b").leaving(), a_cluster("c").heard(3600)], a_policy().pick_fixed("a", "b")
     )
-    found = fixes(world, world.decide())
+    found = find_fixes(scenario, scenario.decide())
 
     assert [one.text for one in found.fixes] == ["cluster names without b"]
-    assert why(world, fixes=found, redact=hide("b")).fixes == ()
-    assert why(world, fixes=found, redact=hide("a")).fixes == ()
+    assert why(scenario, fixes=found, redact=hide("b")).fixes == ()
+    assert why(scenario, fixes=found, redact=hide("a")).fixes == ()
 
 
 def test_W_10_nothing_hidden_is_in_the_whole_answer() -> None:
     fleet = [a_cluster(f"secret-{number}").labelled(zone=f"secret-{number % 2}").tainted("gpu") for number in range(4)]
     fleet += [a_cluster("secret-9").labelled(zone="secret-2").heard(3600)]
     fleet += [a_cluster(name).labelled(zone="z1") for name in ("mine", "mine-too")]
-    world = a_world(fleet, a_policy().pick_n(4).spread("zone"), a_binding("secret-9"))
+    scenario = a_world(fleet, a_policy().pick_n(4).spread("zone"), a_binding("secret-9"))
 
     found = why(
-        world, redact=lambda name: name.startswith("secret"), fixes=fixes(world, world.decide()), everything=True
+        scenario,
+        redact=lambda name: name.startswith("secret"),
+        fixes=find_fixes(scenario, scenario.decide()),
+        everything=True,
     )
 
     assert b"secret" not in msgspec.json.encode(found)
@@ -569,18 +572,18 @@ def test_W_10_nothing_hidden_is_in_the_whole_answer() -> None:
 
 
 def test_fixes_of_clusters_are_marked_for_those_who_may_not_carry_them_out() -> None:
-    world = a_world([a_cluster("ok"), a_cluster("t").tainted("gpu")], a_policy().pick_n(2))
+    scenario = a_world([a_cluster("ok"), a_cluster("t").tainted("gpu")], a_policy().pick_n(2))
 
-    found = why(world, fixes=fixes(world, world.decide()), may_edit_clusters=False)
+    found = why(scenario, fixes=find_fixes(scenario, scenario.decide()), may_edit_clusters=False)
 
     assert {(one.scope, one.needs) for one in found.fixes or ()} == {("placement", ""), ("cluster", "cluster-admin")}
 
 
 def test_fixes_that_nobody_asked_for_are_told_from_none() -> None:
-    world = a_world(clusters("a"), a_policy().pick_n(1))
+    scenario = a_world(clusters("a"), a_policy().pick_n(1))
 
-    assert why(world).fixes is None
-    assert why(world, fixes=fixes(world, world.decide())).fixes == ()
+    assert why(scenario).fixes is None
+    assert why(scenario, fixes=find_fixes(scenario, scenario.decide())).fixes == ()
 
 
 def test_the_answer_is_camel_case_and_versioned() -> None:

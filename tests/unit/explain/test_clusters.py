@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.explain.facts.cluster_explanation import BindingFate
-from fleet.explain.facts.margins import Margin, Scores
+from fleet.explain.facts.margins import Margin, ScoreParts
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.inspection import explain_all
 from fleet.framework.profiles.profile import StatusLimits
@@ -168,14 +168,14 @@ def test_a_chosen_cluster_has_the_scores_and_the_step_of_its_pick() -> None:
     asked = ask(fleet, a_policy().pick_n(2).spread("zone"))
 
     first, second = asked.explained("b"), asked.explained("a")
-    assert (first.step, first.scores) == (1, Scores(topology=-1, affinity=0))
-    assert (second.step, second.scores) == (2, Scores(topology=1, affinity=0))
+    assert (first.step, first.scores) == (1, ScoreParts(topology=-1, affinity=0))
+    assert (second.step, second.scores) == (2, ScoreParts(topology=1, affinity=0))
 
 
 def test_a_cluster_in_use_has_the_scores_stored_with_its_binding() -> None:
     asked = ask(clusters("a"), a_policy().pick_n(1), a_binding("a").scored(affinity=7, topology=-1))
 
-    assert asked.explained("a").scores == Scores(topology=-1, affinity=7)
+    assert asked.explained("a").scores == ScoreParts(topology=-1, affinity=7)
 
 
 def test_a_cluster_that_was_not_picked_has_its_rank_and_the_distance_to_the_last_pick() -> None:

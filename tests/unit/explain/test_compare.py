@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.explain.whatif.compare import Comparison, compare
+from fleet.explain.whatif.compare import DecisionComparison, compare
 from fleet.explain.whatif.edits import (
     AddCluster,
     AddTaint,
@@ -14,7 +14,7 @@ from fleet.explain.whatif.edits import (
     SetReady,
     Tolerate,
 )
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.profiles.profile import StatusLimits
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
@@ -22,11 +22,11 @@ from tests.unit.explain.questions import ask
 from tests.unit.explain.worlds import a_world
 
 
-def compared(world: World, *edits: Edit) -> Comparison:
-    return compare(world.decide(), world.apply(edits).decide())
+def compared(scenario: Scenario, *edits: Edit) -> DecisionComparison:
+    return compare(scenario.decide(), scenario.apply(edits).decide())
 
 
-def transitions(found: Comparison) -> list[tuple[str, str, list[str]]]:
+def transitions(found: DecisionComparison) -> list[tuple[str, str, list[str]]]:
     return [(one.before, one.after, [each.cluster for each in one.clusters]) for one in found.transitions]
 
 

@@ -14,11 +14,11 @@ from fleet.explain.whatif.edits import (
     SetCount,
     SetReady,
     Tolerate,
-    as_documents,
-    clusters_of,
     describe,
+    list_clusters,
     parse_edits,
     scope_of,
+    to_documents,
 )
 
 
@@ -43,7 +43,7 @@ def test_edits_are_read_from_plain_objects() -> None:
 def test_edits_are_written_as_they_are_read() -> None:
     edits = (SetCount(2), LabelCluster("c1", "tier", None), Tolerate("gpu"))
 
-    assert parse_edits(as_documents(edits)) == edits
+    assert parse_edits(to_documents(edits)) == edits
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_an_operation_is_either_here_or_not_yet() -> None:
         ({"op": "labelCluster", "cluster": "c1", "key": "tier", "value": None}, "cluster", "c1: remove label tier"),
         ({"op": "addTaint", "cluster": "c1", "key": "gpu"}, "cluster", "c1: taint gpu:NoSchedule"),
         ({"op": "removeTaint", "cluster": "c1", "key": "gpu"}, "cluster", "c1: remove taint gpu"),
-        ({"op": "setReady", "cluster": "c1", "value": True}, "cluster", "c1: joined, healthy and heard"),
+        ({"op": "setReady", "cluster": "c1", "value": True}, "cluster", "c1: bring its agent back"),
         ({"op": "setReady", "cluster": "c1", "value": False}, "cluster", "c1: not ready"),
         ({"op": "setProperty", "cluster": "c1", "property": "nodes", "value": "5"}, "cluster", "c1: nodes 5"),
         ({"op": "addCluster", "name": "c9", "like": "c1"}, "cluster", "new cluster c9 like c1"),
@@ -121,6 +121,6 @@ def test_every_edit_has_a_scope_and_words(edit: dict[str, object], scope: str, t
 
 
 def test_an_edit_tells_which_clusters_it_names() -> None:
-    assert clusters_of(AddCluster("c9", "c1")) == ("c9", "c1")
-    assert clusters_of(SetReady("c1", value=True)) == ("c1",)
-    assert clusters_of(SetCount(3)) == ()
+    assert list_clusters(AddCluster("c9", "c1")) == ("c9", "c1")
+    assert list_clusters(SetReady("c1", value=True)) == ("c1",)
+    assert list_clusters(SetCount(3)) == ()

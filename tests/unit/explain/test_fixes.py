@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.fixes.evaluator import Budget
-from fleet.explain.fixes.fixes import Fixes, fixes, fixes_for_cluster
+from fleet.explain.fixes.evaluator import EvaluationBudget
+from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster
 from fleet.explain.whatif.edits import parse_edits
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.context import HookContext
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
@@ -35,8 +35,8 @@ from tests.builders import (
 from tests.unit.explain.worlds import a_world, effect, one_unit_less, targets
 
 
-def found(world: World, **options: Any) -> Fixes:
-    return fixes(world, world.decide(), **options)
+def found(scenario: Scenario, **options: Any) -> Fixes:
+    return find_fixes(scenario, scenario.decide(), **options)
 
 
 def listed(fixed: Fixes) -> list[tuple[str, str, str]]:
@@ -47,7 +47,7 @@ def texts(fixed: Fixes) -> list[str]:
     return [one.text for one in fixed.fixes]
 
 
-def short_of_one(*fleet: ClusterBuilder, policy: PolicyBuilder | None = None) -> World:
+def short_of_one(*fleet: ClusterBuilder, policy: PolicyBuilder | None = None) -> Scenario:
     """Two are wanted, `ok` fits."""
     return a_world([a_cluster("ok"), *fleet], (policy or a_policy()).pick_n(2))
 
@@ -71,9 +71,9 @@ def test_every_taint_of_a_cluster_has_to_be_tolerated() -> None:
 
 def test_the_expression_that_is_in_the_way_goes_or_the_cluster_gets_the_label() -> None:
     policy = a_policy().require(label("tier", "In", "gold", "basic"))
-    world = a_world([a_cluster("ok").labelled(tier="gold"), a_cluster("b")], policy.pick_n(2))
+    scenario = a_world([a_cluster("ok").labelled(tier="gold"), a_cluster("b")], policy.pick_n(2))
 
-    assert texts(found(world)) == [
+    assert texts(found(scenario)) == [
         "count 2 → 1",
         "affinity term 1 without tier In [gold, basic]",
         "b: label tier=basic",
@@ -81,13 +81,13 @@ def test_the_expression_that_is_in_the_way_goes_or_the_cluster_gets_the_label() 
 
 
 def test_a_label_that_is_in_the_way_goes() -> None:
-    world = short_of_one(a_cluster("b").labelled(lab="yes"), policy=a_policy().require(label("lab", "DoesNotExist")))
+    scenario = short_of_one(a_cluster("b").labelled(lab="yes"), policy=a_policy().require(label("lab", "DoesNotExist")))
 
-    assert "b: remove label lab" in texts(found(world))
+    assert "b: remove label lab" in texts(found(scenario))
 
 
 def test_a_silent_agent_is_to_be_heard_again() -> None:
-    assert texts(found(short_of_one(a_cluster("b").heard(3600)))) == ["count 2 → 1", "b: joined, healthy and heard"]
+    assert texts(found(short_of_one(a_cluster("b").heard(3600)))) == ["count 2 → 1", "b: bring its agent back"]
 
 
 def test_a_skew_is_widened_no_further_than_needed() -> None:
@@ -103,15 +103,15 @@ def test_a_skew_is_widened_no_further_than_needed() -> None:
 
 
 def test_names_that_no_cluster_has_are_dropped() -> None:
-    world = a_world([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b", "typo"))
+    scenario = a_world([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b", "typo"))
 
-    assert texts(found(world)) == ["cluster names without b, typo"]
+    assert texts(found(scenario)) == ["cluster names without b, typo"]
 
 
 def test_an_invalid_cluster_is_repaired() -> None:
-    world = a_world([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b"))
+    scenario = a_world([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b"))
 
-    assert "b: joined, healthy and heard" in texts(found(world))
+    assert "b: bring its agent back" in texts(found(scenario))
 
 
 def test_a_pick_all_that_is_nowhere_is_helped_as_well() -> None:
@@ -125,16 +125,18 @@ def test_a_pick_all_that_is_nowhere_is_helped_as_well() -> None:
 
 def test_where_nothing_reaches_the_number_whatever_lets_more_qualify_is_shown() -> None:
     fleet = [a_cluster("a").tainted("gpu"), a_cluster("b").tainted("batch")]
-    world = a_world([*fleet, a_cluster("c"), a_cluster("d")], a_policy().pick_n(9).require(label("x", "DoesNotExist")))
+    scenario = a_world(
+        [*fleet, a_cluster("c"), a_cluster("d")], a_policy().pick_n(9).require(label("x", "DoesNotExist"))
+    )
 
-    shown = found(world).fixes
+    shown = found(scenario).fixes
 
     assert "count 9 → 2" in [one.text for one in shown]
     assert {one.effect.after for one in shown} == {"SELECTED"}
 
 
 @pytest.mark.parametrize(
-    "world",
+    "scenario",
     [
         a_world(clusters("a"), a_policy().pick_n(1)),
         a_world(clusters("a"), a_policy()),
@@ -142,8 +144,8 @@ def test_where_nothing_reaches_the_number_whatever_lets_more_qualify_is_shown() 
     ],
     ids=["picked", "everywhere", "no policy"],
 )
-def test_what_is_served_or_cannot_be_evaluated_needs_no_fix(world: World) -> None:
-    assert found(world) == Fixes()
+def test_what_is_served_or_cannot_be_evaluated_needs_no_fix(scenario: Scenario) -> None:
+    assert found(scenario) == Fixes()
 
 
 def test_nobody_who_did_not_ask_waits_for_fixes() -> None:
@@ -156,15 +158,15 @@ def test_nobody_who_did_not_ask_waits_for_fixes() -> None:
 def test_W_06_a_fix_does_what_it_says_and_less_does_not() -> None:
     fleet = [a_cluster(f"x{number}").labelled(zone="x") for number in range(6)]
     fleet += [a_cluster("y").labelled(zone="y").tainted("gpu").tainted("batch")]
-    world = a_world(fleet, a_policy().pick_n(3).spread("zone"))
+    scenario = a_world(fleet, a_policy().pick_n(3).spread("zone"))
 
-    shown = found(world).fixes
+    shown = found(scenario).fixes
 
     assert shown
     for one in shown:
-        assert effect(world, one.edits, before=one.effect.before) == one.effect
+        assert effect(scenario, one.edits, before=one.effect.before) == one.effect
         assert all(
-            effect(world, less, before=one.effect.before).after != one.effect.after for less in one_unit_less(one)
+            effect(scenario, less, before=one.effect.before).after != one.effect.after for less in one_unit_less(one)
         )
 
 
@@ -175,11 +177,11 @@ def test_what_does_not_help_is_not_shown() -> None:
 
 
 def test_the_best_outcome_comes_first_then_what_the_owner_can_do_alone() -> None:
-    world = a_world(
+    scenario = a_world(
         [a_cluster("a").tainted("x"), a_cluster("b").tainted("x"), a_cluster("c").tainted("y")], a_policy().pick_n(2)
     )
 
-    assert listed(found(world)) == [
+    assert listed(found(scenario)) == [
         ("placement", "tolerate x:NoSchedule", "SELECTED"),
         ("cluster", "a: remove taint x:NoSchedule; b: remove taint x:NoSchedule", "SELECTED"),
         ("placement", "tolerate y:NoSchedule", "PARTIAL"),
@@ -200,26 +202,26 @@ def test_at_most_eight_are_shown() -> None:
 
 
 def test_a_search_that_is_cut_short_says_so() -> None:
-    world = short_of_one(*(a_cluster(f"c{number}").tainted(f"t{number}") for number in range(9)))
+    scenario = short_of_one(*(a_cluster(f"c{number}").tainted(f"t{number}") for number in range(9)))
 
-    cut = found(world, budget=Budget(2, work=1000))
+    cut = found(scenario, budget=EvaluationBudget(2, work=1000))
 
     assert (cut.truncated, cut.evaluations, len(cut.fixes)) == (True, 2, 2)
 
 
 def test_W_03_a_search_ends_when_the_clusters_it_may_look_at_are_used_up() -> None:
-    world = short_of_one(*(a_cluster(f"c{number}").tainted(f"t{number}") for number in range(9)))
+    scenario = short_of_one(*(a_cluster(f"c{number}").tainted(f"t{number}") for number in range(9)))
 
-    cut = found(world, budget=Budget(20, work=21))  # ten clusters, decided in one round each
+    cut = found(scenario, budget=EvaluationBudget(20, work=21))  # ten clusters, decided in one round each
 
     assert (cut.truncated, cut.evaluations) == (True, 3)
 
 
 def test_W_03_every_round_of_picks_looks_at_the_clusters_again() -> None:
     fleet = [a_cluster(f"c{number}").labelled(zone=f"z{number % 2}") for number in range(10)]
-    world = a_world([*fleet, a_cluster("b").tainted("gpu")], a_policy().pick_n(12).spread("zone", 9))
+    scenario = a_world([*fleet, a_cluster("b").tainted("gpu")], a_policy().pick_n(12).spread("zone", 9))
 
-    cut = found(world, budget=Budget(20, work=100))
+    cut = found(scenario, budget=EvaluationBudget(20, work=100))
 
     assert (cut.truncated, cut.evaluations) == (True, 1)
 
@@ -230,20 +232,20 @@ def test_a_search_that_looked_at_everything_is_not_truncated() -> None:
 
 def test_a_deep_search_tries_a_change_for_each_of_two_plugins() -> None:
     fleet = [a_cluster("a").tainted("gpu").heard(3600)]
-    world = a_world(fleet, a_policy().pick_n(1))
+    scenario = a_world(fleet, a_policy().pick_n(1))
 
-    assert found(world).fixes == ()
-    assert texts(found(world, mode="deep")) == [
-        "a: joined, healthy and heard; a: remove taint gpu:NoSchedule",
-        "a: joined, healthy and heard; tolerate gpu:NoSchedule",
+    assert found(scenario).fixes == ()
+    assert texts(found(scenario, mode="deep")) == [
+        "a: bring its agent back; a: remove taint gpu:NoSchedule",
+        "a: bring its agent back; tolerate gpu:NoSchedule",
     ]
 
 
 # --- one cluster ------------------------------------------------------------------------------------------------------
 
 
-def for_cluster(world: World, name: str) -> list[tuple[str, str]]:
-    fixed = fixes_for_cluster(world, world.decide(), name)
+def for_cluster(scenario: Scenario, name: str) -> list[tuple[str, str]]:
+    fixed = find_fixes_for_cluster(scenario, scenario.decide(), name)
     return [(one.text, one.effect.after) for one in fixed.fixes]
 
 
@@ -252,9 +254,9 @@ def test_a_cluster_that_was_not_picked_gets_in_when_more_are_wanted() -> None:
 
 
 def test_a_cluster_that_begins_to_qualify_gets_in_when_one_more_is_wanted() -> None:
-    world = a_world([a_cluster("a"), a_cluster("b").tainted("gpu")], a_policy().pick_n(1), a_binding("a"))
+    scenario = a_world([a_cluster("a"), a_cluster("b").tainted("gpu")], a_policy().pick_n(1), a_binding("a"))
 
-    assert for_cluster(world, "b") == [
+    assert for_cluster(scenario, "b") == [
         ("tolerate gpu:NoSchedule; count 1 → 2", "selected"),
         ("b: remove taint gpu:NoSchedule; count 1 → 2", "selected"),
         ("tolerate gpu:NoSchedule", "fit-not-selected"),
@@ -280,21 +282,21 @@ def test_a_sorter_can_be_turned_around() -> None:
 
 
 def test_a_refused_cluster_needs_a_change_for_every_plugin() -> None:
-    world = a_world([a_cluster("a").tainted("gpu").heard(3600)], a_policy())
+    scenario = a_world([a_cluster("a").tainted("gpu").heard(3600)], a_policy())
 
-    assert for_cluster(world, "a") == [
-        ("a: joined, healthy and heard; a: remove taint gpu:NoSchedule", "selected"),
-        ("a: joined, healthy and heard; tolerate gpu:NoSchedule", "selected"),
+    assert for_cluster(scenario, "a") == [
+        ("a: bring its agent back; a: remove taint gpu:NoSchedule", "selected"),
+        ("a: bring its agent back; tolerate gpu:NoSchedule", "selected"),
     ]
 
 
 def test_W_06_a_cluster_that_a_spread_keeps_out_as_well_gets_in_by_a_wider_one() -> None:
     fleet = [a_cluster(name).labelled(zone=zone) for name, zone in (("a", "x"), ("b", "y"), ("c", "x"))]
     fleet[2] = fleet[2].tainted("gpu")
-    world = a_world(fleet, a_policy().pick_n(3).spread("zone"), a_binding("a"))
-    decision = world.apply(parse_edits([{"op": "setReady", "cluster": "b", "value": False}]))
+    scenario = a_world(fleet, a_policy().pick_n(3).spread("zone"), a_binding("a"))
+    decision = scenario.apply(parse_edits([{"op": "setReady", "cluster": "b", "value": False}]))
 
-    found = fixes_for_cluster(decision, decision.decide(), "c")
+    found = find_fixes_for_cluster(decision, decision.decide(), "c")
 
     assert texts(found)[0] == "tolerate gpu:NoSchedule; max skew of zone 1 → 2"
     for fix in found.fixes:
@@ -308,7 +310,7 @@ def test_a_cluster_that_only_ranked_too_low_is_not_offered_to_rank_too_low() -> 
     fleet = [a_cluster("a").labelled(tier="silver"), a_cluster("b").labelled(tier="gold")]
     then, now = a_world(fleet, policy), a_world(fleet, policy, a_binding("a"))
 
-    found = fixes_for_cluster(now, now.decide(), "b", told=(then, then.decide()))
+    found = find_fixes_for_cluster(now, now.decide(), "b", earlier=(then, then.decide()))
 
     assert texts(found)
     assert {(fix.effect.before, fix.effect.after) for fix in found.fixes} == {("fit-not-selected", "selected")}
@@ -321,7 +323,7 @@ def test_a_cluster_that_was_picked_then_and_is_not_in_use_now_is_offered_to_be_p
     (picked,), (other,) = targets(then), set("ab") - set(targets(then))
     now = a_world(fleet, policy, a_binding(other))
 
-    found = fixes_for_cluster(now, now.decide(), picked, told=(then, then.decide()))
+    found = find_fixes_for_cluster(now, now.decide(), picked, earlier=(then, then.decide()))
 
     assert [(fix.text, fix.effect.before, fix.effect.after) for fix in found.fixes] == [
         ("count 1 → 2", "fit-not-selected", "selected")
@@ -334,8 +336,8 @@ def test_what_stands_in_the_way_of_a_cluster_is_what_refuses_it_now() -> None:
     chosen, tainted = a_cluster("a").labelled(tier="gold"), a_cluster("b").tainted("gpu")
 
     def offered(then: ClusterBuilder, now: ClusterBuilder) -> set[tuple[str, str]]:
-        told, world = a_world([chosen, then], policy), a_world([chosen, now], policy, a_binding("a"))
-        found = fixes_for_cluster(world, world.decide(), "b", told=(told, told.decide()))
+        told, scenario = a_world([chosen, then], policy), a_world([chosen, now], policy, a_binding("a"))
+        found = find_fixes_for_cluster(scenario, scenario.decide(), "b", earlier=(told, told.decide()))
         return {(fix.effect.before, fix.effect.after) for fix in found.fixes}
 
     assert offered(free, tainted) == {("rejected", "fit-not-selected"), ("rejected", "selected")}
@@ -349,9 +351,9 @@ def test_a_cluster_that_a_fixed_policy_does_not_name_is_named() -> None:
 
 
 def test_a_cluster_that_nobody_looked_at_gets_in_when_more_are_wanted() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
 
-    assert for_cluster(world, "a") == [("count 1 → 2", "selected")]
+    assert for_cluster(scenario, "a") == [("count 1 → 2", "selected")]
 
 
 @pytest.mark.parametrize("name", ["b", "nobody"])
@@ -395,20 +397,20 @@ def with_curfew(suggested: object) -> CompiledProfile:
 
 def test_W_13_a_plugin_from_elsewhere_suggests_edits_of_its_own() -> None:
     suggested = [{"op": "labelCluster", "cluster": "a", "key": "open", "value": "yes"}]
-    world = a_world(clusters("a"), a_policy().pick_n(1), profile=with_curfew(suggested))
+    scenario = a_world(clusters("a"), a_policy().pick_n(1), profile=with_curfew(suggested))
 
-    assert texts(found(world)) == ["a: label open=yes"]
+    assert texts(found(scenario)) == ["a: label open=yes"]
 
 
 @pytest.mark.parametrize(
     "suggested", [RuntimeError("broken"), [{"op": "sing"}], None, [{"op": "removeCluster", "cluster": "nobody"}]]
 )
 def test_a_plugin_whose_suggestions_are_useless_does_no_harm(suggested: object) -> None:
-    world = a_world(
+    scenario = a_world(
         [a_cluster("a"), a_cluster("b").labelled(open="yes")], a_policy().pick_n(2), profile=with_curfew(suggested)
     )
 
-    assert texts(found(world)) == ["count 2 → 1"]
+    assert texts(found(scenario)) == ["count 2 → 1"]
 
 
 def test_a_fix_as_a_document_has_edits_that_anybody_can_send() -> None:
@@ -422,6 +424,6 @@ def test_a_fix_as_a_document_has_edits_that_anybody_can_send() -> None:
 
 def test_bindings_of_an_earlier_policy_do_not_stand_in_the_way() -> None:
     old: BindingBuilder = a_binding("ok").obsolete()
-    world = a_world([a_cluster("ok"), a_cluster("b").tainted("gpu")], a_policy().pick_n(2), old)
+    scenario = a_world([a_cluster("ok"), a_cluster("b").tainted("gpu")], a_policy().pick_n(2), old)
 
-    assert "tolerate gpu:NoSchedule" in texts(found(world))
+    assert "tolerate gpu:NoSchedule" in texts(found(scenario))

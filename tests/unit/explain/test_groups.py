@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.explain import full_domains, groups
+from fleet.explain import build_groups, find_full_domains
 from tests.builders import ClusterBuilder, a_cluster, a_policy, clusters, label, measure
 from tests.unit.explain.questions import ask
 
@@ -10,7 +10,7 @@ from tests.unit.explain.questions import ask
 def test_clusters_are_grouped_by_the_first_plugin_that_refused_them() -> None:
     fleet = [a_cluster("a").tainted("gpu").leaving(), a_cluster("b").tainted("gpu")]
 
-    found = groups(ask(fleet, a_policy()).decision)
+    found = build_groups(ask(fleet, a_policy()).decision)
 
     assert [(one.plugin, one.reason, one.clusters) for one in found] == [
         ("ClusterEligibility", "Left", ("a",)),
@@ -21,7 +21,7 @@ def test_clusters_are_grouped_by_the_first_plugin_that_refused_them() -> None:
 def test_the_largest_group_comes_first() -> None:
     fleet = [a_cluster("a").leaving(), a_cluster("b").tainted("x"), a_cluster("c").tainted("y")]
 
-    found = groups(ask(fleet, a_policy()).decision)
+    found = build_groups(ask(fleet, a_policy()).decision)
 
     assert [(one.plugin, one.count) for one in found] == [("TaintToleration", 2), ("ClusterEligibility", 1)]
 
@@ -29,7 +29,7 @@ def test_the_largest_group_comes_first() -> None:
 def test_ten_names_are_shown_and_the_others_counted() -> None:
     fleet = [a_cluster(f"c{number:02}").leaving() for number in range(13)]
 
-    (found,) = groups(ask(fleet, a_policy()).decision)
+    (found,) = build_groups(ask(fleet, a_policy()).decision)
 
     assert (len(found.clusters), found.more, found.count) == (10, 3, 13)
 
@@ -41,13 +41,13 @@ def test_the_closest_cluster_is_the_one_with_the_fewest_failed_expressions() -> 
         type(term)(label_selector=term.label_selector, property_selector=measure("nodes", "Ge", "5").property_selector)
     )
 
-    (found,) = groups(ask(fleet, wanted).decision)
+    (found,) = build_groups(ask(fleet, wanted).decision)
 
     assert (found.closest.cluster, found.closest.lacks) == ("b", "nodes Ge 5 (not set)")
 
 
 def test_clusters_a_fixed_policy_does_not_name_are_a_group() -> None:
-    (found,) = groups(ask(clusters("a", "b"), a_policy().pick_fixed("a")).decision)
+    (found,) = build_groups(ask(clusters("a", "b"), a_policy().pick_fixed("a")).decision)
 
     assert (found.plugin, found.reason, found.clusters) == ("PickFixed", "NotListed", ("b",))
 
@@ -65,7 +65,7 @@ def uneven() -> list[ClusterBuilder]:
 
 
 def test_a_domain_without_usable_clusters_is_named_with_what_is_wrong_in_it() -> None:
-    (found,) = full_domains(ask(uneven(), a_policy().pick_n(3).spread("zone")).decision)
+    (found,) = find_full_domains(ask(uneven(), a_policy().pick_n(3).spread("zone")).decision)
 
     assert (found.key, found.domain, found.count, found.max_skew) == ("zone", "y", 0, 1)
     assert [(one.cluster, one.refusal and one.refusal.reason) for one in found.clusters] == [
@@ -77,15 +77,15 @@ def test_a_domain_without_usable_clusters_is_named_with_what_is_wrong_in_it() ->
 def test_clusters_of_a_full_domain_that_are_in_use_are_not_blamed() -> None:
     fleet = [a_cluster(name).labelled(zone="x") for name in ("a", "b", "c")] + [a_cluster("d").labelled(zone="y")]
 
-    (found,) = full_domains(ask(fleet, a_policy().pick_n(4).spread("zone")).decision)
+    (found,) = find_full_domains(ask(fleet, a_policy().pick_n(4).spread("zone")).decision)
 
     assert (found.domain, found.count) == ("y", 1)
     assert [(one.cluster, one.refusal) for one in found.clusters] == [("d", None)]
 
 
 def test_nothing_is_held_up_when_the_policy_is_fulfilled() -> None:
-    assert full_domains(ask(uneven(), a_policy().pick_n(1).spread("zone")).decision) == ()
+    assert find_full_domains(ask(uneven(), a_policy().pick_n(1).spread("zone")).decision) == ()
 
 
 def test_nothing_is_held_up_by_soft_constraints() -> None:
-    assert full_domains(ask(uneven(), a_policy().pick_n(3).spread_softly("zone")).decision) == ()
+    assert find_full_domains(ask(uneven(), a_policy().pick_n(3).spread_softly("zone")).decision) == ()

@@ -7,31 +7,31 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.explain.answer.answer import Circumstances, answer
+from fleet.explain.answer.answer import AnswerContext, build_answer
 from fleet.explain.answer.parts import ClusterRow
 from fleet.explain.answer.rendering import render, render_cluster, render_comparison, render_impact, render_simulated
-from fleet.explain.answer.sentences import listed, sentence
+from fleet.explain.answer.sentences import describe_cluster, join_words
 from fleet.explain.answer.simulate import simulate
-from fleet.explain.facts.cluster_outcome import Standing
-from fleet.explain.fixes.fixes import fixes, fixes_for_cluster
+from fleet.explain.facts.cluster_outcome import ClusterOutcome
+from fleet.explain.fixes.fixes import find_fixes, find_fixes_for_cluster
 from fleet.explain.whatif.compare import compare
-from fleet.explain.whatif.diff import ClusterTally, Moved, OutcomeTally, Tally
+from fleet.explain.whatif.diff import ClusterTally, DiffSummary, Moved, OutcomeTally
 from fleet.explain.whatif.edits import SetCount, Tolerate
 from fleet.explain.whatif.impact import Impact
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.worlds import a_world
 
 
-def rendered(world: World, **options: Any) -> str:
-    decision = world.decide()
-    known = Circumstances(since="2026-03-02T09:14:03.200Z", number=4)
-    found = answer(world.question, decision, fixes=fixes(world, decision), circumstances=known, **options)
+def rendered(scenario: Scenario, **options: Any) -> str:
+    decision = scenario.decide()
+    known = AnswerContext(since="2026-03-02T09:14:03.200Z", number=4)
+    found = build_answer(scenario.question, decision, fixes=find_fixes(scenario, decision), context=known, **options)
     return render(found)
 
 
-def short() -> World:
+def short() -> Scenario:
     fleet = [
         a_cluster("ams-1").labelled(tier="gold"),
         a_cluster("ams-2"),
@@ -64,13 +64,13 @@ def test_an_unserved_placement() -> None:
         "  placement  tolerate dedicated=batch:NoSchedule             SELECTED on ams-1 ams-2 mad-2\n"
         "  cluster    mad-1: remove taint dedicated=batch:NoSchedule  SELECTED on ams-1 mad-1 ams-2\n"
         "  cluster    mad-2: remove taint dedicated=batch:NoSchedule  SELECTED on ams-1 mad-2 ams-2\n"
-        "  cluster    osl-1: joined, healthy and heard                SELECTED on ams-1 osl-1 ams-2\n"
+        "  cluster    osl-1: bring its agent back                     SELECTED on ams-1 osl-1 ams-2\n"
     )
 
 
 def test_the_queue_has_the_last_word() -> None:
-    world = short()
-    found = answer(world.question, world.decide())
+    scenario = short()
+    found = build_answer(scenario.question, scenario.decide())
 
     assert render(found, next_step="wakes on taints").endswith("\n\nNEXT       wakes on taints\n")
 
@@ -84,16 +84,16 @@ def test_W_08_without_clusters_the_tables_are_there() -> None:
 
 def test_weighted_scores_have_a_column_for_each_plugin() -> None:
     profile = compile_default(default_profile(ranking="weighted"))
-    world = a_world([a_cluster("a").labelled(x="1"), a_cluster("b")], a_policy().pick_n(1), profile=profile)
+    scenario = a_world([a_cluster("a").labelled(x="1"), a_cluster("b")], a_policy().pick_n(1), profile=profile)
 
-    assert "RANK  TOTAL  SamePlacementAntiAffinity" in rendered(world)
+    assert "RANK  TOTAL  SamePlacementAntiAffinity" in rendered(scenario)
 
 
 def test_one_cluster_with_everything_that_is_wrong_with_it() -> None:
-    world = a_world([a_cluster("a").tainted("gpu").heard(3600)], a_policy().require(label("tier", "In", "gold")))
-    decision = world.decide()
-    found = answer(
-        world.question, decision, cluster="a", everything=True, fixes=fixes_for_cluster(world, decision, "a")
+    scenario = a_world([a_cluster("a").tainted("gpu").heard(3600)], a_policy().require(label("tier", "In", "gold")))
+    decision = scenario.decide()
+    found = build_answer(
+        scenario.question, decision, cluster="a", everything=True, fixes=find_fixes_for_cluster(scenario, decision, "a")
     )
 
     text = render_cluster(found)
@@ -105,10 +105,10 @@ def test_one_cluster_with_everything_that_is_wrong_with_it() -> None:
 
 
 def test_one_cluster_that_fits_tells_how_far_it_is_behind() -> None:
-    world = a_world(
+    scenario = a_world(
         [a_cluster("a"), a_cluster("b").labelled(x="1")], a_policy().pick_n(1).prefer(3, label("x", "Exists"))
     )
-    found = answer(world.question, world.decide(), cluster="a")
+    found = build_answer(scenario.question, scenario.decide(), cluster="a")
 
     assert "rank 2   topology 0, affinity 0, bound 0\n3 points of affinity short of the last pick b" in render_cluster(
         found
@@ -117,10 +117,10 @@ def test_one_cluster_that_fits_tells_how_far_it_is_behind() -> None:
 
 def test_a_fix_that_only_lets_a_cluster_qualify_says_who_is_chosen_all_the_same() -> None:
     fleet = [a_cluster("a").labelled(x="1"), a_cluster("b").tainted("gpu")]
-    world = a_world(fleet, a_policy().pick_n(1).prefer(3, label("x", "Exists")))
-    decision = world.decide()
-    found = answer(
-        world.question, decision, cluster="b", everything=True, fixes=fixes_for_cluster(world, decision, "b")
+    scenario = a_world(fleet, a_policy().pick_n(1).prefer(3, label("x", "Exists")))
+    decision = scenario.decide()
+    found = build_answer(
+        scenario.question, decision, cluster="b", everything=True, fixes=find_fixes_for_cluster(scenario, decision, "b")
     )
 
     assert "  cluster    b: remove taint gpu:NoSchedule               fits, but the choice is a\n" in render_cluster(
@@ -129,12 +129,12 @@ def test_a_fix_that_only_lets_a_cluster_qualify_says_who_is_chosen_all_the_same(
 
 
 def test_a_cluster_that_nothing_brings_in_says_so_and_one_in_use_needs_nothing() -> None:
-    world = a_world([a_cluster("a"), a_cluster("b").leaving()], a_policy().pick_n(1))
-    decision = world.decide()
+    scenario = a_world([a_cluster("a"), a_cluster("b").leaving()], a_policy().pick_n(1))
+    decision = scenario.decide()
 
     def text(cluster: str) -> str:
-        tried = fixes_for_cluster(world, decision, cluster)
-        return render_cluster(answer(world.question, decision, cluster=cluster, everything=True, fixes=tried))
+        tried = find_fixes_for_cluster(scenario, decision, cluster)
+        return render_cluster(build_answer(scenario.question, decision, cluster=cluster, everything=True, fixes=tried))
 
     assert text("b").endswith("FIXES (verified)\n  (none)\n")
     assert "a is chosen\n" in text("a")
@@ -148,9 +148,11 @@ def test_where_nobody_is_ranked_there_are_names_only() -> None:
 
 
 def test_one_cluster_tells_what_comes_next() -> None:
-    world = short()
+    scenario = short()
 
-    text = render_cluster(answer(world.question, world.decide(), cluster="mad-1"), next_step="wakes on taints")
+    text = render_cluster(
+        build_answer(scenario.question, scenario.decide(), cluster="mad-1"), next_step="wakes on taints"
+    )
 
     assert text.endswith("\n\nNEXT       wakes on taints\n")
 
@@ -171,29 +173,29 @@ def test_one_cluster_tells_what_comes_next() -> None:
 def test_where_a_cluster_stands_is_told_in_a_sentence(
     policy: PolicyBuilder, cluster: ClusterBuilder, want: str
 ) -> None:
-    world = a_world([cluster], policy)
+    scenario = a_world([cluster], policy)
 
-    (row,) = answer(world.question, world.decide(), cluster="a", everything=True).attempt.clusters
+    (row,) = build_answer(scenario.question, scenario.decide(), cluster="a", everything=True).attempt.clusters
 
-    assert sentence(row) == want
+    assert describe_cluster(row) == want
 
 
 @pytest.mark.parametrize("count, want", [(0, ""), (1, "a"), (2, "a and b"), (3, "a, b and c")])
 def test_words_are_listed_as_people_do(count: int, want: str) -> None:
-    assert listed(["a", "b", "c"][:count]) == want
+    assert join_words(["a", "b", "c"][:count]) == want
 
 
 def test_every_standing_has_words_of_its_own() -> None:
-    texts = {sentence(ClusterRow(name="a", outcome="rejected", standing=one)) for one in Standing}
+    texts = {describe_cluster(ClusterRow(name="a", outcome="rejected", standing=one)) for one in ClusterOutcome}
 
-    assert len(texts) == len(Standing)
+    assert len(texts) == len(ClusterOutcome)
     assert "a" not in texts
 
 
 def test_rows_beyond_the_page_are_counted() -> None:
-    world = a_world(clusters(*(f"c{number}" for number in range(9))), a_policy())
+    scenario = a_world(clusters(*(f"c{number}" for number in range(9))), a_policy())
 
-    assert "… and 7 more" in render(answer(world.question, world.decide(), limit=2))
+    assert "… and 7 more" in render(build_answer(scenario.question, scenario.decide(), limit=2))
 
 
 def test_hidden_clusters_are_told_as_a_number() -> None:
@@ -215,9 +217,11 @@ def test_blocking_domains_missing_names_and_warnings_are_told() -> None:
 
 
 def test_a_comparison() -> None:
-    world = short()
+    scenario = short()
 
-    text = render_comparison(compare(world.decide(), world.apply([Tolerate("dedicated", value="batch")]).decide()))
+    text = render_comparison(
+        compare(scenario.decide(), scenario.apply([Tolerate("dedicated", value="batch")]).decide())
+    )
 
     assert text == (
         "COMPARED   PARTIAL on 2 → SELECTED on 3\n"
@@ -240,7 +244,7 @@ def test_a_simulation_is_an_answer_and_a_comparison() -> None:
 
 def test_an_impact_stands_below_the_answer_with_what_moves_and_the_sums() -> None:
     moves = [Moved("shop/cart", "filter", ("a", "b"), (), "SELECTED", "UNSCHEDULABLE"), *[MOVED] * 20]
-    tally = Tally((ClusterTally("a", 0, 21),), (OutcomeTally("SELECTED", 30, 29),))
+    tally = DiffSummary((ClusterTally("a", 0, 21),), (OutcomeTally("SELECTED", 30, 29),))
     found = Impact(30, 9, tuple(moves), tally, truncated=True)
 
     text = render_simulated(simulate(short(), [SetCount(2)]), found)
@@ -260,13 +264,15 @@ def test_an_impact_stands_below_the_answer_with_what_moves_and_the_sums() -> Non
 
 
 def test_an_impact_on_nobody_takes_one_line() -> None:
-    assert render_impact(Impact(3, 3, (), Tally())) == "IMPACT     3 placements decided: 3 the same, 0 would move\n"
+    assert (
+        render_impact(Impact(3, 3, (), DiffSummary())) == "IMPACT     3 placements decided: 3 the same, 0 would move\n"
+    )
 
 
 def test_W_10_an_impact_counts_what_may_not_be_read() -> None:
     moved = msgspec.structs.replace(MOVED, redacted=2)
 
-    text = render_impact(Impact(9, 5, (moved,), Tally(redacted=2), redacted=3))
+    text = render_impact(Impact(9, 5, (moved,), DiffSummary(redacted=2), redacted=3))
 
     assert "9 placements decided: 5 the same, 4 would move, 3 of them you may not read\n" in text
     assert "ranking; 2 more clusters that you may not read\n" in text
@@ -291,10 +297,10 @@ def test_chosen_clusters_that_nobody_may_see_are_told_as_a_number() -> None:
 
 
 def test_fixes_that_were_tried_on_a_newer_fleet_say_so() -> None:
-    world = short()
-    decision = world.decide()
-    known = Circumstances(evaluated_on="recorded", fixes_evaluated_on="current")
+    scenario = short()
+    decision = scenario.decide()
+    known = AnswerContext(evaluated_on="recorded", fixes_evaluated_on="current")
 
-    text = render(answer(world.question, decision, fixes=fixes(world, decision), circumstances=known))
+    text = render(build_answer(scenario.question, decision, fixes=find_fixes(scenario, decision), context=known))
 
     assert "\nFIXES (verified on the fleet as it is now)\n" in text

@@ -11,16 +11,16 @@ from fleet.errors import InputError
 from fleet.explain.replay.replay import (
     Difference,
     Evidence,
-    Recorded,
-    evidence_of,
-    recorded_world,
+    InMemoryInputs,
+    build_evidence,
+    load_recorded_scenario,
+    redact_rehearsal,
+    redact_replay,
     rehearse,
     replay,
-    unnamed_rehearsal,
-    unnamed_replay,
 )
 from fleet.explain.whatif.edits import RemoveCluster, SetCount, Tolerate
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import StatusLimits
 from fleet.history.entries import Columns, HistoryAttempt, Judgement, RecordedTarget
@@ -31,13 +31,13 @@ from tests.unit.explain.questions import DEFAULT
 from tests.unit.explain.worlds import a_world
 
 
-def recorded(world: World) -> Recorded:
+def recorded(scenario: Scenario) -> InMemoryInputs:
     """As a history would hold it."""
-    asked = world.question
+    asked = scenario.question
     encode = msgspec.json.encode
-    return Recorded(
+    return InMemoryInputs(
         clusters=[encode(asked.frame.clusters[row]) for row in asked.frame.names.order.tolist()],
-        request=encode(world.snapshot),
+        request=encode(scenario.snapshot),
         placement_uid=asked.request.uid,
         bindings=[encode(one) for one in asked.bindings],
         previous=encode(asked.previous),
@@ -62,7 +62,7 @@ def evidence(decision: Decision, **changes: object) -> Evidence:
     return replace(known, **changes)  # type: ignore[arg-type]
 
 
-def a_past() -> World:
+def a_past() -> Scenario:
     fleet = [a_cluster("a").labelled(tier="gold"), a_cluster("b"), a_cluster("t").tainted("gpu")]
     return a_world(fleet, a_policy().pick_n(2).prefer(10, label("tier", "Exists")), a_binding("b").obsolete())
 
@@ -71,23 +71,23 @@ def a_past() -> World:
 
 
 def test_W_11_a_record_gives_the_same_digest_again() -> None:
-    world = a_past()
+    scenario = a_past()
 
-    found = replay(recorded(world), evidence(world.decide()), DEFAULT)
+    found = replay(recorded(scenario), evidence(scenario.decide()), DEFAULT)
 
-    assert (found.same, found.digest, found.difference) == (True, world.decide().digest, None)
+    assert (found.same, found.digest, found.difference) == (True, scenario.decide().digest, None)
 
 
 def test_the_status_published_before_comes_from_the_record() -> None:
     before = PolicySnapshotStatus(observed_crp_generation=7)
     past = replace(recorded(a_past()), previous=msgspec.json.encode(before))
 
-    assert recorded_world(past, DEFAULT).question.previous == before
+    assert load_recorded_scenario(past, DEFAULT).question.previous == before
 
 
 def test_a_record_that_cannot_be_read_is_an_input_error() -> None:
     with pytest.raises(InputError, match="the document is not JSON"):
-        recorded_world(replace(recorded(a_past()), request=b"{"), DEFAULT)
+        load_recorded_scenario(replace(recorded(a_past()), request=b"{"), DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_record_that_cannot_be_read_is_an_input_error() -> None:
 def test_W_11_a_difference_is_told_by_its_first_stage_and_cluster(
     changes: dict[str, object], want: tuple[str, str, str]
 ) -> None:
-    world = a_past()
+    scenario = a_past()
 
-    found = replay(recorded(world), evidence(world.decide(), digest="0" * 32, **changes), DEFAULT)
+    found = replay(recorded(scenario), evidence(scenario.decide(), digest="0" * 32, **changes), DEFAULT)
 
     assert found.difference is not None
     assert (found.difference.stage, found.difference.cluster, found.difference.recorded) == want
@@ -137,7 +137,7 @@ def test_evidence_comes_from_the_history() -> None:
         names_hash="", judges=("X",), judgements=tuple(judgements), verdicts=bytes(range(len(judgements)))
     )
 
-    found = evidence_of(attempt, columns)
+    found = build_evidence(attempt, columns)
 
     assert (found.targets, found.judges) == (("a", "b"), ("X",))
     assert (list(found.first or ()), list(found.codes or ())) == (want.first, want.codes)
@@ -147,9 +147,9 @@ def test_evidence_comes_from_the_history() -> None:
 
 
 def test_a_rehearsal_tells_who_would_have_moved_and_why() -> None:
-    world = a_past()
+    scenario = a_past()
 
-    found = rehearse([(evidence(world.decide()), recorded(world))], DEFAULT, edits=[Tolerate("gpu"), SetCount(3)])
+    found = rehearse([(evidence(scenario.decide()), recorded(scenario))], DEFAULT, edits=[Tolerate("gpu"), SetCount(3)])
 
     (changed,) = found.changed
     assert (found.attempts, found.same, changed.key, changed.cause) == (1, 0, "attempt-1", "filter")
@@ -158,37 +158,37 @@ def test_a_rehearsal_tells_who_would_have_moved_and_why() -> None:
 
 
 def test_the_same_clusters_in_another_order_is_a_matter_of_ranking() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
     other = compile_default(default_profile(tie_break="nameAscending"))
 
-    found = rehearse([(evidence(world.decide()), recorded(world))], DEFAULT, changed_profile=other)
+    found = rehearse([(evidence(scenario.decide()), recorded(scenario))], DEFAULT, changed_profile=other)
 
     assert [(one.cause, one.before, one.after) for one in found.changed] == [("ranking", ("b",), ("a",))]
 
 
 def test_what_a_pick_does_to_others_is_no_matter_of_filters() -> None:
     fleet = [a_cluster(name).labelled(zone=zone) for name, zone in (("a", "x"), ("b", "y"), ("c", "x"), ("d", "y"))]
-    world = a_world(fleet, a_policy().pick_n(2).spread("zone"))
+    scenario = a_world(fleet, a_policy().pick_n(2).spread("zone"))
     other = compile_default(default_profile(tie_break="nameAscending"))
 
-    found = rehearse([(evidence(world.decide()), recorded(world))], DEFAULT, changed_profile=other)
+    found = rehearse([(evidence(scenario.decide()), recorded(scenario))], DEFAULT, changed_profile=other)
 
     assert [one.cause for one in found.changed] == ["ranking"]
 
 
 def test_a_change_that_moves_nothing_counts_as_same() -> None:
-    world = a_past()
+    scenario = a_past()
     other = compile_default(default_profile(limits=StatusLimits(unselected_budget=1)))
 
-    found = rehearse([(evidence(world.decide()), recorded(world))], DEFAULT, changed_profile=other)
+    found = rehearse([(evidence(scenario.decide()), recorded(scenario))], DEFAULT, changed_profile=other)
 
     assert (found.same, found.changed) == (1, ())
 
 
 def test_attempts_that_cannot_be_rehearsed_are_skipped_with_the_reason() -> None:
-    world = a_past()
-    known = evidence(world.decide())
-    attempts = [(known, None), (replace(known, digest="0"), recorded(world)), (known, recorded(world))]
+    scenario = a_past()
+    known = evidence(scenario.decide())
+    attempts = [(known, None), (replace(known, digest="0"), recorded(scenario)), (known, recorded(scenario))]
 
     found = rehearse(attempts, DEFAULT, edits=[RemoveCluster("zzz")])
 
@@ -201,12 +201,12 @@ def test_attempts_that_cannot_be_rehearsed_are_skipped_with_the_reason() -> None
 
 
 def test_W_10_a_rehearsal_for_somebody_who_may_not_read_all_has_numbers_in_place_of_names() -> None:
-    world = a_past()
-    known = evidence(world.decide())
-    moved = rehearse([(known, recorded(world)), (known, None)], DEFAULT, edits=[Tolerate("gpu"), SetCount(3)])
-    skipped = rehearse([(known, recorded(world))], DEFAULT, edits=[RemoveCluster("zzz")])
+    scenario = a_past()
+    known = evidence(scenario.decide())
+    moved = rehearse([(known, recorded(scenario)), (known, None)], DEFAULT, edits=[Tolerate("gpu"), SetCount(3)])
+    skipped = rehearse([(known, recorded(scenario))], DEFAULT, edits=[RemoveCluster("zzz")])
 
-    shown, told = unnamed_rehearsal(moved, {"t", "b"}.__contains__), unnamed_rehearsal(skipped, {"zzz"}.__contains__)
+    shown, told = redact_rehearsal(moved, {"t", "b"}.__contains__), redact_rehearsal(skipped, {"zzz"}.__contains__)
 
     (changed,) = shown.changed
     assert (set(changed.before), set(changed.after), changed.redacted) == ({"a"}, {"a"}, 2)
@@ -220,7 +220,7 @@ def test_W_10_a_rehearsal_for_somebody_who_may_not_read_all_has_numbers_in_place
 def test_W_10_a_difference_is_told_without_a_hidden_cluster(hidden: str, cluster: str) -> None:
     found = replay(recorded(a_past()), evidence(a_past().decide(), digest="0" * 32, targets=("a",)), DEFAULT)
 
-    shown = unnamed_replay(found, {hidden}.__contains__).difference
+    shown = redact_replay(found, {hidden}.__contains__).difference
 
     assert shown == Difference("ranking", cluster, "", "")
 

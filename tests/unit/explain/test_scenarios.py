@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
-from fleet.explain import Explainer, Standing, counts, groups, summary
+from fleet.explain import ClusterOutcome, Explainer, build_groups, count_clusters, summarize
 from fleet.framework.cycle.cycle import decide
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
 
 SEEDS = range(60)
-CHOSEN = (Standing.SELECTED, Standing.REFRESHED, Standing.REVIVED)
+CHOSEN = (ClusterOutcome.SELECTED, ClusterOutcome.REFRESHED, ClusterOutcome.REVIVED)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -20,16 +20,16 @@ def test_W_05_every_explanation_adds_up(seed: int) -> None:
     inp = decision_input(random_scenario(seed))
     decision = decide(inp)
     explainer = Explainer(decision, inp)
-    found = counts(decision)
-    outcomes = Counter(explainer.cluster(name).outcome for name in decision.frame.names.ordered)
+    found = count_clusters(decision)
+    outcomes = Counter(explainer.explain(name).outcome for name in decision.frame.names.ordered)
 
     assert sum((found.selected, found.fit, found.already_selected, found.rejected, found.not_evaluated)) == found.total
-    assert sum(one.count for one in groups(decision)) == found.rejected
+    assert sum(one.count for one in build_groups(decision)) == found.rejected
     assert sum(outcomes[one] for one in CHOSEN) == found.selected
-    assert outcomes[Standing.KEPT] == found.already_selected
-    assert outcomes[Standing.NOT_PICKED] == found.fit
+    assert outcomes[ClusterOutcome.KEPT] == found.already_selected
+    assert outcomes[ClusterOutcome.NOT_PICKED] == found.fit
     assert decision.active in (None, found.selected + found.already_selected)
-    assert summary(decision).startswith(f"{found.selected}/{found.total} clusters selected")
+    assert summarize(decision).startswith(f"{found.selected}/{found.total} clusters selected")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,9 +39,9 @@ def test_W_14_the_first_verdict_that_rejects_is_the_one_on_record(seed: int) -> 
     explainer = Explainer(decision, inp)
 
     for name in decision.frame.names.ordered:
-        found = explainer.cluster(name)
+        found = explainer.explain(name)
         rejecting = [one.refusal for one in found.verdicts if one.verdict == "reject"]
-        if found.outcome in (*CHOSEN, Standing.NOT_PICKED):
+        if found.outcome in (*CHOSEN, ClusterOutcome.NOT_PICKED):
             assert not rejecting
         elif found.first is not None:
             assert rejecting[0] == found.first

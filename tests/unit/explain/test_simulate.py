@@ -9,12 +9,12 @@ import pytest
 
 from fleet.errors import InputError
 from fleet.explain.answer.simulate import simulate
-from fleet.explain.facts.redaction import Veil
-from fleet.explain.facts.summary import summary
-from fleet.explain.whatif.compare import Number, compare
+from fleet.explain.facts.redaction import Redaction
+from fleet.explain.facts.summary import summarize
+from fleet.explain.whatif.compare import ClusterChange, compare
 from fleet.explain.whatif.diff import ClusterTally, OutcomeTally
 from fleet.explain.whatif.edits import AddCluster, AddTaint, RemoveCluster, SetCount, SetReady
-from fleet.explain.whatif.impact import impact, unnamed_impact
+from fleet.explain.whatif.impact import compute_impact, redact_impact
 from fleet.framework.context import HookContext
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.scalar import ClusterView, ScalarPlugin
@@ -30,9 +30,9 @@ from tests.unit.explain.worlds import a_world
 
 
 def test_a_simulation_answers_for_the_edited_world() -> None:
-    world = a_world(clusters("a"), a_policy().pick_n(1))
+    scenario = a_world(clusters("a"), a_policy().pick_n(1))
 
-    found = simulate(world, [AddCluster("b", "a"), SetCount(3)])
+    found = simulate(scenario, [AddCluster("b", "a"), SetCount(3)])
 
     assert (found.answer.verdict.state, found.answer.verdict.counts.selected) == ("Partial", 2)
     assert found.compare is not None
@@ -44,10 +44,10 @@ def test_a_comparison_is_made_for_those_who_ask() -> None:
 
 
 def test_effect_hooks_that_would_run_are_told() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
 
-    assert simulate(world, []).would_run == ()
-    assert simulate(world, [SetCount(2)]).would_run == ("bind",)
+    assert simulate(scenario, []).would_run == ()
+    assert simulate(scenario, [SetCount(2)]).would_run == ("bind",)
 
 
 def test_options_of_the_answer_can_be_given() -> None:
@@ -58,9 +58,9 @@ def test_options_of_the_answer_can_be_given() -> None:
 
 def test_W_10_a_comparison_names_no_hidden_cluster() -> None:
     fleet = [a_cluster("secret-a"), a_cluster("secret-b"), a_cluster("c")]
-    world = a_world(fleet, a_policy().pick_n(1))
+    scenario = a_world(fleet, a_policy().pick_n(1))
 
-    found = simulate(world, [AddTaint("secret-b", "x"), SetCount(2)], redact=lambda name: name.startswith("secret"))
+    found = simulate(scenario, [AddTaint("secret-b", "x"), SetCount(2)], redact=lambda name: name.startswith("secret"))
 
     assert b"secret" not in msgspec.json.encode(found)
     assert found.compare is not None
@@ -91,26 +91,26 @@ def test_W_10_a_text_about_a_cluster_that_has_left_does_not_name_it() -> None:
     found = compare(before.decision, after.decision, redact={"secret"}.__contains__)
 
     told = {one.before: one.clusters for one in found.transitions}
-    assert told["Feud"] == (Number("c", "not beside (hidden)", "fits"),)
+    assert told["Feud"] == (ClusterChange("c", "not beside (hidden)", "fits"),)
 
 
 def test_W_10_a_sentence_with_words_of_a_plugin_from_elsewhere_names_no_hidden_cluster() -> None:
     decision = ask(clusters("secret", "c"), a_policy(), profile=feuding()).decision
 
-    said = summary(decision, Veil(decision.frame, {"secret"}.__contains__))
+    said = summarize(decision, Redaction(decision.frame, {"secret"}.__contains__))
 
     assert said == "1/2 clusters selected: 1 not beside (hidden)"
 
 
 def test_W_10_what_the_caller_calls_a_taint_comes_back_as_it_is() -> None:
     """A word that vanishes because a hidden cluster has that name would tell that there is one."""
-    world = a_world(clusters("secret", "a"), a_policy())
+    scenario = a_world(clusters("secret", "a"), a_policy())
 
-    found = simulate(world, [AddTaint("a", "secret")], redact={"secret"}.__contains__)
+    found = simulate(scenario, [AddTaint("a", "secret")], redact={"secret"}.__contains__)
 
     assert found.answer.verdict.summary == "1/2 clusters selected: 1 untolerated taint {secret}"
     assert found.compare is not None
-    assert [one.clusters for one in found.compare.transitions] == [(Number("a", "fits", "secret:NoSchedule"),)]
+    assert [one.clusters for one in found.compare.transitions] == [(ClusterChange("a", "fits", "secret:NoSchedule"),)]
 
 
 def test_an_edit_that_makes_no_sense_ends_the_simulation() -> None:
@@ -128,7 +128,7 @@ def test_the_impact_of_a_lost_cluster() -> None:
     frame = a_frame(*FLEET)
     questions = [ask(FLEET, policy).inp for policy in POLICIES]
 
-    found = impact(frame, questions, [SetReady("c", value=False)], now=NOW)
+    found = compute_impact(frame, questions, [SetReady("c", value=False)], now=NOW)
 
     assert (found.placements, found.same) == (3, 1)
     assert [(one.cause, one.before, one.after) for one in found.moved] == [
@@ -141,10 +141,10 @@ def test_the_impact_of_a_lost_cluster() -> None:
 
 def test_W_10_an_impact_counts_clusters_and_placements_that_may_not_be_read() -> None:
     questions = [ask(FLEET, policy).inp for policy in POLICIES]
-    found = impact(a_frame(*FLEET), questions, [SetReady("c", value=False)], now=NOW)
+    found = compute_impact(a_frame(*FLEET), questions, [SetReady("c", value=False)], now=NOW)
 
-    seen = unnamed_impact(found, hides_cluster={"c"}.__contains__, hides_placement=lambda key: False)
-    unseen = unnamed_impact(found, hides_cluster={"c"}.__contains__, hides_placement=lambda key: True)
+    seen = redact_impact(found, hides_cluster={"c"}.__contains__, hides_placement=lambda key: False)
+    unseen = redact_impact(found, hides_cluster={"c"}.__contains__, hides_placement=lambda key: True)
 
     assert [(one.before, one.after, one.redacted) for one in seen.moved] == [
         (("a", "b"), ("a", "b"), 1),
@@ -157,7 +157,7 @@ def test_W_10_an_impact_counts_clusters_and_placements_that_may_not_be_read() ->
 def test_an_impact_may_be_on_the_outcome_alone() -> None:
     question = ask(clusters("a"), a_policy().pick_fixed("a", "b")).inp
 
-    found = impact(a_frame(*clusters("a")), [question], [AddCluster("b", "a")], now=NOW)
+    found = compute_impact(a_frame(*clusters("a")), [question], [AddCluster("b", "a")], now=NOW)
 
     assert found.summary.outcomes == (OutcomeTally("PARTIAL", 1, 0), OutcomeTally("SELECTED", 0, 1))
 
@@ -165,7 +165,7 @@ def test_an_impact_may_be_on_the_outcome_alone() -> None:
 def test_what_is_in_use_already_does_not_move_for_a_taint() -> None:
     question = ask(FLEET, a_policy().pick_n(1), a_binding("c")).inp
 
-    found = impact(a_frame(*FLEET), [question], [AddTaint("c", "gpu")], now=NOW)
+    found = compute_impact(a_frame(*FLEET), [question], [AddTaint("c", "gpu")], now=NOW)
 
     assert (found.same, found.moved) == (1, ())
 
@@ -174,11 +174,11 @@ def test_an_impact_whose_time_is_up_says_how_far_it_came() -> None:
     questions = [ask(FLEET, policy).inp for policy in POLICIES]
     asked = iter([False, True])
 
-    found = impact(a_frame(*FLEET), questions, [RemoveCluster("c")], now=NOW, expired=lambda: next(asked))
+    found = compute_impact(a_frame(*FLEET), questions, [RemoveCluster("c")], now=NOW, expired=lambda: next(asked))
 
     assert (found.placements, found.truncated) == (1, True)
 
 
 def test_only_clusters_have_an_impact_on_everybody() -> None:
     with pytest.raises(InputError, match="setCount is about one placement"):
-        impact(a_frame(*FLEET), [], [SetCount(1)], now=NOW)
+        compute_impact(a_frame(*FLEET), [], [SetCount(1)], now=NOW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.explain import Counts, counts
+from fleet.explain import ClusterCounts, count_clusters
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask
@@ -111,11 +111,13 @@ def test_W_05_every_cluster_is_counted_once() -> None:
 
     asked = ask(fleet, a_policy().pick_n(2), a_binding("a"))
 
-    assert counts(asked.decision) == Counts(total=5, selected=1, fit=1, already_selected=1, rejected=2, not_evaluated=0)
+    assert count_clusters(asked.decision) == ClusterCounts(
+        total=5, selected=1, fit=1, already_selected=1, rejected=2, not_evaluated=0
+    )
 
 
 def test_W_08_an_empty_fleet_has_counts_too() -> None:
-    assert counts(ask([], a_policy().pick_n(2)).decision) == Counts(0, 0, 0, 0, 0, 0)
+    assert count_clusters(ask([], a_policy().pick_n(2)).decision) == ClusterCounts(0, 0, 0, 0, 0, 0)
 
 
 def test_settings_of_the_profile_decide_who_is_retained() -> None:

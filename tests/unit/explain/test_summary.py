@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from fleet.explain import counts, summary
+from fleet.explain import count_clusters, summarize
 from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask
 
 
 def said(*fleet: ClusterBuilder, policy: PolicyBuilder) -> str:
-    return summary(ask(fleet, policy).decision)
+    return summarize(ask(fleet, policy).decision)
 
 
 def test_everything_went_well() -> None:
@@ -34,13 +34,13 @@ def test_those_who_fit_come_before_those_who_do_not() -> None:
 def test_what_was_selected_before_is_named_as_such() -> None:
     asked = ask(clusters("a", "b"), a_policy().pick_n(2), a_binding("a"))
 
-    assert summary(asked.decision) == "1/2 clusters selected, need 2: 1 already selected"
+    assert summarize(asked.decision) == "1/2 clusters selected, need 2: 1 already selected"
 
 
 def test_who_was_not_asked_is_named_as_such() -> None:
     asked = ask(clusters("a", "b", "c"), a_policy().pick_n(1), a_binding("a"))
 
-    assert summary(asked.decision) == "0/3 clusters selected, need 1: 1 already selected; 2 not evaluated"
+    assert summarize(asked.decision) == "0/3 clusters selected, need 1: 1 already selected; 2 not evaluated"
 
 
 def test_frequent_reasons_come_first_and_equal_ones_by_text() -> None:
@@ -85,9 +85,9 @@ def test_W_05_the_numbers_of_the_summary_are_the_counts() -> None:
     fleet = [*clusters("a", "b", "c"), a_cluster("d").tainted("gpu"), a_cluster("e").leaving()]
     asked = ask(fleet, a_policy().pick_n(2), a_binding("a"))
 
-    selected, total, _need, *others = map(int, re.findall(r"\d+", summary(asked.decision)))
+    selected, total, _need, *others = map(int, re.findall(r"\d+", summarize(asked.decision)))
 
-    assert (selected, total) == (counts(asked.decision).selected, counts(asked.decision).total)
+    assert (selected, total) == (count_clusters(asked.decision).selected, count_clusters(asked.decision).total)
     assert selected + sum(others) == total
 
 

@@ -4,41 +4,50 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.explain.facts.phrases import bucket, lacking
-from fleet.explain.facts.rejections import Refusal
+from fleet.explain.facts.phrases import describe_lack, describe_reason
+from fleet.explain.facts.rejections import ClusterRejection
 
 
 def test_a_reason_from_elsewhere_is_told_by_its_name() -> None:
-    assert bucket(Refusal("Quota", "QuotaExceeded", "quota team-a is used up", {})) == "quota exceeded"
+    assert (
+        describe_reason(ClusterRejection("Quota", "QuotaExceeded", "quota team-a is used up", {})) == "quota exceeded"
+    )
 
 
 def test_a_plugin_without_reasons_is_told_by_its_message() -> None:
-    assert bucket(Refusal("Quota", "Unschedulable", "quota team-a is used up", {})) == "quota team-a is used up"
+    assert (
+        describe_reason(ClusterRejection("Quota", "Unschedulable", "quota team-a is used up", {}))
+        == "quota team-a is used up"
+    )
 
 
 @pytest.mark.parametrize(
     "refused, want",
     [
         (
-            Refusal("TaintToleration", "UntoleratedTaint", "", {"key": "gpu", "value": "", "effect": "NoSchedule"}),
+            ClusterRejection(
+                "TaintToleration", "UntoleratedTaint", "", {"key": "gpu", "value": "", "effect": "NoSchedule"}
+            ),
             "gpu:NoSchedule",
         ),
         (
-            Refusal("TaintToleration", "UntoleratedTaint", "", {"key": "gpu", "value": "a100", "effect": "NoSchedule"}),
+            ClusterRejection(
+                "TaintToleration", "UntoleratedTaint", "", {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+            ),
             "gpu=a100:NoSchedule",
         ),
         (
-            Refusal("ClusterEligibility", "AgentSilent", "", {"when": "never received", "check": 3}),
+            ClusterRejection("ClusterEligibility", "AgentSilent", "", {"when": "never received", "check": 3}),
             "agent silent, never received",
         ),
         (
-            Refusal("ClusterEligibility", "Unhealthy", "", {"when": "…", "since": "2026-03-10T08:00:00Z"}),
+            ClusterRejection("ClusterEligibility", "Unhealthy", "", {"when": "…", "since": "2026-03-10T08:00:00Z"}),
             "unhealthy since 2026-03-10T08:00:00Z",
         ),
-        (Refusal("ClusterEligibility", "Left", "", {"check": 1}), "left the fleet"),
-        (Refusal("ClusterAffinity", "NoTermMatched", "", {"terms": []}), "no affinity term matched"),
+        (ClusterRejection("ClusterEligibility", "Left", "", {"check": 1}), "left the fleet"),
+        (ClusterRejection("ClusterAffinity", "NoTermMatched", "", {"terms": []}), "no affinity term matched"),
     ],
     ids=["taint", "taint with value", "never heard", "unhealthy", "nothing to add", "no terms"],
 )
-def test_what_one_cluster_lacks(refused: Refusal, want: str) -> None:
-    assert lacking(refused) == want
+def test_what_one_cluster_lacks(refused: ClusterRejection, want: str) -> None:
+    assert describe_lack(refused) == want

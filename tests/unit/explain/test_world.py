@@ -24,7 +24,7 @@ from fleet.explain.whatif.edits import (
     SetReady,
     Tolerate,
 )
-from fleet.explain.whatif.scenario import World, edited_frame
+from fleet.explain.whatif.scenario import Scenario, apply_to_frame
 from fleet.framework.cycle.cycle import decide
 from tests.builders import (
     NOW,
@@ -46,26 +46,28 @@ from tests.unit.explain.worlds import a_world, targets
 
 
 def test_without_edits_the_question_is_the_very_same() -> None:
-    world = a_world(clusters("a"), a_policy().pick_n(1))
+    scenario = a_world(clusters("a"), a_policy().pick_n(1))
 
-    assert world.apply([]).question == world.question
+    assert scenario.apply([]).question == scenario.question
 
 
 def test_W_07_editing_leaves_the_world_it_began_with_as_it_was() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1))
-    before = (world.question.frame.content_hash(), world.decide().digest)
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    before = (scenario.question.frame.content_hash(), scenario.decide().digest)
 
-    world.apply([SetCount(2), AddTaint("a", "gpu"), RemoveCluster("b"), AddCluster("c", "a")])
+    scenario.apply([SetCount(2), AddTaint("a", "gpu"), RemoveCluster("b"), AddCluster("c", "a")])
 
-    assert (world.question.frame.content_hash(), world.decide().digest) == before
+    assert (scenario.question.frame.content_hash(), scenario.decide().digest) == before
 
 
 def test_a_world_is_made_of_objects_as_well() -> None:
     snapshot = a_policy().pick_n(1).snapshot()
 
-    world = World.made_of(clusters=[a_cluster("a").build()], snapshot=snapshot, bindings=(), profile=DEFAULT, now=NOW)
+    scenario = Scenario.build(
+        clusters=[a_cluster("a").build()], snapshot=snapshot, bindings=(), profile=DEFAULT, now=NOW
+    )
 
-    assert targets(world) == ["a"]
+    assert targets(scenario) == ["a"]
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
@@ -91,9 +93,9 @@ def test_a_world_is_made_of_objects_as_well() -> None:
     ids=["label", "unlabel", "taint", "that taint", "silent", "not joined", "unhealthy", "no agent", "property"],
 )
 def test_an_edit_lets_a_refused_cluster_in(cluster: ClusterBuilder, policy: PolicyBuilder, edit: Edit) -> None:
-    world = a_world([cluster], policy)
+    scenario = a_world([cluster], policy)
 
-    assert (targets(world), targets(world, edit)) == ([], ["a"])
+    assert (targets(scenario), targets(scenario, edit)) == ([], ["a"])
 
 
 @pytest.mark.parametrize(
@@ -102,27 +104,27 @@ def test_an_edit_lets_a_refused_cluster_in(cluster: ClusterBuilder, policy: Poli
     ids=lambda edit: edit.op,
 )
 def test_an_edit_keeps_a_cluster_out(edit: Edit) -> None:
-    world = a_world([a_cluster("a").measured({"nodes": "5"})], a_policy().require(measure("nodes", "Ge", "5")))
+    scenario = a_world([a_cluster("a").measured({"nodes": "5"})], a_policy().require(measure("nodes", "Ge", "5")))
 
-    assert (targets(world), targets(world, edit)) == (["a"], [])
+    assert (targets(scenario), targets(scenario, edit)) == (["a"], [])
 
 
 def test_a_new_cluster_is_like_another_one() -> None:
-    world = a_world([a_cluster("a").labelled(tier="gold")], a_policy().require(label("tier", "In", "gold")))
+    scenario = a_world([a_cluster("a").labelled(tier="gold")], a_policy().require(label("tier", "In", "gold")))
 
-    assert targets(world, AddCluster("b", "a")) == ["a", "b"]
+    assert targets(scenario, AddCluster("b", "a")) == ["a", "b"]
 
 
 def test_a_cluster_that_leaves_is_replaced() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
 
-    assert targets(world, RemoveCluster("b")) == ["a"]
+    assert targets(scenario, RemoveCluster("b")) == ["a"]
 
 
 def test_edits_build_on_one_another() -> None:
-    world = a_world(clusters("a"), a_policy().require(label("tier", "In", "gold")))
+    scenario = a_world(clusters("a"), a_policy().require(label("tier", "In", "gold")))
 
-    assert targets(world, AddCluster("b", "a"), LabelCluster("b", "tier", "gold")) == ["b"]
+    assert targets(scenario, AddCluster("b", "a"), LabelCluster("b", "tier", "gold")) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -145,19 +147,19 @@ def test_edits_build_on_one_another() -> None:
     ids=lambda value: None if isinstance(value, str) else value.op,
 )
 def test_an_edit_that_makes_no_sense_is_told_with_its_place(edit: Edit, field: str, message: str) -> None:
-    world = a_world([a_cluster("berlin-1").tainted("gpu", "yes")], a_policy())
+    scenario = a_world([a_cluster("berlin-1").tainted("gpu", "yes")], a_policy())
 
     with pytest.raises(InputError) as caught:
-        world.apply([edit])
+        scenario.apply([edit])
 
     assert caught.value.field == f"edits[0].{field}"
     assert message in caught.value.message
 
 
 def test_W_10_a_hint_names_no_hidden_cluster() -> None:
-    world, edits = a_world([a_cluster("berlin-1"), a_cluster("bern-1")], a_policy()), [RemoveCluster("berlin-2")]
+    scenario, edits = a_world([a_cluster("berlin-1"), a_cluster("bern-1")], a_policy()), [RemoveCluster("berlin-2")]
 
-    for edit in (world.apply, partial(edited_frame, world.question.frame, now=NOW)):
+    for edit in (scenario.apply, partial(apply_to_frame, scenario.question.frame, now=NOW)):
         with pytest.raises(InputError) as caught:
             edit(edits, hidden={"berlin-1"}.__contains__)
 
@@ -166,33 +168,35 @@ def test_W_10_a_hint_names_no_hidden_cluster() -> None:
 
 def test_only_clusters_of_a_whole_fleet_can_be_edited() -> None:
     with pytest.raises(InputError, match=r"edits\[1\]\.op: setCount is about one placement"):
-        edited_frame(a_frame(a_cluster("a")), [AddTaint("a", "gpu"), SetCount(1)], now=NOW)
+        apply_to_frame(a_frame(a_cluster("a")), [AddTaint("a", "gpu"), SetCount(1)], now=NOW)
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_count_is_changed_without_a_new_snapshot() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b")).apply([SetCount(2)])
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b")).apply([SetCount(2)])
 
-    assert (world.question.request.snapshot, world.question.request.wanted) == (SNAPSHOT, 2)
-    assert targets(world) == ["a", "b"]
+    assert (scenario.question.request.snapshot, scenario.question.request.wanted) == (SNAPSHOT, 2)
+    assert targets(scenario) == ["a", "b"]
 
 
 def test_another_policy_comes_with_a_snapshot_of_its_own_and_everything_is_chosen_anew() -> None:
     fleet = [a_cluster("a"), a_cluster("b").tainted("gpu")]
-    world = a_world(fleet, a_policy().pick_n(1), a_binding("a")).apply([Tolerate("gpu")])
+    scenario = a_world(fleet, a_policy().pick_n(1), a_binding("a")).apply([Tolerate("gpu")])
 
-    decision = world.decide()
+    decision = scenario.decide()
 
-    assert world.snapshot.metadata.name == "web-1"
+    assert scenario.snapshot.metadata.name == "web-1"
     assert [(one.cluster, one.action and one.action.value) for one in decision.targets] == [("a", "refresh")]
 
 
 def test_the_new_snapshot_has_a_name_that_no_binding_knows() -> None:
-    world = a_world(clusters("a"), a_policy().pick_n(1), a_binding("a").of_snapshot("web-1")).apply([Tolerate("gpu")])
+    scenario = a_world(clusters("a"), a_policy().pick_n(1), a_binding("a").of_snapshot("web-1")).apply(
+        [Tolerate("gpu")]
+    )
 
-    assert world.snapshot.metadata.name == "web-2"
+    assert scenario.snapshot.metadata.name == "web-2"
 
 
 def test_expressions_are_named_as_explanations_write_them() -> None:
@@ -200,26 +204,26 @@ def test_expressions_are_named_as_explanations_write_them() -> None:
         label("tier", "In", "gold", "silver"), property_selector=measure("nodes", "Ge", "5").property_selector
     )
     fleet = [a_cluster("a").labelled(tier="gold"), a_cluster("b").measured({"nodes": "9"})]
-    world = a_world(fleet, a_policy().require(term))
+    scenario = a_world(fleet, a_policy().require(term))
 
-    assert targets(world, RelaxAffinity(0, "nodes Ge 5")) == ["a"]
-    assert targets(world, RelaxAffinity(0, "tier In [gold, silver]")) == ["b"]
+    assert targets(scenario, RelaxAffinity(0, "nodes Ge 5")) == ["a"]
+    assert targets(scenario, RelaxAffinity(0, "tier In [gold, silver]")) == ["b"]
 
 
 def test_a_spread_constraint_is_widened() -> None:
     fleet = [a_cluster(name).labelled(zone="x") for name in ("a", "b")] + [a_cluster("c").labelled(zone="y").leaving()]
-    world = a_world(fleet, a_policy().pick_n(2).spread("zone"))
+    scenario = a_world(fleet, a_policy().pick_n(2).spread("zone"))
 
-    assert (targets(world), targets(world, RelaxSpread("zone", 2))) == (["b"], ["b", "a"])
+    assert (targets(scenario), targets(scenario, RelaxSpread("zone", 2))) == (["b"], ["b", "a"])
 
 
 def test_a_patch_merges_into_the_policy() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
 
-    assert targets(world, Patch({"numberOfClusters": 2})) == ["b", "a"]
-    assert targets(world, Patch({"placementType": "PickFixed", "numberOfClusters": None, "clusterNames": ["a"]})) == [
-        "a"
-    ]
+    assert targets(scenario, Patch({"numberOfClusters": 2})) == ["b", "a"]
+    assert targets(
+        scenario, Patch({"placementType": "PickFixed", "numberOfClusters": None, "clusterNames": ["a"]})
+    ) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -260,27 +264,29 @@ def test_what_was_wrong_with_a_policy_before_is_not_held_against_an_edit() -> No
 
 
 def test_an_evicted_binding_is_gone() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
 
-    assert (targets(world), targets(world, Evict("a"))) == (["a"], ["b"])
+    assert (targets(scenario), targets(scenario, Evict("a"))) == (["a"], ["b"])
 
 
 def test_one_of_several_bindings_can_be_evicted_by_name() -> None:
-    world = a_world(clusters("a"), a_policy().pick_n(1), a_binding("a", name="one").bound(), a_binding("a", name="two"))
+    scenario = a_world(
+        clusters("a"), a_policy().pick_n(1), a_binding("a", name="one").bound(), a_binding("a", name="two")
+    )
 
-    evicted = world.apply([Evict("a", "two")])
+    evicted = scenario.apply([Evict("a", "two")])
 
     assert [one.metadata.name for one in evicted.question.bindings] == ["one"]
 
 
 def test_the_bindings_of_others_cannot_be_evicted() -> None:
-    world = a_world(clusters("a"), a_policy(), a_binding("a").of_placement("other"))
+    scenario = a_world(clusters("a"), a_policy(), a_binding("a").of_placement("other"))
 
     with pytest.raises(InputError, match="there is nothing to evict"):
-        world.apply([Evict("a")])
+        scenario.apply([Evict("a")])
 
 
 def test_a_question_asked_of_an_unedited_world_is_decided_alike() -> None:
-    world = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
 
-    assert decide(world.question).digest == world.apply([]).decide().digest
+    assert decide(scenario.question).digest == scenario.apply([]).decide().digest

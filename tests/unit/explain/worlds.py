@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from fleet.explain.facts.placement_outcome import Effect, effect_of, in_use, level_name
+from fleet.explain.facts.placement_outcome import Effect, build_effect, list_clusters_in_use, name_outcome
 from fleet.explain.fixes.fixes import Fix
 from fleet.explain.whatif.edits import Edit
-from fleet.explain.whatif.scenario import World
+from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.views import PolicySnapshot
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder
@@ -24,23 +24,23 @@ def a_world(
     policy: PolicyBuilder,
     *bindings: BindingBuilder,
     profile: CompiledProfile = DEFAULT,
-) -> World:
-    return World(ask(fleet, policy, *bindings, profile=profile).inp, policy.snapshot())
+) -> Scenario:
+    return Scenario(ask(fleet, policy, *bindings, profile=profile).inp, policy.snapshot())
 
 
-def random_world(seed: int) -> World:
+def random_world(seed: int) -> Scenario:
     scenario = random_scenario(seed)
-    return World(decision_input(scenario), msgspec.convert(scenario["policySnapshot"], PolicySnapshot))
+    return Scenario(decision_input(scenario), msgspec.convert(scenario["policySnapshot"], PolicySnapshot))
 
 
-def targets(world: World, *edits: Edit) -> list[str]:
+def targets(scenario: Scenario, *edits: Edit) -> list[str]:
     """The clusters the placement is on after the edits."""
-    return in_use(world.apply(edits).decide())
+    return list_clusters_in_use(scenario.apply(edits).decide())
 
 
-def effect(world: World, edits: Sequence[Edit], *, before: str) -> Effect:
-    decision = world.apply(edits).decide()
-    return effect_of(before, level_name(decision), decision)
+def effect(scenario: Scenario, edits: Sequence[Edit], *, before: str) -> Effect:
+    decision = scenario.apply(edits).decide()
+    return build_effect(before, name_outcome(decision), decision)
 
 
 def one_unit_less(fix: Fix) -> list[tuple[Edit, ...]]:
