@@ -227,7 +227,7 @@ def _answered(
         cursor=question.cursor,
         redact=sight.hidden,
         context=replace(
-            _circumstances(question, known, evaluated, queue, sight),
+            _build_context(question, known, evaluated, queue, sight),
             history_unavailable_since=known.unavailable_since,
             fixes_evaluated_on=None if tried is None else "current",
         ),
@@ -251,7 +251,7 @@ def _queue(asked: Asked, question: Question, known: Known, sight: Sight) -> Queu
     return queue_model(asked.live, known.subject, asked.serving.effective.settings.queue, hides=sight.hides)
 
 
-def _circumstances(
+def _build_context(
     question: Question, known: Known, evaluated: Evaluated, queue: QueueModel | None, sight: Sight
 ) -> AnswerContext:
     attempt = evaluated.attempt or known.told

@@ -12,6 +12,7 @@ from typing import Self
 
 from fleet.errors import InputError
 from fleet.explain.facts.redaction import Hidden, Redaction
+from fleet.explain.whatif.cluster_edits import apply_to_fleet
 from fleet.explain.whatif.edits import Edit, Evict, scope_of
 from fleet.explain.whatif.policy_edits import apply_to_policy
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
