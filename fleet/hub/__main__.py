@@ -1,4 +1,4 @@
-"""`python -m fleet.hub`: the embedded hub as a process of its own."""
+"""`python -m fleet.hub`: runs the embedded hub as a process of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = None) -> int:
-    """Serve until somebody ends it."""
+    """Serve until SIGINT or SIGTERM."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with asyncio.Runner(loop_factory=loop_factory()) as runner, contextlib.suppress(KeyboardInterrupt):
         runner.run(serve(settings, ready=ready))
@@ -35,19 +35,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m fleet.hub", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 takes a free one")
-    parser.add_argument("--data-dir", type=Path, help="where to keep objects; in memory without")
+    parser.add_argument("--data-dir", type=Path, help="directory for objects (default: in memory)")
     parser.add_argument(
-        "--ready-file", type=Path, help="written once the hub serves: url, kubeconfig, tokenFile, caFile"
+        "--ready-file", type=Path, help="JSON file written once the hub serves: url, kubeconfig, tokenFile, caFile"
     )
-    parser.add_argument("--token-file", type=Path, help='lines of token,user,uid,"group1,group2"; made without')
-    parser.add_argument("--tls-cert", type=Path, help="certificate to serve with; plain HTTP without")
-    parser.add_argument("--tls-key", type=Path, help="its key")
-    parser.add_argument("--allow-remote", action="store_true", help="allow an address that other machines can reach")
+    parser.add_argument("--token-file", type=Path, help='lines of token,user,uid,"group1,group2" (default: generated)')
+    parser.add_argument("--tls-cert", type=Path, help="serving certificate (default: plain HTTP)")
+    parser.add_argument("--tls-key", type=Path, help="private key of the serving certificate")
+    parser.add_argument(
+        "--allow-remote", action="store_true", help="allow listening on an address that other machines can reach"
+    )
     return parser
 
 
-def _settings(given: argparse.Namespace) -> HubSettings:
-    return HubSettings(**vars(given))
+def _settings(arguments: argparse.Namespace) -> HubSettings:
+    return HubSettings(**vars(arguments))
 
 
 if __name__ == "__main__":

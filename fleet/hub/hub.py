@@ -1,4 +1,4 @@
-"""The hub's parts, put together, and its built-in content."""
+"""The hub: wires its components, loads stored objects and creates the initial ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")
 
 
 class Hub:
-    """One API server's worth of state. Belongs to one event loop."""
+    """All components of one API server. Used from one event loop only."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Hub:
         self.store.listeners += [self.definitions.on_change, self.garbage_collector.on_change]
 
     def bootstrap(self) -> None:
-        """Creates what a hub has from the beginning, and brings Fleet's own definitions up to date."""
+        """Creates the initial namespaces, and creates or updates Fleet's own CustomResourceDefinitions."""
         namespaces = self._kind("", "v1", NAMESPACES)
         for name in FIRST_NAMESPACES:
             if self.objects.head(namespaces, ("", name)) is None:
@@ -70,8 +70,8 @@ class Hub:
             self.objects.create(kind, "", document, _WRITE_OPTIONS)
         elif not old.terminating:
             before = old.document()
-            wanted = before | {"spec": document["spec"]}
-            self.objects.replace(kind, old, wanted, _WRITE_OPTIONS)
+            desired = before | {"spec": document["spec"]}
+            self.objects.replace(kind, old, desired, _WRITE_OPTIONS)
 
     def _load(self, entries: Iterable[tuple[str, StoredEntry]]) -> None:
         for kind in KINDS:

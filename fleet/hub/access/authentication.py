@@ -1,4 +1,4 @@
-"""Who is asking: bearer tokens from a file in the API server's format, `token,user,uid,"group1,group2"`."""
+"""Authentication by bearer tokens, from a file in the API server's format: `token,user,uid,"group1,group2"`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOCAL: Final = User("fleet:local", groups=(ADMINISTRATORS, AUTHENTICATED))
 
 
 class Tokens:
-    """Tokens are kept as digests: comparing those takes the same time whatever was guessed."""
+    """Users by token. Only digests are kept: comparing them takes the same time for every guess."""
 
     def __init__(self, users: Mapping[str, User]) -> None:
         self._users = {_digest(token): user for token, user in users.items()}
@@ -48,11 +48,11 @@ def read_tokens(path: Path) -> dict[str, User]:
         with path.open(newline="", encoding="utf-8") as lines:
             return dict(_parse_users(csv.reader(lines), path))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigurationError(f"{path}: the token file cannot be read: {error}") from error
+        raise ConfigurationError(f"{path}: cannot read the token file: {error}") from error
 
 
 def generate_administrator() -> tuple[str, User]:
-    """A token that nobody has seen, and its owner."""
+    """A new random token, and the administrator it authenticates."""
     return secrets.token_urlsafe(_TOKEN_BYTES), User("fleet:admin", "fleet-admin", (ADMINISTRATORS, AUTHENTICATED))
 
 
@@ -65,7 +65,7 @@ def write_tokens(path: Path, users: Mapping[str, User]) -> None:
 
 
 def parse_bearer_token(header: str) -> str | None:
-    """The token of an Authorization header, or None when there is none."""
+    """The token of an Authorization header, or None."""
     scheme, _, token = header.strip().partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None
 

@@ -1,4 +1,4 @@
-"""Who may do what: administrators everything, everybody else what RBAC objects grant."""
+"""Authorization: administrators may do everything, all others what RBAC objects on the hub grant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.hub.storage.store import HubStore
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
-# What everyone who is known may ask, and what anyone may.
+# Allowed to every authenticated user, and (`_PUBLIC`) to every client.
 _REVIEWS: Final = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
 _PUBLIC: Final = ("/healthz", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/")
@@ -21,7 +21,7 @@ PolicyRule = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a request wants to do: to a resource, or to a bare path."""
+    """The action to authorize: a verb on a resource, or on a non-resource path."""
 
     verb: str
     group: str = ""
@@ -44,7 +44,7 @@ class Authorizer:
         return self.find_reason(user, attributes) is not None
 
     def find_reason(self, user: User, attributes: Attributes) -> str | None:
-        """Why the user may, empty where no binding is behind it; None if the user may not."""
+        """The reason for allowing the action, empty if it is not due to a binding; None if it is denied."""
         if user.is_administrator:
             return ""
         if attributes.path:
@@ -57,7 +57,7 @@ class Authorizer:
         return None
 
     def rules(self, user: User, namespace: str) -> Iterator[PolicyRule]:
-        """The rules that hold for a user: those of the cluster, then those of the namespace."""
+        """The rules that apply to a user: cluster-wide ones first, then those of the namespace."""
         if user.is_administrator:
             yield {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
             yield {"verbs": ["*"], "nonResourceURLs": ["*"]}
@@ -97,7 +97,7 @@ class Authorizer:
 
 
 def _find_subject(binding: Mapping[str, Any], user: User, namespace: str) -> Mapping[str, Any] | None:
-    """The subject of the binding that the user is."""
+    """The subject of the binding that matches the user."""
     return next((subject for subject in binding.get("subjects") or () if _is_subject(subject, user, namespace)), None)
 
 

@@ -1,4 +1,4 @@
-"""Kinds that answer a question: who is this, and may they?"""
+"""TokenReview, SelfSubjectReview and the access reviews: kinds that are answered and never stored."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _validate_attributes(spec: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _check(kind: Kind, errors: Iterable[FieldError]) -> None:
-    """Reviews are nameless, and the API server leaves the kind out of their refusals."""
+    """Reviews have no name, and the API server leaves their kind out of validation errors."""
     if listed := list(errors):
         raise statuses.invalid(replace(kind, kind=""), "", listed)
 

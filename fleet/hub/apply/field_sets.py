@@ -1,8 +1,8 @@
-"""Sets of fields, in the form `fieldsV1` has on the wire.
+"""Sets of fields, and their `fieldsV1` form on the wire.
 
-A step of a path is a text such as `f:spec` (a field), `k:{"name":"a"}` (an item of a list-map), `v:"x"` (a value of a
-set) or `i:0`. A set is a dictionary of steps; the step `.` says that the path so far is itself a member. On the wire
-an empty dictionary says the same, which `encode` and `decode` take care of.
+A step of a path is a string such as `f:spec` (a field), `k:{"name":"a"}` (an item of a list-map), `v:"x"` (a value of a
+set) or `i:0`. A set is a dictionary of steps; the step `.` marks the path so far as a member. On the wire an empty
+dictionary means the same; `encode` and `decode` convert between the two.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What of the left is not in the right; paths below a member stay unless they are named."""
+    """Members of the left set that are not in the right one; paths below a member stay unless they are listed."""
     rest: FieldSet = {}
     for step, below in left.items():
         if step == MEMBER:
@@ -61,12 +61,12 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def without_top_level(fields: FieldSet, names: frozenset[str]) -> FieldSet:
-    """Without everything at and below the fields of these names."""
+    """The set without the given top-level fields and everything below them."""
     return {step: below for step, below in fields.items() if step.removeprefix("f:") not in names} if names else fields
 
 
 def paths(fields: FieldSet, above: Steps = ()) -> Iterator[Steps]:
-    """All members in the order in which the API server tells them: a member before what is below it."""
+    """All members in the order of the API server: a member comes before those below it."""
     steps = sorted((step for step in fields if step != MEMBER), key=_sort_key)
     for step in steps:
         if MEMBER in fields[step]:
@@ -90,7 +90,7 @@ def from_paths(members: Iterator[Steps]) -> FieldSet:
 
 
 def format_path(path: Steps) -> str:
-    """`.spec.containers[name="app"].image`."""
+    """Formats a path as `.spec.containers[name="app"].image`."""
     return "".join(map(_format_step, path))
 
 
@@ -108,7 +108,7 @@ def value_step(value: Any) -> str:
 
 
 def key_step(keys: dict[str, Any]) -> str:
-    # Numbers are not remembered, as true and one are the same to a cache.
+    # Numbers are not cached: a cache does not distinguish True from 1.
     return _key_step(tuple(keys.items())) if all(type(key) is str for key in keys.values()) else f"k:{go_json(keys)}"
 
 
@@ -132,7 +132,7 @@ def encode(fields: FieldSet) -> dict[str, Any]:
 
 
 def decode(encoded: object, *, is_root: bool = True) -> FieldSet:
-    """Raises InputError for what is no set."""
+    """Raises InputError for a malformed set."""
     if not isinstance(encoded, dict):
         raise InputError("a set of fields is an object", field="fieldsV1", value=encoded)
     if not encoded:

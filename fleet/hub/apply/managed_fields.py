@@ -1,7 +1,7 @@
-"""Who set which field: server-side apply with its conflicts, and the notes that all other writes leave.
+"""Field ownership: server-side apply with its conflicts, and the `managedFields` tracking of all other writes.
 
-All versions of a kind have the same fields here, as conversion only changes `apiVersion`, so that what a manager set
-through one version counts for all. Reading and writing `metadata.managedFields` is in `managedfields_entries`.
+All versions of a kind have the same fields here, because conversion only changes `apiVersion`: fields set through one
+version are owned in all versions. `managers` encodes and decodes `metadata.managedFields`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL: Final = "kubectl"
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _UNKNOWN_MANAGER: Final = "unknown"
-# What every object has, or the server sets: nobody manages it.
+# Fields that every object has or the server sets. They have no manager.
 _UNMANAGED: Final = from_paths(
     iter(
         [
@@ -74,7 +74,7 @@ _UNMANAGED: Final = from_paths(
 
 @dataclass(frozen=True, slots=True)
 class FieldManagerConflict:
-    """A field that someone else set to another value. `message` and `field` are those of the Status cause."""
+    """A field that another manager set to another value. `message` and `field` are those of the Status cause."""
 
     manager: Manager
     path: Steps
@@ -90,7 +90,7 @@ class FieldManagerConflict:
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """The object to store, or the conflicts because of which nothing may be stored."""
+    """The object to store, or the conflicts that prevent the write."""
 
     object: Document
     conflicts: tuple[FieldManagerConflict, ...] = ()
@@ -124,9 +124,9 @@ def apply(
     subresource: str = "",
     ignored: frozenset[str] = frozenset(),
 ) -> ApplyResult:
-    """Merges what a manager wants into the live object; raises ApplyError if it does not fit the schema.
+    """Merges an applied configuration into the live object. Raises ApplyError if it does not fit the schema.
 
-    `ignored` are the fields at the top that this endpoint does not write, such as `status`.
+    `ignored` are the top-level fields that this endpoint does not write, such as `status`.
     """
     shape = _shape_of(applied, schema)
     _check(applied, shape)
@@ -172,7 +172,7 @@ def _shape_of(document: Document, schema: Schema | None) -> Shape:
 
 
 def _split_live(live: Document | None, applied: Document, shape: Shape, now: str) -> tuple[Document, ManagedFields]:
-    """The live object without notes, and the notes; if it was never applied, its fields belong to the past."""
+    """The live object and its managers. If it was never tracked, a `before-first-apply` manager owns its fields."""
     empty = _empty_object(applied, shape)
     if live is None:
         return empty, {}
@@ -190,7 +190,7 @@ def _empty_object(document: Document, shape: Shape) -> Document:
 
 
 def _without_managed_fields(document: Document) -> Document:
-    """A copy without managedFields that shares everything else."""
+    """A shallow copy without managedFields."""
     metadata = {name: value for name, value in document.get("metadata", {}).items() if name != "managedFields"}
     return {**document, "metadata": metadata}
 
@@ -211,14 +211,14 @@ class _ApplyRequest:
 
     def apply(self, live: Document, applied: Document, managed: ManagedFields, *, force: bool) -> _MergeOutcome:
         merged = merge(live, applied, self.shape)
-        wanted = without_top_level(fields_of(applied, self.shape), self.ignored)
+        fields = without_top_level(fields_of(applied, self.shape), self.ignored)
         last = managed.get(self.manager)
-        claims = {**managed, self.manager: ManagedFieldsEntry(wanted, self.api_version)}
+        claims = {**managed, self.manager: ManagedFieldsEntry(fields, self.api_version)}
         document = self._remove_abandoned(merged, last.fields, claims) if last else merged
         return self._resolve_ownership(live, document, claims, force=force)
 
     def _remove_abandoned(self, merged: Document, last: FieldSet, claims: ManagedFields) -> Document:
-        """Removes what the manager applied last time, does not apply now, and nobody else claims."""
+        """Removes fields that the manager applied last time, does not apply now, and that no other manager owns."""
         if not last:
             return merged
 
@@ -242,7 +242,7 @@ class _ApplyRequest:
     def _resolve_ownership(
         self, live: Document, document: Document, claims: ManagedFields, *, force: bool
     ) -> _MergeOutcome:
-        """Others lose what was taken from them, or nothing happens at all."""
+        """Takes changed fields from the other managers if forced; otherwise returns the conflicts."""
         comparison = compare(live, document, self.shape)
         taken = without_top_level(union(comparison.modified, comparison.added), self.ignored)
         others = {manager: entry for manager, entry in claims.items() if manager != self.manager}
@@ -274,7 +274,7 @@ def _drop_fields(managed: ManagedFields, lost: FieldSet) -> ManagedFields:
 def _exclude_kubectl_fields(
     conflicts: tuple[FieldManagerConflict, ...], live: Document, shape: Shape
 ) -> tuple[FieldManagerConflict, ...]:
-    """Without conflicts about fields that kubectl's client-side apply set and that still have their values."""
+    """Drops conflicts on fields that kubectl's client-side apply set and that still have those values."""
     last = _load_last_applied(live)
     if last is None or last.get("apiVersion") != live.get("apiVersion"):
         return conflicts
@@ -294,7 +294,7 @@ def _load_last_applied(document: Document) -> Document | None:
 
 
 def _update_last_applied(document: Document, applied: Document) -> None:
-    """Keeps the annotation up to date, so that going back to client-side apply works."""
+    """Keeps the annotation up to date, so that switching back to client-side apply works."""
     metadata = document["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     if _LAST_APPLIED not in annotations:
@@ -319,7 +319,7 @@ def track_update(
     subresource: str = "",
     ignored: frozenset[str] = frozenset(),
 ) -> Document:
-    """The new object with notes on what the manager changed in it. An empty list in the new object erases all notes."""
+    """The new object with its changed fields owned by the manager. An empty `managedFields` resets all ownership."""
     shape = _shape_of(new, schema)
     managed = _current_managers(old, new, is_subresource=bool(subresource))
     bare = _without_managed_fields(new)
@@ -332,14 +332,14 @@ def track_update(
 
 
 def _current_managers(old: Document | None, new: Document, *, is_subresource: bool) -> ManagedFields:
-    """Notes in the request count, so that clients can edit them; who sends none keeps those that are stored."""
+    """`managedFields` of the request replace the stored ones; a request without any keeps those that are stored."""
     known = (old or {}).get("metadata", {}).get("managedFields")
     if is_subresource:
         return decode_managers(known)
-    given = new.get("metadata", {}).get("managedFields")
-    if is_reset(given):
+    sent = new.get("metadata", {}).get("managedFields")
+    if is_reset(sent):
         return {}
-    return decode_managers(given) or decode_managers(known)
+    return decode_managers(sent) or decode_managers(known)
 
 
 def _record_update(

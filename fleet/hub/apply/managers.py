@@ -1,4 +1,4 @@
-"""The entries of `metadata.managedFields`: one for each manager, operation, API version and subresource."""
+"""Entries of `metadata.managedFields`: one per manager, operation, API version and subresource."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fleet.hub.schema.field_errors import go_quote
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 MOST_UPDATERS: Final = 10
-"""More managers that update are merged into one entry for each version, oldest first."""
+"""Surplus managers with operation Update are merged into one entry per API version, oldest first."""
 
 _ANCIENT_CHANGES: Final = "ancient-changes"
 
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Identifies an entry. One that applies is the same in all versions, so that its `api_version` is empty."""
+    """Identifies an entry. `api_version` is empty for Apply, which is tracked across all versions."""
 
     name: str
     operation: str
@@ -28,7 +28,7 @@ class Manager:
     subresource: str
 
     def __str__(self) -> str:
-        """As conflicts name it."""
+        """The manager as conflict messages name it."""
         text = go_quote(self.name)
         if self.subresource:
             text += f" with subresource {go_quote(self.subresource)}"
@@ -51,12 +51,12 @@ ManagedFields = dict[Manager, ManagedFieldsEntry]
 
 
 def is_reset(entries: object) -> bool:
-    """Whether a request asks to forget all managers: a list that is empty, or has one empty entry."""
+    """Whether a request resets all ownership: an empty list, or a list with one empty entry."""
     return isinstance(entries, list) and entries in ([], [{}])
 
 
 def decode_managers(entries: object) -> ManagedFields:
-    """What cannot be read counts as no notes at all."""
+    """Undecodable entries count as no entries at all."""
     if not isinstance(entries, list):
         return {}
     try:
@@ -110,7 +110,7 @@ def merge_oldest(managed: ManagedFields) -> ManagedFields:
 
 
 def _merge_surplus(managed: ManagedFields, updaters: Sequence[Manager], *, surplus: int) -> ManagedFields:
-    """The first manager of a version makes room for the second, third and so on: each merge saves one entry."""
+    """Merges the oldest managers of each version into one bucket until the surplus is gone."""
     result, first = dict(managed), {}
     for manager in updaters:
         version = manager.api_version

@@ -1,7 +1,7 @@
-"""Patches of three kinds on JSON documents: merge patches, JSON patches and strategic merge patches.
+"""Merge patches, JSON patches and strategic merge patches on JSON documents.
 
-The document is never changed; results may share parts with it. Odd as some results are, they are those of the API
-server: `replace` and `copy` take a missing field of an object for null, and indexes count from the end if negative.
+The document is never modified; results may share parts with it. Results are those of the API server, even odd ones:
+`replace` and `copy` treat a missing field of an object as null, and negative indexes count from the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fleet.hub.apply.strategic_merge import strategic_merge_patch
 __all__ = ["MOST_OPERATIONS", "json_patch", "merge_patch", "strategic_merge_patch"]
 
 MOST_OPERATIONS: Final = 10_000
-"""What the API server accepts in one JSON patch; the caller answers 413 to more."""
+"""The API server's limit for one JSON patch; the caller answers 413 beyond it."""
 
 _JSON_TYPES: Final[dict[type, str]] = {
     dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"
@@ -50,7 +50,7 @@ def _type_name(value: Any) -> str:
 
 
 def json_patch(document: dict[str, Any], operations: Any) -> Any:
-    """RFC 6902: all operations or none. `PatchError.is_unprocessable` tells 422 from 400."""
+    """RFC 6902: all operations or none. `PatchError.is_unprocessable` distinguishes 422 from 400."""
     checked = _check_operations(operations)
     patched = deepcopy(document)
     for operation in checked:
@@ -151,7 +151,7 @@ def _path(operation: Mapping[str, Any], name: str) -> str:
 
 
 def _place(document: Any, path: str, verb: str) -> tuple[Any, str]:
-    """The container that a path leads into, and the key in it."""
+    """The container that a path points into, and the key within it."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
     container = document
     for step in steps[1:-1]:
@@ -191,7 +191,7 @@ def _put(document: Any, path: str, value: Any, verb: str) -> Any:
 def _index(container: list[Any], key: str, *, end: int | None = None) -> int:
     length = len(container) if end is None else end
     digits = key[1:] if key[:1] in ("-", "+") else key
-    # Longer numbers are out of range anyway, and slow to read.
+    # Longer numbers are out of range anyway, and slow to parse.
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
         raise _unprocessable(f"value was not a proper array index: '{key}'")
     index = int(key)
@@ -201,7 +201,7 @@ def _index(container: list[Any], key: str, *, end: int | None = None) -> int:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """Equality of JSON: true is not one."""
+    """JSON equality: true is not 1."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_is_same(item, right[name]) for name, item in left.items())
     if isinstance(left, list) and isinstance(right, list):

@@ -1,6 +1,6 @@
-"""Shapes: as much of a type as merging needs to know, from the schema of a custom resource or the table of kinds.
+"""Shapes: the parts of a type that merging needs, from the schema of a custom resource or from the built-in tables.
 
-Values that no schema describes have the deduced shape: maps are merged, lists are replaced as a whole.
+Values without a schema have the deduced shape: maps are merged, lists are atomic.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ JSONSchema = Mapping[str, Any]
 
 @dataclass(eq=False)
 class Shape:
-    """`fields` are those an object has by declaration, `others` the values of a map. A shape may contain itself.
+    """`fields` are the declared fields of an object, `others` the values of a map. Shapes may be recursive.
 
-    `keys` (with the values that missing keys stand for) belong to a list-map, `patch_keys` to strategic merge patches,
-    where an empty one says that scalars are merged. A closed shape has no fields but its own; one that has all fields
-    names only those that are not plain.
+    `keys` are the keys of a list-map with their defaults. `patch_key` is the merge key of strategic merge patches; an
+    empty one means that scalars are merged. A closed shape allows only its declared fields; a shape with all fields
+    lists only those that are not plain.
     """
 
     fields: dict[str, Shape] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Shape:
     is_replaced: bool = False
 
     def declares(self, name: str) -> bool:
-        """Whether a field is there by declaration, not because somebody put it into a map."""
+        """Whether the field is declared, rather than an entry of a map."""
         return name in self.fields or self.has_all_fields
 
     def field_shape(self, name: str) -> Shape:

@@ -1,7 +1,7 @@
-"""Strategic merge patches: merge patches that know the lists of built-in kinds whose items have names.
+"""Strategic merge patches: merge patches that merge the keyed lists of built-in kinds item by item.
 
-Which lists those are, and by which field their items are told apart, comes from the table of kinds. Directives in the
-patch: `$patch` (delete, replace), `$retainKeys`, `$deleteFromPrimitiveList/…` and `$setElementOrder/…`.
+The keyed lists and their merge keys come from the shapes of built-in kinds. Directives in the patch:
+ `$patch` (delete, replace), `$retainKeys`, `$deleteFromPrimitiveList/…` and `$setElementOrder/…`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING: Final = object()
 
 
 def strategic_merge_patch(document: Object, patch: Any, kind: str) -> Object:
-    """`kind` is the name of a kind in the document's API version; lists of unknown kinds are replaced."""
+    """`kind` is a kind in the document's API version; lists of unknown kinds are replaced."""
     if not isinstance(patch, dict):
         raise PatchError("invalid JSON document")
     return _merge_objects(deepcopy(document), deepcopy(patch), shape_of_kind(document.get("apiVersion", ""), kind))
@@ -54,7 +54,7 @@ def _apply_directive(patch: Object) -> Object:
 
 
 def _retain(old: Object, patch: Object) -> None:
-    """Fields that are not retained go; a patch may only set fields that it retains."""
+    """Removes fields that are not in `$retainKeys`. A patch may only set fields that it retains."""
     retained = patch.pop(_RETAIN, _NOTHING)
     if retained is _NOTHING:
         return
@@ -85,7 +85,7 @@ def _merge_field(old: Object, name: str, value: Any, shape: Shape) -> None:
 
 
 def _put(old: Object, name: str, value: Any) -> None:
-    """Sets a new value, in which directives have nothing to work on."""
+    """Sets a new value without its directives, which have nothing to act on."""
     rest = _without_directives(_without_nulls(value))
     if rest is _NOTHING:
         old.pop(name, None)
@@ -110,14 +110,14 @@ def _without_directives(value: Any) -> Any:
     return value
 
 
-def _delete_scalars(old: Object, name: str, gone: Any) -> None:
+def _delete_scalars(old: Object, name: str, deleted: Any) -> None:
     known = old.get(name)
-    if not isinstance(gone, list):
+    if not isinstance(deleted, list):
         raise PatchError("invalid patch format of primitive list")
     if isinstance(known, list):
-        kept = [item for item in known if item not in gone]
-        items, rest = _partition(kept, gone, _identity)
-        old[name] = _interleave(items, rest, order=gone, old=known, key=_identity)
+        kept = [item for item in known if item not in deleted]
+        items, rest = _partition(kept, deleted, _identity)
+        old[name] = _interleave(items, rest, order=deleted, old=known, key=_identity)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def _identity(item: Any) -> Any:
 
 
 def _key_of(shape: Shape) -> Key:
-    """How items are told apart; raises PatchError for an item that lacks the key."""
+    """The merge key function, which raises PatchError for an item without the key."""
     name = shape.patch_key
     if not name:
         return _identity
@@ -167,7 +167,7 @@ def _distinct(items: Sequence[Any]) -> list[Any]:
 
 
 def _apply_list_directives(old: list[Any], patch: list[Any], shape: Shape) -> tuple[list[Any], list[Any]]:
-    """Old items without deleted ones, and the items of the patch that are no directives."""
+    """The old items without deleted ones, and the items of the patch that are not directives."""
     key = _key_of(shape)
     plain, is_replaced = [], False
     for item in patch:
@@ -175,8 +175,8 @@ def _apply_list_directives(old: list[Any], patch: list[Any], shape: Shape) -> tu
         if directive is _NOTHING:
             plain.append(item)
         elif directive == "delete":
-            gone = key(item)
-            old = [known for known in old if key(known) != gone]
+            deleted_key = key(item)
+            old = [known for known in old if key(known) != deleted_key]
         elif directive == "replace":
             is_replaced = True
         elif directive == "merge":
@@ -200,7 +200,7 @@ def _merge_by_key(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
 
 
 def _merge_in_order(old: Object, patch: Object, directive: str, shape: Shape) -> None:
-    """Merges a list whose final order the patch tells; what only the server has keeps its place between the others."""
+    """Merges a list in the order of `$setElementOrder`; items that only the server has keep their relative place."""
     order, name = patch.pop(directive), directive.removeprefix(_ORDER)
     known, changes = old.get(name), patch.pop(name, None)
     inner = shape.field_shape(name)
@@ -227,13 +227,13 @@ def _check_order(changes: list[Any], order: list[Any], key: Key) -> None:
 
 
 def _partition(items: Sequence[Any], named: Sequence[Any], key: Key) -> tuple[list[Any], list[Any]]:
-    """The items that the other list names, and those that it does not."""
+    """The items whose keys are in the other list, and those whose keys are not."""
     names = [key(item) for item in named]
     return [item for item in items if key(item) in names], [item for item in items if key(item) not in names]
 
 
 def _interleave(items: list[Any], rest: list[Any], *, order: Sequence[Any], old: Sequence[Any], key: Key) -> list[Any]:
-    """Items in their new order; before each, those of the rest that were before it in the old list."""
+    """The items in their new order; each is preceded by those of the rest that preceded it in the old list."""
     places, old_places = [key(item) for item in order], [key(item) for item in old]
     items = sorted(items, key=lambda item: places.index(key(item)))
     result, waiting = [], list(rest)

@@ -1,4 +1,4 @@
-"""Merging, comparing and taking apart values by their shapes: what server-side apply is made of."""
+"""Operations of server-side apply on values, by their shapes: check, list fields, compare, merge, remove."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fleet.hub.apply.field_sets import MEMBER, FieldSet, Steps, format_path, key
 from fleet.hub.apply.shapes import Shape
 
 ABSENT: Final[Any] = object()
-"""Stands for a value that is not there, which null is not."""
+"""Marks an absent value, as opposed to null."""
 
 
 def is_leaf(shape: Shape, *values: Any) -> bool:
-    """Whether values are handled as a whole: scalars, atomic ones, and empty ones on both sides."""
+    """Whether values are handled as a whole: scalars, atomic values, and values that are empty on both sides."""
     present = [value for value in values if value is not ABSENT]
     if shape.is_atomic or not any(isinstance(value, (dict, list)) and value for value in present):
         return True
@@ -26,7 +26,7 @@ def is_leaf(shape: Shape, *values: Any) -> bool:
 
 
 def item_step(item: Any, shape: Shape) -> str:
-    """How an item of a list-map or a set is called. Raises ApplyError if it has no key."""
+    """The path step of an item of a list-map or a set. Raises ApplyError if it has no key."""
     if shape.keys is None:
         if isinstance(item, (dict, list)):
             raise ApplyError("associative list without keys has an element that's a map type")
@@ -54,7 +54,7 @@ def _item_steps(items: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
 
 
 def check(value: Any, shape: Shape, path: Steps = ()) -> None:
-    """Raises ApplyError for what nobody may apply: unknown fields, items without keys, two items of one key."""
+    """Raises ApplyError for unknown fields, items without keys and duplicate items."""
     if isinstance(value, dict) and not shape.is_atomic:
         for name, item in value.items():
             if shape.is_closed and name not in shape.fields:
@@ -81,7 +81,7 @@ def _check_items(items: list[Any], shape: Shape, path: Steps) -> None:
 
 
 def fields_of(value: Any, shape: Shape) -> FieldSet:
-    """Every leaf, and every item of a list or map that is there because somebody added it."""
+    """Every leaf, and every item of a list or map that was added explicitly."""
     if shape.is_atomic or not isinstance(value, (dict, list)):
         return {MEMBER: {}}
     if isinstance(value, list):
@@ -101,13 +101,13 @@ def _fields_of_list(value: list[Any], shape: Shape) -> FieldSet:
         return {MEMBER: {}}
     fields: FieldSet = {}
     for step, item in _item_steps(value, shape):
-        # Of items with the same key nobody owns more than the fact that there are some.
+        # For duplicate keys only the existence of items is owned, not their fields.
         fields[step] = {MEMBER: {}} if step in fields else {MEMBER: {}, **fields_of(item, shape.item_shape)}
     return fields
 
 
 def complete_declared_fields(fields: FieldSet, shape: Shape, *, is_declared: bool = False) -> FieldSet:
-    """With all fields on the way to a member that are there by declaration."""
+    """The set plus all declared fields on the path to each member."""
     complete: FieldSet = {MEMBER: {}} if is_declared else {}
     for step, below in fields.items():
         if step == MEMBER:
@@ -152,7 +152,7 @@ def _compare(old: Any, new: Any, shape: Shape, path: Steps, result: FieldCompari
 
 
 def _all_fields(value: Any, shape: Shape) -> FieldSet:
-    """What is added or removed with a value: the value, and everything inside it that can be owned."""
+    """Everything that is added or removed with a value: the value and all fields inside it that can be owned."""
     fields: FieldSet = {MEMBER: {}}
     if shape.is_atomic or not value:
         return fields
@@ -168,12 +168,12 @@ def _all_fields(value: Any, shape: Shape) -> FieldSet:
 
 
 def _has_same_encoding(old: Any, new: Any) -> bool:
-    """Tells fast that nothing changed; whether something did needs a closer look, as fields may come in any order."""
+    """A fast check for unchanged values. False only means that a full comparison is needed: fields may be reordered."""
     return msgspec.json.encode(old) == msgspec.json.encode(new)
 
 
 def _changes_type(old: Any, new: Any) -> bool:
-    """Whether a map takes the place of something else, or the other way round."""
+    """Whether a map replaces a non-map, or the reverse."""
     is_there = not any(value is ABSENT or value is None for value in (old, new))
     return is_there and isinstance(old, dict) is not isinstance(new, dict)
 
@@ -200,7 +200,7 @@ def _group_items(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _compare_items(old: list[Any], new: list[Any], shape: Shape, path: Steps, result: FieldComparison) -> None:
-    """Items of one key: normally one on each side; several are compared as a whole."""
+    """Compares items of one key: normally one on each side; duplicates are compared as a whole."""
     if len(old) <= 1 and len(new) <= 1:
         _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, shape, path, result)
     elif len(old) > 1 and len(new) > 1:
@@ -232,7 +232,7 @@ def _insert(fields: FieldSet, path: Steps) -> None:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Equality of JSON: true is not one, but 1 is 1.0."""
+    """JSON equality: true is not 1, but 1 is 1.0."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(is_same(item, right[name]) for name, item in left.items())
     if isinstance(left, list) and isinstance(right, list):
@@ -244,7 +244,7 @@ def is_same(left: Any, right: Any) -> bool:
 
 
 def merge(live: Any, applied: Any, shape: Shape) -> Any:
-    """The live value with everything that is applied; nothing is removed."""
+    """The live value with all applied fields; removes nothing."""
     if applied is ABSENT:
         return live
     if live is ABSENT or is_leaf(shape, live, applied):
@@ -259,7 +259,7 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
-    """What is applied comes in its own order, between it what is only live, as near to its old place as possible."""
+    """Applied items keep their order; items that are only live are placed as near to their old position as possible."""
     old = list(_item_steps(live, shape))
     old_items, is_unique = _first_items(old)
     new = list(_item_steps(applied, shape))
@@ -315,8 +315,7 @@ def _first_items(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str
 def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
     """The value without these fields.
 
-    What loses all its content but is not removed itself becomes empty. The API server makes it null, which most schemas
-    then refuse.
+    A map or list that loses all its content becomes empty. The API server makes it null, which most schemas refuse.
     """
     if shape.is_atomic or not value or not fields:
         return value

@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and kinds there are, in the aggregated form and in the one before it."""
+"""Discovery documents: served groups, versions and resources, in the aggregated and the legacy form."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def resource_list(registry: KindRegistry, group: str, version: str) -> Document:
 
 
 def aggregated_discovery(registry: KindRegistry, *, core: bool, api: str) -> Document:
-    """All groups with all their kinds in one document; `api` is the version of discovery that was asked for."""
+    """All groups with all their resources in one document; `api` is the requested version of apidiscovery.k8s.io."""
     groups = [""] if core else _named_groups(registry)
     items = [_aggregated_group(registry, name) for name in groups]
     return {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{api}", "metadata": {}, "items": items}

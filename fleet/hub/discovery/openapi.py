@@ -1,7 +1,7 @@
-"""OpenAPI v3, as far as kubectl reads it: to apply, to validate and to explain.
+"""OpenAPI v3 documents, as far as kubectl uses them: to apply, validate and explain.
 
-Custom kinds are described by their definitions' schemas. Of built-in kinds only the fields that the hub itself reads
-are described: kubectl knows those kinds itself.
+Custom kinds are described by the schemas of their definitions. Built-in kinds are described only as far as the hub
+itself reads their fields: kubectl has their types compiled in.
 """
 
 from __future__ import annotations
@@ -20,28 +20,32 @@ _TEXT: Final[Document] = {"type": "string"}
 _TEXTS: Final[Document] = {"type": "object", "additionalProperties": _TEXT}
 _OBJECT_META: Final[Document] = {
     "type": "object",
-    "description": "What every object has: its name, labels, annotations, owners and finalizers.",
+    "description": "Metadata that every object has: name, labels, annotations, owners and finalizers.",
     "properties": {
         "name": {**_TEXT, "description": "Unique among the objects of its kind in its namespace."},
-        "generateName": {**_TEXT, "description": "The beginning of a name that the server completes."},
-        "namespace": {**_TEXT, "description": "Where the name is unique."},
-        "labels": {**_TEXTS, "description": "What selectors match."},
-        "annotations": {**_TEXTS, "description": "Notes that nothing selects by."},
-        "finalizers": {"type": "array", "items": _TEXT, "description": "What must happen before the object is gone."},
+        "generateName": {**_TEXT, "description": "Prefix of a name that the server completes."},
+        "namespace": {**_TEXT, "description": "Namespace within which the name is unique."},
+        "labels": {**_TEXTS, "description": "Key-value pairs that selectors match."},
+        "annotations": {**_TEXTS, "description": "Key-value pairs that selectors do not match."},
+        "finalizers": {"type": "array", "items": _TEXT, "description": "Must be empty before the object is removed."},
         "ownerReferences": {
             "type": "array",
             "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            "description": "Objects whose deletion deletes this one.",
+            "description": "Objects that own this one; it is deleted with them.",
         },
-        "resourceVersion": {**_TEXT, "description": "The revision of the object; moves with every write."},
+        "resourceVersion": {**_TEXT, "description": "Revision of the object; changes with every write."},
         "uid": {**_TEXT, "description": "Unique in time and space."},
-        "generation": {"type": "integer", "format": "int64", "description": "Counts changes of what is wanted."},
-        "creationTimestamp": {**_TEXT, "format": "date-time", "description": "When the object was created."},
-        "deletionTimestamp": {**_TEXT, "format": "date-time", "description": "When its deletion was asked for."},
+        "generation": {
+            "type": "integer",
+            "format": "int64",
+            "description": "Incremented with every change of the desired state.",
+        },
+        "creationTimestamp": {**_TEXT, "format": "date-time", "description": "Creation time of the object."},
+        "deletionTimestamp": {**_TEXT, "format": "date-time", "description": "Time of the deletion request."},
         "managedFields": {
             "type": "array",
             "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            "description": "Who set which field.",
+            "description": "Field ownership: managers and the fields they set.",
         },
     },
 }
@@ -56,12 +60,12 @@ _JSON_PATCHES: Final = (
 )
 
 
-# kubectl looks here for kinds that it does not find in v3, and takes protobuf only. This is a document without any.
+# kubectl falls back to OpenAPI v2 in protobuf for kinds that it does not find in v3. This is a document without kinds.
 EMPTY_OPENAPI_V2: Final = b"\x0a\x032.0\x12\x17\x0a\x0aKubernetes\x12\x09v1.34.0+f"
 
 
 class OpenAPI:
-    """Documents are made when asked for and kept until the kinds change."""
+    """Builds documents on demand and caches them until the served kinds change."""
 
     def __init__(self, registry: KindRegistry) -> None:
         self._registry = registry
@@ -111,7 +115,7 @@ def _build_schema(kind: Kind) -> Document:
 
 
 def _to_openapi(schema: Mapping[str, Any]) -> Document:
-    """Definitions and OpenAPI write the same schemas; only an int-or-string needs its choices spelt out."""
+    """Definitions and OpenAPI share one schema format; only int-or-string needs an explicit `oneOf`."""
     converted = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-validations")}
     for key in ("properties", "patternProperties"):
         if isinstance(converted.get(key), dict):

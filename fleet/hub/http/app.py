@@ -1,4 +1,4 @@
-"""The ASGI application: a request in, an answer out, and never anything but a Kubernetes Status when it goes wrong."""
+"""The ASGI application. Every failed request is answered with a Kubernetes Status."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _LOG: Final = logging.getLogger(__name__)
-_COMPRESSED_FROM: Final = 128 * 1024  # bytes; below, compressing costs more than it saves
+_COMPRESSED_FROM: Final = 128 * 1024  # bytes; compressing smaller bodies costs more than it saves
 LARGEST_BODY: Final = 3 * 1024 * 1024  # bytes, the API server's own limit
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """How to treat requests without credentials."""
+    """The address of the hub, and whether requests without credentials that arrive there are trusted."""
 
     trusts_local: bool  # plain HTTP on loopback: kubectl sends no credentials there
     address: str = ""
@@ -57,7 +57,7 @@ class Application:
             response = error_response(error)
         except Exception:
             _LOG.exception("%s %s failed", scope["method"], scope["path"])
-            response = error_response(RequestRefused(500, "InternalError", "the hub failed; its log says why"))
+            response = error_response(RequestRefused(500, "InternalError", "internal error; see the log of the hub"))
         if isinstance(response, Stream):
             await _stream(response, receive, send)
         else:
@@ -94,7 +94,7 @@ class Application:
 
 
 def _impersonate(user: User, name: str, headers: Iterable[tuple[bytes, bytes]]) -> User:
-    """Who an administrator wants to be for one request: `kubectl --as`."""
+    """The impersonated user of a request (`kubectl --as`); only administrators may impersonate."""
     if not user.is_administrator:
         text = f'users "{name}" is forbidden: User "{user.name}" cannot impersonate resource "users" in API group ""'
         raise RequestRefused(403, "Forbidden", f"{text} at the cluster scope", details={"name": name, "kind": "users"})
@@ -103,11 +103,11 @@ def _impersonate(user: User, name: str, headers: Iterable[tuple[bytes, bytes]]) 
 
 
 def _refuse_browsers(headers: dict[bytes, str]) -> None:
-    """Without this, any web page could have the user's browser speak to the hub in the user's name."""
+    """Otherwise any web page could use the user's browser to send requests as the local administrator."""
     host = headers.get(b"host", "")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     if b"origin" in headers or name not in _LOOPBACK_HOSTS:
-        text = "without a token the hub serves programs of this machine only, and no web pages"
+        text = "requests without a token must come from this machine and must not come from a web page"
         raise RequestRefused(403, "Forbidden", text, details={})
 
 
@@ -115,7 +115,7 @@ def _parse_query(text: bytes) -> dict[str, list[str]]:
     try:
         return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=200)
     except ValueError as error:
-        raise RequestRefused(400, "BadRequest", f"the query cannot be read: {error}") from error
+        raise RequestRefused(400, "BadRequest", f"malformed query: {error}") from error
 
 
 async def _read_body(receive: Receive, headers: dict[bytes, str]) -> bytes:
@@ -129,7 +129,7 @@ async def _read_body(receive: Receive, headers: dict[bytes, str]) -> bytes:
     while message.get("more_body"):
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise RequestRefused(400, "BadRequest", "the request ended before its body")
+            raise RequestRefused(400, "BadRequest", "the connection was closed before the end of the body")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > LARGEST_BODY:
@@ -161,7 +161,7 @@ async def _send(response: Response, send: Send, *, bodiless: bool) -> None:
 
 
 async def _stream(stream: Stream, receive: Receive, send: Send) -> None:
-    """Sends until the stream ends or the client is gone."""
+    """Sends chunks until the stream ends or the client disconnects."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", stream.media_type)]})
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async with asyncio.TaskGroup() as tasks:

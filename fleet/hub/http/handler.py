@@ -1,4 +1,4 @@
-"""From a request to the part of the hub that answers it: routing, authorization, representation."""
+"""The request handler: routing, authorization, dispatch to the hub, and the representation of the response."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class RequestHandler:
 
 
 class _TableRows:
-    """The objects of a watch as tables of one row; only the first carries the heads of the columns."""
+    """Renders watched objects as one-row Tables; only the first has column definitions."""
 
     def __init__(self, kind: Kind, include: str) -> None:
         self._kind = kind
@@ -218,7 +218,7 @@ def _partial(body: bytes) -> bytes:
 
 
 def _represent(request: HubRequest, kind: Kind, body: bytes) -> Response:
-    """One object in the representation that was asked for; a Status stays what it is."""
+    """One object in the negotiated representation; a Status is never converted."""
     form = negotiate(request.accept).form
     if not form or body.startswith(b'{"kind":"Status"'):
         return Response(body)
@@ -259,7 +259,7 @@ def _build_attributes(request: HubRequest, resource_path: ResourcePath) -> Attri
 
 
 def _refuse_duplicate_fields(request: HubRequest, kind: Kind, options: WriteOptions) -> None:
-    """Looking for fields that are named twice means parsing once more, so only strict clients get it."""
+    """Finding duplicate fields takes a second parse, so it is done for strict validation only."""
     if options.validation != "Strict":
         return
     if duplicates := request.find_duplicate_fields():

@@ -1,4 +1,4 @@
-"""Paths that are not of resources: health, version, discovery, documentation."""
+"""Non-resource paths: health, version, discovery and OpenAPI."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class NonResourcePaths:
 
 
 def _with_etag(response: Response, known_tag: str) -> Response:
-    """Documents are long and change rarely: a client that has one is told so."""
+    """Documents are long and change rarely: a client that has the current one gets 304."""
     if response.code != 200:
         return response
     tag = f'"{hashlib.sha256(response.body).hexdigest()}"'

@@ -1,4 +1,4 @@
-"""A request as the endpoints see it, and what its body says."""
+"""A parsed request, and the decoding of its body."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HubRequest:
         return self.headers.get(b"user-agent", "")
 
     def document(self, expected: str) -> Document:
-        """The body as an object; `expected` names the kind for the complaint when it is none."""
+        """The body as an object; `expected` is the kind that errors name."""
         match self.media_type:
             case "application/json" | "":
                 return decode_object(self.body, expected=expected)
@@ -59,7 +59,7 @@ class HubRequest:
         raise RequestRefused(415, "UnsupportedMediaType", _UNKNOWN_FORMAT)
 
     def find_duplicate_fields(self) -> list[str]:
-        """Paths of fields that a JSON body names twice."""
+        """Paths of duplicate fields in a JSON body."""
         return find_duplicate_fields(self.body) if self.media_type in (_JSON, "") else []
 
 

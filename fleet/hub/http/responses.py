@@ -1,4 +1,4 @@
-"""What a request is answered with, and in which representation the client wants it."""
+"""Responses, and the negotiation of their representation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer without end: each chunk is sent as soon as it is there."""
+    """A streamed response: each chunk is sent as soon as it is available."""
 
     chunks: AsyncIterator[bytes]
     media_type: bytes = JSON
@@ -34,7 +34,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """The first representation in an Accept header that we can make."""
+    """The first representation in an Accept header that the hub can produce."""
 
     form: str = ""  # Table, PartialObjectMetadata, …; empty is the object itself
     version: str = ""
@@ -70,6 +70,6 @@ def negotiate(accept: str) -> Representation:
         media_type, *parameters = (part.strip() for part in choice.split(";"))
         if media_type not in _READABLE:
             continue
-        given = dict(parameter.partition("=")[::2] for parameter in parameters)
-        return Representation(given.get("as", ""), given.get("v", ""), given.get("g", ""))
+        requested = dict(parameter.partition("=")[::2] for parameter in parameters)
+        return Representation(requested.get("as", ""), requested.get("v", ""), requested.get("g", ""))
     raise RequestRefused(406, "NotAcceptable", _NOT_ACCEPTABLE, details={})

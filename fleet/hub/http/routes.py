@@ -1,4 +1,4 @@
-"""What a URL is about: a kind, perhaps a namespace, a name and a subresource; and which verb that makes of a method."""
+"""Routes: the resource that a URL addresses, the kind behind it, and the verb of a method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_COLLECTIONS: Final = {"GET": "list", "POST": "create", "DELETE": "deletecoll
 
 @dataclass(frozen=True, slots=True)
 class ResourcePath:
-    """A resource URL taken apart, before anyone knows whether it exists."""
+    """A parsed resource URL; the resource may not exist."""
 
     group: str
     version: str
@@ -33,7 +33,7 @@ class ResourcePath:
 
 
 def parse_resource_path(path: str) -> ResourcePath | None:
-    """None when the path is not of a resource."""
+    """The parsed path, or None for a non-resource path."""
     parts = path.strip("/").split("/")
     match parts:
         case ["api", version, *rest] if rest:
@@ -57,7 +57,7 @@ def parse_resource_path(path: str) -> ResourcePath | None:
 
 
 def resolve_kind(registry: KindRegistry, path: ResourcePath) -> Kind | None:
-    """The kind behind the words, None when the group or version is not served at all."""
+    """The kind that the path addresses, or None if the group or version is not served at all."""
     kind = registry.find(path.group, path.version, path.plural)
     if kind is None:
         others = registry.of_version(path.group, path.version)
@@ -74,7 +74,7 @@ def resolve_kind(registry: KindRegistry, path: ResourcePath) -> Kind | None:
 
 
 def check_verb(kind: Kind, path: ResourcePath, method: str) -> None:
-    """Refuses what the URL does not offer."""
+    """Raises a 405 Status for a method that the resource does not support."""
     verb = path.verb(method, watch=False)
     allowed = kind.verbs
     if path.subresource:

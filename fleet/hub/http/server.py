@@ -1,4 +1,4 @@
-"""Starts the hub: listens, writes what a client needs to find it, and stops in order."""
+"""The server process: listens, writes the kubeconfig and the ready file, and shuts down in order."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NAME: Final = "fleet-hub"
 _TOKENS: Final = "tokens.csv"
 _KUBECONFIG: Final = "kubeconfig"
 _BACKLOG: Final = 2048
-_SHUTDOWN: Final = 1  # second that open requests get when the hub stops; watches would never end by themselves
+_SHUTDOWN: Final = 1  # second for open requests at shutdown; watches would never end by themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSettings:
-    """Without `data_dir` the hub keeps everything in memory. Port 0 takes a free one."""
+    """Without `data_dir` everything is kept in memory. Port 0 chooses a free port."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -45,7 +45,7 @@ class HubSettings:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the hub is and what one needs to get in."""
+    """The URL of the hub, and the files that a client needs to connect."""
 
     url: str
     kubeconfig: Path
@@ -54,7 +54,7 @@ class Endpoint:
 
 
 async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = None) -> None:
-    """Serves until cancelled or until SIGINT or SIGTERM; `ready` is told where, once it does."""
+    """Serves until cancelled, SIGINT or SIGTERM. `ready` is called with the endpoint once the hub serves."""
     check_settings(settings)
     with contextlib.ExitStack() as stack:
         folder = settings.data_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-hub-")))
@@ -62,7 +62,7 @@ async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | No
         sock = stack.enter_context(_listen(settings))
         endpoint, users = _endpoint(settings, folder, sock)
         async with _run_hub(settings, Tokens(users)) as hub:
-            _write_kubeconfig(endpoint, users)  # not before the data directory is known to be ours
+            _write_kubeconfig(endpoint, users)  # only after the lock on the data directory is held
             host, port = sock.getsockname()[:2]
             listener = Listener(trusts_local=_is_plain_loopback(settings), address=f"{host}:{port}")
             await _serve_http(hub, listener, settings, sock, _build_announcer(settings, endpoint, ready))
@@ -72,29 +72,29 @@ def _make_directory(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise ConfigurationError(f"the data directory {folder} cannot be made: {error.strerror}") from error
+        raise ConfigurationError(f"cannot create the data directory {folder}: {error.strerror}") from error
 
 
 def check_settings(settings: HubSettings) -> None:
     if not settings.allow_remote and not _is_loopback(settings.host):
-        text = f"host {settings.host!r} can be reached from other machines; say so explicitly with --allow-remote"
+        text = f"host {settings.host!r} can be reached from other machines; add --allow-remote to allow that"
         raise ConfigurationError(text)
     if bool(settings.tls_cert) != bool(settings.tls_key):
-        raise ConfigurationError("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
+        raise ConfigurationError("TLS needs both --tls-cert and --tls-key")
     if settings.allow_remote and not _is_loopback(settings.host) and not settings.tls_cert:
-        raise ConfigurationError("a hub for other machines needs TLS: give --tls-cert and --tls-key")
+        raise ConfigurationError("--allow-remote needs TLS: set --tls-cert and --tls-key")
 
 
 @contextlib.asynccontextmanager
 async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
-    """The hub with its background work and, with a data directory, its database."""
+    """The hub with its background tasks and, if there is a data directory, its database."""
     if settings.data_dir is None:
         hub = Hub(tokens)
         hub.bootstrap()
         async with _background(hub):
             yield hub
         return
-    from fleet.hub.storage.database import (  # slow to import, and a hub in memory does not need it
+    from fleet.hub.storage.database import (  # slow to import, and not needed in memory
         DatabaseWriter,
         HubDatabase,
     )
@@ -117,7 +117,7 @@ async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
 @contextlib.asynccontextmanager
 async def _background(hub: Hub) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
-        garbage_collector = tasks.create_task(hub.garbage_collector.run(), name="fleet-hub-teardown")
+        garbage_collector = tasks.create_task(hub.garbage_collector.run(), name="fleet-hub-gc")
         try:
             yield
         finally:
@@ -173,7 +173,7 @@ def _listen(settings: HubSettings) -> socket.socket:
 
 
 def _endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple[Endpoint, dict[str, User]]:
-    """Where the hub will be, and who may come, by token."""
+    """The endpoint, and the users by token."""
     token_file = settings.token_file or folder / _TOKENS
     if settings.token_file is None and not token_file.exists():
         write_tokens(token_file, dict([generate_administrator()]))
@@ -184,7 +184,7 @@ def _endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple
 
 
 def _write_kubeconfig(endpoint: Endpoint, users: Mapping[str, User]) -> None:
-    """For the administrator."""
+    """Writes a kubeconfig with the administrator's token."""
     administrator = next((token for token, user in users.items() if user.is_administrator), "")
     _write_atomically(endpoint.kubeconfig, yaml.safe_dump(_kubeconfig(endpoint, administrator)).encode())
 
@@ -213,7 +213,7 @@ def _as_json(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
-    """Readers see the old file or the new one, never half of it; nobody else sees the secrets in it."""
+    """Readers see the old file or the new one, never a part of it. Only the owner can read it: it may hold secrets."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

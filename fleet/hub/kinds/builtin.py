@@ -103,7 +103,7 @@ _NEW_EVENT_FIELDS: Final = {old: new for new, old in _EVENT_FIELDS.items()}
 
 
 def event_to_core(document: dict[str, Any]) -> dict[str, Any]:
-    """The newer event API in the words of the older, which is the stored form."""
+    """Converts an events.k8s.io/v1 Event to core/v1, the stored form."""
     renamed = {_EVENT_FIELDS.get(key, key): value for key, value in document.items()}
     return renamed | {"apiVersion": "v1"}
 

@@ -1,4 +1,4 @@
-"""What a served kind is. Where the kinds come from is the business of `builtin` and `definitions`."""
+"""A served kind. Kinds come from the built-in table and from CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A column of `kubectl get`. Priority 0 is always shown, the others with `-o wide`."""
+    """A column of `kubectl get`. Columns of priority 0 are always shown, others with `-o wide`."""
 
     name: str
     path: str
@@ -30,7 +30,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind in one version, as discovery tells it and as requests find it."""
+    """One kind in one version, with everything that discovery and request handling need."""
 
     group: str
     version: str
@@ -65,12 +65,12 @@ class Kind:
 
     @cached_property
     def resource(self) -> str:
-        """The name that is the same in every version: where objects are kept, and what messages say."""
+        """The group resource, equal in all versions: the storage key, and the name in messages."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
     def qualified(self) -> str:
-        """The kind's name as validation messages begin with it."""
+        """The group kind with which validation messages begin."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     @cached_property
@@ -87,12 +87,12 @@ class Kind:
 
     @cached_property
     def head(self) -> bytes:
-        """How every stored body of this kind begins; lists of built-in kinds leave it out."""
+        """The prefix of every stored body of this kind; lists of built-in kinds omit it."""
         return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()
 
     @cached_property
     def has_rules(self) -> bool:
-        """Whether expressions judge objects of this kind."""
+        """Whether the schema has CEL rules."""
         return "x-kubernetes-validations" in repr(self.json_schema)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Which kinds are served right now, found by the words of a URL."""
+"""The registry of served kinds, by group, version and plural."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class KindRegistry:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
         self._versions: dict[str, tuple[str, ...]] = {}
         self._stored: dict[str, Kind] = {}
-        self.generation = 0  # moves with every change; what is computed from the kinds is kept under it
+        self.generation = 0  # incremented with every change; invalidates documents computed from the kinds
         self.replace((), kinds)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
@@ -25,7 +25,7 @@ class KindRegistry:
         return version in self._versions.get(group, ())
 
     def versions(self, group: str) -> Sequence[str]:
-        """Served versions, the preferred one first."""
+        """Served versions, the preferred version first."""
         return self._versions.get(group, ())
 
     @property
@@ -41,7 +41,7 @@ class KindRegistry:
         return MappingProxyType(self._kinds)
 
     def stored_kind(self, resource: str) -> Kind | None:
-        """The kind in whose version the objects of a resource are kept, or the nearest to it that is served."""
+        """The kind in the storage version of a resource, or another served version if that one is not served."""
         return self._stored.get(resource)
 
     def replace(self, removed: Iterable[Kind], added: Iterable[Kind]) -> None:
@@ -60,7 +60,7 @@ class KindRegistry:
 
 
 def priority(version: str) -> tuple[int, int, int, str]:
-    """Sorts v2, v1, v1beta2, v1beta1, v1alpha1, other: the order in which clients prefer versions."""
+    """Sort key for the version priority of Kubernetes: v2, v1, v1beta2, v1beta1, v1alpha1, others."""
     head, stage, tail = version, "", ""
     for word in ("alpha", "beta"):
         if word in version:

@@ -1,4 +1,4 @@
-"""Lists: which state a list shows, how it is cut into pages, and what lies too far back."""
+"""Lists: the revision that a list shows, pagination, and expired revisions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def list_page(store: HubStore, kind: Kind, selection: ObjectSelector, options: L
 
 
 def check_revision(store: HubStore, text: str) -> int:
-    """The revision a client asks for; one from the future is refused with the advice to wait."""
+    """The requested revision. A future one is refused with 504 and Retry-After."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 20):
@@ -79,7 +79,7 @@ def _select_state(
 
 
 def _remaining_entries(store: HubStore, collection: Collection, *, revision: int, after: Key) -> Iterable[StoredEntry]:
-    if not revision:  # the token of a refusal below: go on with what there is now
+    if not revision:  # a token of the 410 response below: continue with the current state
         return collection.scan(after=after)
     entries = collection.state_at(revision)
     if entries is None or revision > store.revision:

@@ -1,4 +1,4 @@
-"""Label and field selectors as they stand in URLs: `a=b,c in (d, e),!f` and `metadata.name=x,type!=y`."""
+"""Label and field selectors in the syntax of URLs: `a=b,c in (d, e),!f` and `metadata.name=x,type!=y`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelector:
-    """Which objects a request is about."""
+    """Selects objects by namespace, labels and fields."""
 
     namespace: str = ""
     labels: tuple[LabelTest, ...] = ()
@@ -34,7 +34,7 @@ class ObjectSelector:
 
     @property
     def name(self) -> str:
-        """The one name that can match, or nothing."""
+        """The only name that can match, or an empty string."""
         return next((value for path, equal, value in self.fields if path == "metadata.name" and equal), "")
 
     def matches(self, entry: StoredEntry) -> bool:

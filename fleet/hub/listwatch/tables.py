@@ -1,4 +1,4 @@
-"""What `kubectl get` shows: Tables made of printer columns, and objects reduced to their metadata."""
+"""Tables for `kubectl get`, built from printer columns, and objects reduced to their metadata."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Step = tuple[str, str, str]
 def build_table(
     kind: Kind, documents: Sequence[Document], metadata: Document, *, include: str, with_headers: bool = True
 ) -> Document:
-    """`include` says how much of each object goes along: Metadata, Object or None."""
+    """`include` is the `includeObject` policy of the rows: Metadata, Object or None."""
     columns = kind.columns or (AGE,)
     return {
         "kind": "Table",
@@ -78,7 +78,7 @@ def _build_row(kind: Kind, columns: Sequence[PrinterColumn], document: Document,
 
 
 def _build_cell(kind: Kind, column: PrinterColumn, document: Document) -> Any:
-    """Paths of built-in columns have notations of their own: `#` counts entries, `=` joins labels, `{…}` is a text."""
+    """Paths of built-in columns have additional forms; `kinds/builtin.txt` describes them."""
     path = column.path
     if path.startswith("#"):
         return sum(len(document.get(name) or ()) for name in path[1:].split(","))
@@ -102,7 +102,7 @@ def _build_cell(kind: Kind, column: PrinterColumn, document: Document) -> Any:
 
 
 def _format_age(column: PrinterColumn, document: Document, kind: Kind) -> str | None:
-    """The time since; "Created At" shows the time itself. `|` in a path separates second choices."""
+    """The age; a "Created At" column shows the time itself. `|` in a path separates alternatives."""
     text = next((value for path in column.path.split("|") if (value := _first(document, path))), None)
     if text is None:
         return None if kind.custom else _UNKNOWN
@@ -112,7 +112,7 @@ def _format_age(column: PrinterColumn, document: Document, kind: Kind) -> str | 
 
 
 def format_age(text: str, now: float | None = None) -> str:
-    """A time as kubectl shows how long ago it was."""
+    """The age of a timestamp in the format of kubectl."""
     try:
         seconds = int((time.time() if now is None else now) - datetime.fromisoformat(text).timestamp())
     except ValueError:
@@ -151,7 +151,7 @@ def _values(document: Document, path: str) -> Iterator[Any]:
 
 @lru_cache(maxsize=1024)
 def _parse_path(path: str) -> tuple[Step, ...]:
-    """The part of JSONPath that printer columns use: fields, indices, all items, items with a field of a value."""
+    """Parses the JSONPath subset of printer columns: fields, indexes, wildcards and `?(@.field=="value")` filters."""
     steps: list[Step] = []
     position = 0
     while position < len(path):

@@ -1,7 +1,7 @@
-"""Watches: everything that happened to the selected objects since a revision, then as it happens.
+"""Watches: all changes of the selected objects since a revision, then changes as they happen.
 
-A watcher has no queue of its own. It remembers how far it got in the collection's list of changes, and sends what is
-new in one piece; one that falls behind the end of the list is told 410 and lists again.
+A watcher has no queue of its own. It keeps its position in the collection's list of changes, and sends new changes in
+one chunk. A watcher that falls behind the oldest kept change gets 410 Expired and has to list again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from fleet.hub.wire.statuses import resource_expired, status_document
 
 Render = Callable[[bytes], bytes]
 
-_MIN_TIMEOUT: Final = 1800.0  # seconds a watch lasts when the client does not say; twice that at most
-_GRACE: Final = 0.05  # seconds; a client that timed the watch takes one that ends early for a broken one
+_MIN_TIMEOUT: Final = 1800.0  # seconds; timeout of a watch without timeoutSeconds, randomized up to twice as long
+_GRACE: Final = 0.05  # seconds; clients that measure take a watch that ends early for a broken connection
 _BOOKMARK_EVERY: Final = 60.0  # seconds
-_RANDOM: Final = Random()  # of its own: the shared one belongs to whoever may have seeded it
+_RANDOM: Final = Random()  # not the shared generator, which other code may seed
 _INITIAL_EVENTS_END: Final = {"k8s.io/initial-events-end": "true"}
 
 
@@ -49,14 +49,14 @@ class Watch:
         self._revision = self._start_revision()
 
     def _start_revision(self) -> int:
-        """Without a revision, or from `0`, a watch begins with the present state."""
+        """Without a revision, or from `0`, a watch begins with the current state."""
         revision = check_revision(self._store, self._options.revision)
         return 0 if self._options.initial_events else revision
 
     async def chunks(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        lasts = self._options.timeout or _MIN_TIMEOUT * (1 + _RANDOM.random())
-        deadline = loop.time() + lasts + _GRACE
+        timeout = self._options.timeout or _MIN_TIMEOUT * (1 + _RANDOM.random())
+        deadline = loop.time() + timeout + _GRACE
         if first := self._initial_events():
             yield first
         bookmark = loop.time() + _BOOKMARK_EVERY
@@ -73,7 +73,7 @@ class Watch:
                 if self._options.bookmarks:
                     yield self._bookmark({})
             await self._wait_for_change(min(deadline, bookmark) - now)
-        if self._options.bookmarks and lasts > 1:
+        if self._options.bookmarks and timeout > 1:
             yield self._bookmark({})
 
     async def _wait_for_change(self, seconds: float) -> None:
@@ -95,7 +95,7 @@ class Watch:
 
     def _next_chunk(self) -> bytes:
         changes = self._collection.changes_since(self._revision)
-        # Changes of other resources moved the revision too: a bookmark may say so, and reconnecting starts there.
+        # Changes of other resources advance the revision too: bookmarks report it, and clients reconnect from there.
         self._revision = changes[-1].revision if changes else max(self._revision, self._store.revision)
         if self._is_unfiltered:
             return b"".join([self._encode_change(change) for change in changes])
@@ -105,7 +105,7 @@ class Watch:
         return _line(change.type, versioned_body(self._kind, change.body))
 
     def _selected_events(self, change: StoreChange) -> Iterator[bytes]:
-        """What the change looks like to someone who sees only the selected objects."""
+        """The events of a change for a watcher that sees only the selected objects."""
         now = change.current is not None and self._selection.matches(change.current)
         before = change.previous is not None and self._selection.matches(change.previous)
         if now:
@@ -114,7 +114,7 @@ class Watch:
             yield self._line("DELETED", self._last_selected_body(change))
 
     def _last_selected_body(self, change: StoreChange) -> bytes:
-        """An object that left the selection is shown as it was last seen, at the revision that made it leave."""
+        """An object that left the selection is shown in its last selected state, at the revision of the change."""
         if change.current is None or change.previous is None:
             return change.body
         return StoreChange(change.resource, change.revision, None, change.previous).body

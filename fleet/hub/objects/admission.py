@@ -1,4 +1,4 @@
-"""What the API server adds to and refuses of the few built-in kinds whose content it has to understand."""
+"""Defaulting and validation of the built-in kinds whose content the hub interprets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet.hub.objects.metadata import NAMESPACE_FINALIZER
 from fleet.hub.schema.field_errors import FieldError
 from fleet.hub.wire.statuses import bad_request, forbidden_field, invalid_value, required_value
 
-_LARGEST_DATA: Final = 1024 * 1024  # bytes of values of one ConfigMap or Secret
+_LARGEST_DATA: Final = 1024 * 1024  # bytes; all values of one ConfigMap or Secret
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+\Z")
 _DATA_KEY_TEXT: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
@@ -30,7 +30,7 @@ _COMMON_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def unknown_fields(kind: Kind, document: Document) -> list[str]:
-    """Fields that the kind does not have, where we know all of them."""
+    """Unknown top-level fields, for kinds whose fields are all known."""
     known = _FIELD_NAMES.get(kind.resource)
     return [] if known is None else [key for key in document if key not in known | _COMMON_FIELDS]
 
@@ -41,7 +41,7 @@ def drop_unknown(kind: Kind, document: Document) -> None:
 
 
 def prepare_new(kind: Kind, document: Document) -> None:
-    """Defaults of a new object."""
+    """Sets the defaults of a new object."""
     if kind.has_status and not kind.custom:
         document.pop("status", None)
     prepare = _PREPARATIONS.get(kind.resource)

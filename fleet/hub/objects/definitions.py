@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what a valid one is, what status it gets, and which kinds come of it."""
+"""CustomResourceDefinitions: validation, defaulting, status, and the kinds they define."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCOPES: Final = ("Cluster", "Namespaced")
 
 
 class Definitions:
-    """Keeps the registry in step with the stored definitions."""
+    """Keeps the registry of kinds in sync with the stored definitions."""
 
     def __init__(self, registry: KindRegistry, *, clock: Clock, stored: Callable[[], Iterable[Document]]) -> None:
         self._registry = registry
@@ -46,14 +46,14 @@ class Definitions:
         self.serve(change.entry.name, document)
 
     def serve(self, name: str, document: Document | None) -> None:
-        """From now on serves what the definition says, or nothing of it any more."""
+        """Registers the kinds of an established definition, or removes them."""
         kinds = self._build_kinds(name, document) if document is not None and _is_established(document) else []
         self._registry.replace(self._served.pop(name, []), kinds)
         if kinds:
             self._served[name] = kinds
 
     def _build_kinds(self, name: str, document: Document) -> list[Kind]:
-        """Nothing for a stored definition that today's checks refuse: better one kind missing than no hub."""
+        """None for a stored definition that no longer compiles: the hub starts without the kind."""
         try:
             return list(build_kinds(document))
         except SchemaError as error:
@@ -63,7 +63,7 @@ class Definitions:
         return []
 
     def complete(self, document: Document, old: Document | None) -> None:
-        """Defaults, and the status: names are accepted and the kind is established at once, or there is a conflict."""
+        """Sets the defaults and the status: established at once, unless its names conflict with another definition."""
         spec = document.get("spec")
         if not isinstance(spec, dict):
             spec = document["spec"] = {}
@@ -101,7 +101,7 @@ class Definitions:
         return condition | {"lastTransitionTime": since or timestamp(self._clock())}
 
     def _find_name_conflict(self, document: Document) -> tuple[str, str] | None:
-        """Reason and text when another definition of the group already has one of the names."""
+        """The reason and message if another definition of the group already uses one of the names."""
         spec = document["spec"]
         others = [
             other["status"].get("acceptedNames", {})
@@ -113,21 +113,21 @@ class Definitions:
         taken = {name for other in others for name in _resource_names(other)}
         kinds = {name for other in others for name in (other.get("kind"), other.get("listKind"))}
         names = spec["names"]
-        for reason, wanted, known in (
+        for reason, requested, known in (
             ("PluralConflict", [names["plural"]], taken),
             ("SingularConflict", [names["singular"]], taken),
             ("ShortNamesConflict", names.get("shortNames") or [], taken),
             ("KindConflict", [names["kind"]], kinds),
             ("ListKindConflict", [names["listKind"]], kinds),
         ):
-            for name in wanted:
+            for name in requested:
                 if name in known:
                     return reason, f'"{name}" is already in use'
         return None
 
 
 def build_kinds(document: Document) -> Iterator[Kind]:
-    """One kind for each served version."""
+    """Yields one kind per served version."""
     spec, names = document["spec"], document["spec"]["names"]
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     for version in spec["versions"]:
@@ -185,7 +185,7 @@ def _is_established(document: Document) -> bool:
 
 
 def _build_conditions(conflict: tuple[str, str] | None) -> list[Document]:
-    """Without times, which depend on the conditions before."""
+    """The conditions without transition times, which depend on the old status."""
     if conflict:
         rows = [
             ("NamesAccepted", "False", *conflict),
@@ -259,7 +259,7 @@ def _validate_versions(versions: Sequence[Any]) -> Iterator[FieldError]:
 def _per_version(
     versions: Sequence[Document], get: Callable[[Document], Any], common: str, own: str
 ) -> Iterator[tuple[str, Any]]:
-    """What each version says, with its path. What all of them say alike stands above them for the API server."""
+    """The value of each version, with its path. Equal values are validated once, at the top level of the spec."""
     values = [get(version) for version in versions]
     if values and values[0] is not None and all(value == values[0] for value in values):
         yield common, values[0]
@@ -304,7 +304,7 @@ def _validate_schema(schema: Any, path: str) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=_SCHEMA_CACHE_SIZE)
 def _compile_schema(schema: bytes) -> structural.Schema:
-    """Every write of a definition compiles its schemas more than once, and versions often share one."""
+    """Cached: every write of a definition compiles its schemas more than once, and versions often share one."""
     return structural.compile_schema(decode_bytes(schema))
 
 

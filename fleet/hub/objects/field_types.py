@@ -1,7 +1,7 @@
-"""The types of the fields of built-in kinds that the hub itself reads, and a check as a typed server would make it.
+"""Types of the fields of built-in kinds that the hub itself reads, checked like the decoding of a typed server.
 
-What is not listed here is kept unread. What is listed can be relied on afterwards: code that reads stored objects does
-not have to wonder whether a list is a list.
+Fields that are not listed are stored without a check. Listed fields have their type in all stored objects, so that
+other code can rely on it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.wire.statuses import bad_request
 
-# A shape is a type, a list of one shape, a map of names to shapes, or a map with the one name "*".
+# A shape is a type, a list with the shape of its items, a dict of fields, or a dict with the single key "*" for a map.
 Shape = Any
 
 _TEXTS: Final[Shape] = [str]
@@ -78,13 +78,13 @@ _GO_NAMES: Final[Mapping[type, str]] = {str: "string", bool: "bool", int: "int32
 
 
 def check_field_types(kind: Kind, document: Document) -> None:
-    """Refuses values of the wrong type. Nulls and empty maps are dropped: to a typed server they are absent."""
+    """Refuses values of the wrong type. Nulls and empty maps are dropped, as in a typed server."""
     if not kind.custom:
         _check(kind, document, SHAPES.get(kind.resource, _ANY_KIND), "")
 
 
 def json_schema(resource: str) -> Document:
-    """The same as a schema, for those who ask what a kind looks like. Other fields may be there as well."""
+    """The listed fields as a schema for OpenAPI, which allows other fields too."""
     return _schema(SHAPES.get(resource, _ANY_KIND))
 
 

@@ -1,7 +1,7 @@
-"""What the deletion of an object does to others: dependents, the content of a namespace, the objects of a definition.
+"""The garbage collector: deletes dependents, the content of namespaces and the objects of definitions.
 
-Works through a list of objects that changes put there, each from its newest state; so it does not matter how often one
-comes up. After a restart, and some time after a step that failed, everything that is being deleted comes up once more.
+Changes enqueue the affected objects. Each is reconciled from its latest state, so enqueueing it again is harmless.
+After a restart, and some time after a failed step, all terminating objects are enqueued again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from fleet.hub.wire.options import DeletionOptions, WriteOptions
 _LOG: Final = logging.getLogger(__name__)
 _WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")
 _BACKGROUND: Final = DeletionOptions(policy="Background")
-_BATCH: Final = 20  # objects handled before requests get their turn
-_RETRY_AFTER: Final = 10.0  # seconds after which a step that failed is tried again
+_BATCH: Final = 20  # objects processed before yielding to requests
+_RETRY_AFTER: Final = 10.0  # seconds until failed steps are retried
 
 Item = tuple[str, Key]  # resource and key
 
@@ -36,16 +36,16 @@ class GarbageCollector:
         self._objects = objects
         self._registry = registry
         self._live_uids: set[str] = set()  # uids of all objects
-        self._terminating: dict[str, Item] = {}  # those that are being deleted, by uid
-        self._dependents: dict[str, set[Item]] = {}  # by the uid of an owner
-        self._queue: dict[Item, None] = {}  # a set that keeps its order
+        self._terminating: dict[str, Item] = {}  # terminating objects, by uid
+        self._dependents: dict[str, set[Item]] = {}  # by the uid of the owner
+        self._queue: dict[Item, None] = {}  # an ordered set
         self._wakeup = asyncio.Event()
         self._failed = False
 
-    # --- noticing -----------------------------------------------------------------------------------------------------
+    # --- event handlers -----------------------------------------------------------------------------------------------
 
     def load_existing(self) -> None:
-        """Takes stock of what was loaded."""
+        """Indexes and enqueues the objects that were loaded from the database."""
         for collection in self._store.collections:
             for entry in collection.scan():
                 self._live_uids.add(entry.uid)
@@ -98,7 +98,7 @@ class GarbageCollector:
         self._queue[item] = None
         self._wakeup.set()
 
-    # --- acting -------------------------------------------------------------------------------------------------------
+    # --- worker -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         retry: asyncio.Task[None] | None = None
@@ -111,7 +111,7 @@ class GarbageCollector:
                     await asyncio.sleep(0)
                     self.process_batch()
                 if self._failed and (retry is None or retry.done()):
-                    retry = tasks.create_task(self._requeue_failed(), name="fleet-hub-teardown-again")
+                    retry = tasks.create_task(self._requeue_failed(), name="fleet-hub-gc-retry")
 
     async def _requeue_failed(self) -> None:
         await asyncio.sleep(_RETRY_AFTER)
@@ -123,26 +123,26 @@ class GarbageCollector:
         return bool(self._queue)
 
     def process_batch(self) -> None:
-        """Handles some of the list."""
+        """Reconciles a limited number of queued objects."""
         for _ in range(min(_BATCH, len(self._queue))):
             item = next(iter(self._queue))
             del self._queue[item]
             try:
                 self._reconcile(item)
             except RequestRefused as refused:
-                _LOG.warning("cannot tear down %s %s: %s", item[0], "/".join(item[1]).lstrip("/"), refused)
+                _LOG.warning("garbage collection of %s %s failed: %s", item[0], "/".join(item[1]).lstrip("/"), refused)
                 self._failed = True
-            except Exception:  # one odd object must not end the hub
-                _LOG.exception("tearing down %s %s failed", item[0], "/".join(item[1]).lstrip("/"))
+            except Exception:  # one object must not stop the hub
+                _LOG.exception("garbage collection of %s %s failed", item[0], "/".join(item[1]).lstrip("/"))
 
     def _watch_durability(self, written: AcceptedWrite) -> None:
-        """A write that was accepted may still turn out not to be durable."""
+        """An accepted write may still fail to become durable."""
         if written.durable is not None:
             written.durable.add_done_callback(self._on_durable)
 
     def _on_durable(self, durable: asyncio.Future[None]) -> None:
         if not durable.cancelled() and durable.exception() is not None:
-            _LOG.warning("a step of a deletion was lost: %s", durable.exception())
+            _LOG.warning("a write of the garbage collector was lost: %s", durable.exception())
             self._failed = True
             self._wakeup.set()
 
@@ -162,18 +162,18 @@ class GarbageCollector:
             self._process_finalizers(kind, entry)
 
     def _collect_dangling(self, kind: Kind, entry: StoredEntry) -> None:
-        """An object none of whose owners is left goes with them; one with some owners left forgets the others."""
-        gone = [uid for uid in entry.owners if uid not in self._live_uids]
-        staying = [uid for uid in entry.owners if uid in self._live_uids and uid not in self._terminating]
-        if not gone or self._has_unknown_owner(entry):
+        """Deletes an object without remaining owners; removes references to deleted owners from any other."""
+        deleted = [uid for uid in entry.owners if uid not in self._live_uids]
+        remaining = [uid for uid in entry.owners if uid in self._live_uids and uid not in self._terminating]
+        if not deleted or self._has_unknown_owner(entry):
             return
-        if staying:
-            self._remove_owners(kind, entry, gone)
+        if remaining:
+            self._remove_owners(kind, entry, deleted)
         else:
             self._watch_durability(self._objects.delete(kind, entry.key, _BACKGROUND))
 
     def _has_unknown_owner(self, entry: StoredEntry) -> bool:
-        """Whether an owner is of a kind that is not served here, so that nobody can say whether it lives."""
+        """Whether an owner is of a kind that is not served, so that its existence cannot be checked."""
         for owner in entry.document()["metadata"]["ownerReferences"]:
             group, _, version = owner["apiVersion"].rpartition("/")
             if not any(kind.kind == owner["kind"] for kind in self._registry.of_version(group, version)):
@@ -187,7 +187,7 @@ class GarbageCollector:
         self._watch_durability(self._objects.replace(kind, entry, document, _WRITE_OPTIONS))
 
     def _process_finalizers(self, kind: Kind, entry: StoredEntry) -> None:
-        """Does for the dependents what the deletion asked for, then takes that finalizer away."""
+        """Orphans or deletes the dependents as the finalizer demands, then removes the finalizer."""
         finalizers = entry.document()["metadata"].get("finalizers") or ()
         if ORPHAN in finalizers:
             for dependent_kind, dependent in list(self._dependents_of(entry)):
@@ -197,7 +197,7 @@ class GarbageCollector:
             self._remove_finalizer(kind, entry, FOREGROUND)
 
     def _delete_dependents(self, owner: StoredEntry) -> bool:
-        """Deletes the dependents of an object that waits for them; whether there are some to wait for."""
+        """Foreground deletion: deletes the dependents, and returns whether some still block the owner."""
         blocked = False
         for kind, dependent in list(self._dependents_of(owner)):
             others = [uid for uid in dependent.owners if uid in self._live_uids and uid not in self._terminating]

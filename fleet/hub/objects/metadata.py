@@ -1,4 +1,4 @@
-"""What all objects share: the shape, the rules and the system-owned fields of `metadata`."""
+"""Object metadata: decoding, validation, and the fields that the server sets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ORPHAN: Final = "orphan"
 DEFINITION_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 NAMESPACE_FINALIZER: Final = "kubernetes"
 
-_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, to avoid accidental words
 _SUFFIX_LENGTH: Final = 5
-_RANDOM: Final = Random()  # of its own: the shared one belongs to whoever may have seeded it
+_RANDOM: Final = Random()  # not the shared generator, which other code may seed
 _LONGEST_GENERATED: Final = 63
-_ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes of keys and values together
+_ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes; keys and values together
 
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*\Z")
@@ -87,7 +87,7 @@ _SHAPES: Final[Mapping[str, tuple[type, str]]] = {
     "managedFields": (list, "[]v1.ManagedFieldsEntry"),
 }
 _JSON_NAMES: Final[Mapping[type, str]] = {str: "string", bool: "bool", dict: "object", list: "array"}
-# What only the server writes; an update keeps the old values whatever the client sends.
+# Set by the server only; an update keeps the old values.
 _SERVER_OWNED: Final = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -96,7 +96,7 @@ def timestamp(seconds: float) -> str:
 
 
 def check_shape(kind: Kind, document: Document) -> None:
-    """Refuses metadata that is no metadata, drops fields that are unknown or null."""
+    """Checks the types of all metadata fields; drops fields that are unknown or null."""
     metadata = document.get("metadata")
     if metadata is None:
         metadata = {}
@@ -150,7 +150,7 @@ def generate_name(document: Document) -> None:
 
 
 def initialize(kind: Kind, document: Document, *, namespace: str, now: float) -> None:
-    """The system's fields of a new object; whatever the client wrote there is overwritten."""
+    """Sets the server-owned fields of a new object, overwriting those of the client."""
     metadata = document["metadata"]
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"):
         metadata.pop(key, None)
@@ -166,7 +166,7 @@ def initialize(kind: Kind, document: Document, *, namespace: str, now: float) ->
 
 
 def preserve_server_fields(document: Document, old: Document) -> None:
-    """The system's fields of an updated object come from the old one."""
+    """Copies the server-owned fields of the old object to the updated one."""
     metadata, before = document["metadata"], old["metadata"]
     metadata.pop("selfLink", None)
     drop_empty(metadata)
@@ -181,7 +181,7 @@ def preserve_server_fields(document: Document, old: Document) -> None:
 
 
 def collect_warnings(kind: Kind, metadata: Document) -> list[str]:
-    """What is accepted, but had better be written otherwise."""
+    """Warnings for accepted metadata that goes against recommendations."""
     text = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
     unqualified = [name for name in metadata.get("finalizers") or () if "/" not in name]
     foreign = [name for name in unqualified if name not in (FOREGROUND, ORPHAN)]
@@ -189,14 +189,14 @@ def collect_warnings(kind: Kind, metadata: Document) -> list[str]:
 
 
 def drop_empty(metadata: Document) -> None:
-    """To the API server an empty map or list is the same as none."""
+    """Drops empty maps and lists, which the API server treats as absent."""
     for key in ("labels", "annotations", "finalizers", "ownerReferences"):
         if key in metadata and not metadata[key]:
             del metadata[key]
 
 
 def validate(kind: Kind, document: Document) -> list[FieldError]:
-    """Everything wrong with the metadata of an object, in the API server's order."""
+    """All errors in the metadata of an object, in the API server's order."""
     metadata = document["metadata"]
     return [
         *_validate_name(kind, metadata),
@@ -307,7 +307,7 @@ def _validate_finalizers(kind: Kind, finalizers: list[str]) -> Iterator[FieldErr
 
 
 def key_problems(key: str) -> Iterator[str]:
-    """What is wrong with the key of a label or annotation."""
+    """Problems of a label or annotation key."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         yield _QUALIFIED_TEXT

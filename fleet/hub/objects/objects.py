@@ -1,7 +1,7 @@
-"""The life of an object: created, updated, patched, marked for deletion, gone.
+"""The lifecycle of objects: create, update, patch, delete.
 
-Everything between reading an object's head and handing its successor to the store happens without giving up the event
-loop, so no two writes of one object can overtake each other. Only then does a request wait for durability.
+Between reading the head of an object and handing the new state to the store, a write never yields to the event loop:
+writes of one object cannot overtake each other. Only after that does a request wait for durability.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_NAMESPACE: Final[Kind] = Kind("", "v1", "Namespace", "namespaces", namespace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedWrite:
-    """What a write came to. `durable` is what the answer has to wait for."""
+    """The result of a write. The response has to wait for `durable`."""
 
     code: int
     body: bytes
@@ -54,7 +54,7 @@ class AcceptedWrite:
 
 
 class DefinitionRules(Protocol):
-    """What writing a CustomResourceDefinition needs to know; see `definitions`."""
+    """Defaulting and validation of CustomResourceDefinitions; implemented in `definitions`."""
 
     def complete(self, document: Document, old: Document | None) -> None: ...
 
@@ -102,7 +102,7 @@ class ObjectLifecycle:
         return self._store_object(kind, document, options, code=201, warnings=warnings)
 
     def _assign_name(self, kind: Kind, namespace: str, document: Document) -> Key:
-        """Settles the object's name, avoiding generated ones that are taken."""
+        """Sets the name of the object; a generated name that is in use is replaced."""
         given = document["metadata"].get("name")
         for _ in range(_NAME_ATTEMPTS):
             metadata.generate_name(document)
@@ -121,7 +121,7 @@ class ObjectLifecycle:
             self._definitions.complete(document, None)
 
     def _check_request(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> tuple[str, ...]:
-        """Type, namespace, shape; then fields that no version of the kind has."""
+        """Checks type, namespace and field types, then prunes and defaults. Returns warnings."""
         self._check_type(kind, document)
         unknown = metadata.unknown_metadata_fields(document) if options.validation != "Ignore" else []
         metadata.check_shape(kind, document)
@@ -138,7 +138,7 @@ class ObjectLifecycle:
     def _prune_and_default(
         self, kind: Kind, document: Document, options: WriteOptions, unknown: list[str]
     ) -> tuple[str, ...]:
-        """Drops unknown fields and fills in defaults; says which fields were unknown."""
+        """Drops unknown fields and sets defaults. Returns warnings for unknown fields."""
         if kind.schema is not None:
             dropped = kind.schema.prune(document)
             kind.schema.default(document)
@@ -190,7 +190,7 @@ class ObjectLifecycle:
     def update(
         self, kind: Kind, key: Key, document: Document, options: WriteOptions, subresource: str = ""
     ) -> AcceptedWrite:
-        """A PUT: the whole object as the client wants it."""
+        """PUT: replaces the whole object."""
         warnings = self._check_request(kind, key[0], document, options)
         sent = document["metadata"].get("name", "")
         if sent and sent != key[1]:
@@ -216,7 +216,7 @@ class ObjectLifecycle:
         warnings: tuple[str, ...] = (),
         is_tracked: bool = False,
     ) -> AcceptedWrite:
-        """Every kind of update ends here: `document` is the wanted state, `old` the head it replaces."""
+        """Common path of all updates: `document` is the new state, `old` the head that it replaces."""
         before = versioned_document(kind, old.body)
         self._check_revision(kind, old, document)
         metadata.preserve_server_fields(document, before)
@@ -245,7 +245,7 @@ class ObjectLifecycle:
         subresource: str = "",
         is_tracked: bool = False,
     ) -> AcceptedWrite:
-        """The result of a patch goes through what a sent object goes through."""
+        """Replaces an object by the result of a patch, with the checks of a PUT."""
         check_patched_identity(kind, old, document.get("metadata"))
         warnings = self._check_request(kind, old.namespace, document, options)
         return self.replace(
@@ -253,7 +253,7 @@ class ObjectLifecycle:
         )
 
     def create_applied(self, kind: Kind, namespace: str, document: Document, options: WriteOptions) -> AcceptedWrite:
-        """An apply of something that is not there: as a create, but the managers are already noted."""
+        """Creates an object by server-side apply: its managers are already tracked."""
         uid = document["metadata"].get("uid")
         if uid:
             text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -274,7 +274,7 @@ class ObjectLifecycle:
             raise statuses.conflict(kind, old.name, text)
 
     def _finish_removal(self, kind: Kind, old: StoredEntry, document: Document, options: WriteOptions) -> AcceptedWrite:
-        """The last finalizer went: the update is the deletion."""
+        """Removes a terminating object whose last finalizer was removed by this update."""
         if options.dry_run:
             return AcceptedWrite(200, encode(document), entry=old)
         revision, durable = self._store.remove(stored_resource(kind), old)
@@ -306,7 +306,7 @@ class ObjectLifecycle:
     def _mark_terminating(
         self, kind: Kind, entry: StoredEntry, document: Document, finalizers: list[str], options: DeletionOptions
     ) -> AcceptedWrite:
-        """Something has to happen first: the object stays, with the time at which it was given up."""
+        """Sets the deletion timestamp of an object that has finalizers; it is removed later."""
         meta = document["metadata"]
         before = dict(meta)
         if finalizers:
@@ -344,12 +344,12 @@ class ObjectLifecycle:
         if entry.name in ("default", "kube-system", "kube-public"):
             raise statuses.forbidden(kind, entry.name, "this namespace may not be deleted")
 
-    # --- what both share ----------------------------------------------------------------------------------------------
+    # --- common steps -------------------------------------------------------------------------------------------------
 
     def _track_managed_fields(
         self, kind: Kind, old: Document | None, new: Document, options: WriteOptions, subresource: str
     ) -> Document:
-        """Notes in managedFields who set what."""
+        """Updates managedFields for the fields that the write changed."""
         return managedfields.track_update(
             old,
             new,

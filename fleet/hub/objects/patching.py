@@ -1,4 +1,4 @@
-"""PATCH: what its four kinds make of an object."""
+"""PATCH requests of all four patch types, and writes through the scale subresource."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Patcher:
     def scale(
         self, kind: Kind, key: Key, media_type: str, body: bytes, options: WriteOptions, sent: Document | None
     ) -> AcceptedWrite:
-        """Changes an object through its Scale: `sent` as a whole, or else by a patch."""
+        """Writes an object through its Scale: by the Scale in `sent`, or else by a patch of it."""
         old = self._objects.head(kind, key)
         if old is None:
             raise statuses.not_found(kind, key[1])
@@ -101,7 +101,7 @@ class Patcher:
         if version != kind.api_version or name != kind.kind:
             group_version = f"{version or '/'}"
             raise statuses.bad_request(f"invalid object type: {group_version}, Kind={name or ''}")
-        check_field_types(kind, deepcopy(applied))  # the check tidies up, but an empty map is applied as such
+        check_field_types(kind, deepcopy(applied))  # the check drops empty maps, which must be applied
         for field in admission.unknown_fields(kind, applied):
             place = f"/; /{kind.api_version}, Kind={kind.kind}"
             text = f"failed to create typed patch object ({place}): .{field}: field not declared in schema"
@@ -175,7 +175,7 @@ def _parse_json(body: bytes) -> Any:
 
 
 def _parse_yaml(body: bytes) -> Any:
-    """What is applied may be YAML; nearly always it is JSON, which parses a hundred times faster."""
+    """Tries JSON first: applied configurations may be YAML, but usually are JSON, which parses 100 times faster."""
     try:
         parsed = decode_bytes(body)
     except RecursionError as error:

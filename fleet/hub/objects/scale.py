@@ -1,4 +1,4 @@
-"""The scale subresource of the workload kinds: how many replicas, in a form that is the same for all of them."""
+"""The scale subresource of workload kinds: replicas in one form for all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def build_scale(document: Document) -> Document:
 
 
 def apply_scale(entry: StoredEntry, scale: Any) -> Document:
-    """The object as a Scale wants it, at the revision that the Scale names."""
+    """The object with the replicas of a Scale, at the resourceVersion of the Scale."""
     spec, meta = scale.get("spec") or {}, scale.get("metadata") or {}
     if not isinstance(spec, dict) or not isinstance(meta, dict) or scale.get("kind", SCALE.kind) != SCALE.kind:
         raise bad_request("the body is not an autoscaling/v1 Scale")

@@ -1,4 +1,4 @@
-"""Rules of the way from one state of an object to the next: what an endpoint may change, and what counts as change."""
+"""Rules of updates: the fields that an endpoint may change, and the changes that count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 def untracked_fields(kind: Kind) -> frozenset[str]:
-    """Fields at the top that nobody manages through the main endpoint: the server writes them, or another endpoint."""
+    """Top-level fields without managers on the main endpoint: the server or a subresource writes them."""
     if kind.resource == NAMESPACES:
         return _STATUS | {"spec"}
     return _STATUS if kind.has_status else _NOTHING
@@ -35,7 +35,7 @@ def strict_decoding_error(kind: Kind, texts: Iterable[str]) -> RequestRefused:
 
 
 def validate_schema(kind: Kind, document: Document, old: Document | None, *, subresource: str) -> list[FieldError]:
-    """What the schema of a custom kind has against an object. Without a name, rules about names cannot be asked."""
+    """Validates a custom object against its schema. Rules cannot be evaluated before the object has a name."""
     assert kind.schema is not None, "custom kinds have schemas"
     nameless = not document["metadata"].get("name")
     if nameless:
@@ -76,7 +76,7 @@ def check_custom_type(kind: Kind, document: Document) -> None:
 
 
 def restrict_to_subresource(kind: Kind, document: Document, old: Document, subresource: str) -> Document:
-    """The part of the object that this endpoint may change; the rest stays as it is."""
+    """Keeps only the changes that the endpoint may make; the rest comes from the old object."""
     if subresource == "status":
         status = {"status": document["status"]} if "status" in document else {}
         kept = {key: value for key, value in old.items() if key not in ("status", "metadata")}
@@ -104,7 +104,7 @@ def _without(document: Document, keys: tuple[str, ...]) -> Document:
 
 
 def is_unchanged(document: Document, old: Document) -> bool:
-    """Whether an update changes nothing; then nothing is written and the revision stays."""
+    """Whether an update changes nothing: then nothing is written and the revision stays."""
     ignored = ("resourceVersion", "managedFields")
     if _without(document, ("metadata",)) != _without(old, ("metadata",)):
         return False
@@ -122,12 +122,12 @@ def _without_times(document: Document) -> list[Document]:
 
 
 def has_content(document: Document) -> bool:
-    """A namespace is not gone before its own finalizer is."""
+    """A namespace is kept until its `spec.finalizers` are empty."""
     return document["kind"] == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
 
 
 def finalizers_for(kind: Kind, document: Document, options: DeletionOptions) -> list[str]:
-    """The finalizers with which an object waits, by how its dependents are to be treated."""
+    """The finalizers of an object after a delete request with this propagation policy."""
     finalizers = list(document["metadata"].get("finalizers") or ())
     added = {"Foreground": metadata.FOREGROUND, "Orphan": metadata.ORPHAN}.get(options.policy)
     if options.policy:

@@ -1,7 +1,7 @@
-"""`anyOf`, `oneOf`, `allOf` and `not`: values that must fit some, one, all or none of several schemas.
+"""Schema compositions: `anyOf`, `oneOf`, `allOf` and `not`.
 
-When no branch of an `anyOf` or `oneOf` fits, the API server also reports what is wrong with the branch that fits best,
-that is, the first with the highest number of checks that went well.
+If no branch of an `anyOf` or `oneOf` matches, the API server also reports the errors of the best branch: the first with
+the highest number of passed checks.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _best(failures: Sequence[tuple[_Branch, Findings]], value: Any) -> Findings:
 
 
 def _checks_that_went_well(schema: JSONSchema, value: Any) -> int:
-    """Counts as the API server's validator does: one per kind of check that looked at a value, plus what is inside."""
+    """Counts like the API server's validator: one per applicable kind of check, plus the counts of inner values."""
     if value is None:
         return 1
     applicable = 3 + _has_format(schema, value) + isinstance(value, (str, int, float, list, dict))

@@ -1,7 +1,7 @@
-"""Fills in the defaults of a schema, and removes nulls where the schema allows none.
+"""Defaulting: sets the defaults of a schema, and removes nulls where the schema is not nullable.
 
-A null in a field that may not be null counts as a missing field: it is replaced by the default or removed. Defaults
-inside a default are filled in as well. Lists keep their length.
+A null in a field that is not nullable counts as missing: it is replaced by the default or removed. Default values are
+defaulted themselves. Lists keep their length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Fill = Callable[[Any], None]
 
 
 def compile_defaulting(schema: JSONSchema) -> Fill:
-    """A function that completes a value in place."""
+    """Compiles a function that sets defaults in place."""
     return _compile(schema) or _leave
 
 

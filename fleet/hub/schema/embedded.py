@@ -1,4 +1,4 @@
-"""Complete objects inside objects (`x-kubernetes-embedded-resource`): they need an API version and a kind."""
+"""Checks of embedded objects (`x-kubernetes-embedded-resource`): they need an apiVersion and a kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_LABEL: Final = (
 
 
 def compile_embedded_check(schema: JSONSchema) -> Check | None:
-    """A check of all embedded objects in and below a value, or None if the schema has none."""
+    """Compiles a check of all embedded objects in and below a value, or None if the schema has none."""
     compiled = {name: compile_embedded_check(inner) for name, inner in (schema.get("properties") or {}).items()}
     fields = {name: check for name, check in compiled.items() if check is not None}
     others = _of_others(schema)

@@ -1,7 +1,6 @@
-"""One thing that is wrong with an object, in the words of the API server.
+"""Errors of single fields, with the messages of the API server.
 
-A cause becomes an entry of `details.causes` of a Status. How causes are joined to the message of the whole Status is
-left to the server.
+A field error becomes an entry of `details.causes` of a Status; `wire.statuses` builds the message of the whole Status.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DUPLICATE: Final = "FieldValueDuplicate"
 FORBIDDEN: Final = "FieldValueForbidden"
 
 NO_FIELD: Final = "<nil>"
-"""What the API server writes as the field when a cause belongs to no field."""
+"""The field that the API server reports for errors without one."""
 
 _WORDS: Final = {
     REQUIRED: "Required value",
@@ -34,7 +33,7 @@ _WORDS: Final = {
     FORBIDDEN: "Forbidden",
 }
 _WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
-# With these, rules in CEL might fail for the wrong reason, so that they are not evaluated.
+# CEL rules are not evaluated after these errors: they might fail for the wrong reason.
 _BLOCKING: Final = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})
 _GO_EXPONENT_FROM: Final = 6
 _GO_EXPONENT_BELOW: Final = -4
@@ -42,7 +41,7 @@ _GO_EXPONENT_BELOW: Final = -4
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """`kind` is the `reason` of a Status cause, `message` its message; `str` is how lists of causes show it."""
+    """`field`, `reason` and `message` of a Status cause."""
 
     field: str
     reason: str
@@ -63,7 +62,7 @@ def field_error(field: str, reason: str, value: Any = "", detail: str = "") -> F
 
 
 def go_value(value: Any) -> str:
-    """A value as Go prints it in messages: texts quoted, numbers plain, everything else as JSON."""
+    """A value as Go prints it in messages: quoted strings, plain numbers, everything else as JSON."""
     if isinstance(value, str):
         return go_quote(value)
     if isinstance(value, float):
@@ -77,7 +76,7 @@ _ESCAPES: Final = {
 
 
 def go_quote(text: str) -> str:
-    """Go's `%q`."""
+    """Formats a string like Go's `%q`."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_escape(character) for character in text) + '"'
@@ -95,7 +94,7 @@ def _escape(character: str) -> str:
 
 
 def go_number(value: float) -> str:
-    """Go's `%v` of a float64: shortest digits, and an exponent from a million on and below a ten thousandth."""
+    """Formats a float64 like Go's `%v`: shortest digits, with an exponent from 1e6 and below 1e-4."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     digits, _, exponent = _shortest_digits(value).partition("e")
@@ -113,7 +112,7 @@ def _shortest_digits(value: float) -> str:
 
 
 def go_json(value: Any) -> str:
-    """JSON as Go writes it: sorted keys, no blanks, and the characters escaped that HTML would read."""
+    """JSON as Go encodes it: sorted keys, no whitespace, HTML characters escaped."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for character, escape in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
         text = text.replace(character, escape)

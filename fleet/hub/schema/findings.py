@@ -1,4 +1,4 @@
-"""What checks note while they walk an object, cheaply: paths and texts are made only when something is wrong."""
+"""Findings of checks while they walk an object. Cheap: paths and messages are built only for errors."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any, Final, NamedTuple
 
 from fleet.hub.schema.field_errors import INVALID, NO_FIELD, FieldError, field_error, go_quote
 
-# The way to a value: a pair of the way to its parent and a name or an index, or None for the root.
+# The path to a value: a pair of its parent's path and a name or index, or None for the root.
 Way = tuple[Any, str | int]
 Path = Way | None
 
 NAME: Final = "\0"
-"""Stands for the name of the field in a text that does not begin with it."""
+"""Placeholder for the name of the field in a text that does not begin with it."""
 
 
 class MapKey(str):
-    """A step to a value of a map, where it is written in brackets; checks of types write it like a field."""
+    """A step to a value of a map, written in brackets; type checks write it like a field."""
 
     __slots__ = ()
 
 
 class SchemaFinding(NamedTuple):
-    """`at` is the field to blame, `owner` the value whose check failed: equal unless a required field is missing.
+    """`at` is the reported field, `owner` the value whose check failed: equal unless a required field is missing.
 
-    `is_about_change` is set by rules that compare with the old value, whose errors are never old.
-    `text` follows the name of the field in the detail; details of a composition blame no field but quote the name.
+    `is_about_change` marks rules that compare with the old value: their errors are never ratcheted.
+    `text` follows the name of the field in the detail; details of a composition report no field but quote its name.
     """
 
     owner: Path
@@ -45,7 +45,7 @@ class SchemaFinding(NamedTuple):
 
 
 def format_path(path: Path) -> str:
-    """`spec.items[3].name`."""
+    """Formats a path as `spec.items[3].name`."""
     return "".join(f".{step}" if type(step) is str else f"[{step}]" for step in steps(path)).removeprefix(".")
 
 

@@ -1,4 +1,4 @@
-"""The formats of texts that the API server checks; it ignores all others, among them int32 and double."""
+"""String formats that the API server checks. It ignores all others, such as int32 and double."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 Check = Callable[[str], object]
 
 _TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))", re.DOTALL)
-# As clients write times, but for the last days of months.
+# The usual form of times, except for the last days of months.
 _USUAL_TIME: Final = re.compile(
     r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?Z"
 )
@@ -40,7 +40,7 @@ _LONGEST_HOST: Final = 255
 
 
 def format_check(name: str) -> Check | None:
-    """The check for a format, which may be written with or without dashes; None if the API server knows no such."""
+    """The check of a format, with or without dashes in its name; None if the API server ignores it."""
     return _CHECKS.get(name.replace("-", ""))
 
 
@@ -50,7 +50,7 @@ def is_date(text: str) -> bool:
         return False
     year, month, day = map(int, match.groups())
     try:
-        # Go knows a year zero, a leap year as every fourth century is.
+        # Go has a year zero, which is a leap year like 2000.
         date(year or 2000, month, day)
     except ValueError:
         return False
@@ -58,7 +58,7 @@ def is_date(text: str) -> bool:
 
 
 def is_date_time(text: str) -> bool:
-    """A `t` between date and time; the smallest and largest fields are checked, a leap second is refused."""
+    """Date and time separated by `t`. The ranges of fields are checked; leap seconds are refused."""
     if _USUAL_TIME.fullmatch(text):
         return True
     day, separator, rest = text.lower().partition("t")
@@ -97,7 +97,7 @@ def _is_network(text: str) -> bool:
 
 
 def _is_uri(text: str) -> bool:
-    """What a request line may name: an absolute address or a path."""
+    """A URI of a request line: an absolute URI or a path."""
     try:
         parts = urlsplit(text)
     except ValueError:

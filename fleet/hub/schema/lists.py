@@ -1,4 +1,4 @@
-"""Lists of type `set` and `map`: no item, and no combination of keys, occurs twice."""
+"""Uniqueness checks of lists of type `set` (items) and `map` (combinations of keys)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Check = Callable[[Any, Path, list[SchemaFinding]], None]
 
 
 def compile_list_check(schema: JSONSchema) -> Check | None:
-    """A check of all lists in and below a value, or None if the schema has no such lists."""
+    """Compiles a check of all such lists in and below a value, or None if the schema has none."""
     fields, others = _of_fields(schema), _of_others(schema)
     items = compile_list_check(schema["items"]) if "items" in schema else None
     unique = _uniqueness(schema)
@@ -78,7 +78,7 @@ def _map_check(keys: tuple[str, ...]) -> Check:
 
 
 def _are_surely_distinct(value: list[Any], keys: tuple[str, ...]) -> bool:
-    """The usual case, cheaply: all items have all keys, and no two the same."""
+    """A fast check of the usual case: all items have all keys, and no two are equal."""
     try:
         return len({tuple([item[key] for key in keys]) for item in value}) == len(value)
     except (KeyError, TypeError):
@@ -86,7 +86,7 @@ def _are_surely_distinct(value: list[Any], keys: tuple[str, ...]) -> bool:
 
 
 def _repeated_indexes(values: Sequence[Any]) -> Iterator[int]:
-    """The index where a value occurs for the second time; later repetitions are not told."""
+    """The index of the second occurrence of each value; later ones are not reported."""
     seen: dict[tuple[type, Any], int] = {}
     for index, value in enumerate(values):
         identity = (type(value), go_json(value) if isinstance(value, (dict, list)) else value)

@@ -1,8 +1,7 @@
-"""Patterns of schemas, which the API server reads as RE2.
+"""Patterns of schemas, in the RE2 syntax of the API server.
 
-Python's `re` is a different language and can take exponential time. Patterns that are surely the same and surely
-harmless in both run on `re`, all others on the RE2 inside the CEL library, remembering answers: names and condition
-types are seen again and again.
+Python's `re` has a different syntax and can take exponential time. Patterns that are provably equivalent and harmless
+run on `re`, all others on the RE2 of the CEL library, with cached results: names and condition types recur.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Match = Callable[[str], object]
 
 _REMEMBERED: Final = 4096
 _LONGEST_REMEMBERED: Final = 256  # characters
-# Anchored at both ends, plain characters, classes and quantified single characters; groups at most optional.
+# Anchored at both ends; characters, classes and quantified single characters; groups are at most optional.
 _HARMLESS: Final = re.compile(
     r"\^(?:[A-Za-z0-9_/:@ =,;-]|\\[.+*?()|/\-\[\]{}d]|\[\^?(?:[A-Za-z0-9_./:@ =+,;-]|\\[.\-/])+\]|[+*?]|"
     r"\{\d+(?:,\d*)?\}|[(|]|\)(?![+*{]))*\$"
@@ -38,7 +37,7 @@ _QUANTIFIER_OF_MANY: Final = re.compile(r"[+*}]")
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Match:
-    """A search for the pattern anywhere in a text; raises InputError if RE2 does not read the pattern."""
+    """Compiles a search for the pattern. Raises InputError if RE2 refuses the pattern."""
     search = _search_with_re2(pattern)
     if _is_harmless(pattern):
         return re.compile(pattern.removesuffix("$") + r"\Z", re.ASCII).search
@@ -47,7 +46,7 @@ def compile_pattern(pattern: str) -> Match:
 
 
 def _is_harmless(pattern: str) -> bool:
-    """Few quantifiers, so that backtracking stays polynomial of a low degree."""
+    """Few quantifiers keep backtracking polynomial with a low degree."""
     is_plain = _HARMLESS.fullmatch(pattern) and not pattern.endswith("\\$") and pattern.count("|") == 0
     return bool(is_plain) and len(_QUANTIFIER_OF_MANY.findall(pattern)) <= 2
 
@@ -74,6 +73,6 @@ def _search_with_re2(pattern: str) -> Callable[[str], bool]:
 
 
 def _in_go_words(error: str) -> str:
-    """RE2 in C++ and in Go say the same in different words."""
+    """Translates an error of RE2 in C++ to the wording of RE2 in Go."""
     reason, _, part = error.rpartition("invalid regular expression: ")[2].rpartition(": ")
     return f"error parsing regexp: {_GO_WORDS.get(reason, reason)}: `{part}`"

@@ -1,4 +1,4 @@
-"""Removes fields that the schema does not know, and says which."""
+"""Pruning: removes fields that are not in the schema, and returns their paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _METADATA: Final = frozenset(
 
 
 def compile_pruning(schema: JSONSchema) -> Callable[[dict[str, Any]], list[str]]:
-    """Prunes a whole object in place and returns the paths of what it removed, sorted."""
+    """Compiles a function that prunes an object in place and returns the sorted paths of removed fields."""
     prune_root = _compile(schema, is_root=True)
 
     def prune(document: dict[str, Any]) -> list[str]:
@@ -67,12 +67,12 @@ def _compile_others(schema: JSONSchema, *, keeps_unknown: bool) -> Prune | None:
     others = schema.get("additionalProperties")
     if isinstance(others, Mapping):
         return _compile(others)
-    # `true` allows any value, but says nothing about the fields of one.
+    # `true` allows any value, but declares no fields.
     return _keep if keeps_unknown else _drop_all if others is True else None
 
 
 def _compile_items(schema: JSONSchema) -> Prune:
-    """Where unknown fields are kept, items of an unknown type are kept as they are."""
+    """Items without a schema are kept as they are where unknown fields are preserved."""
     keeps_unknown = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     items = schema.get("items")
     if items is None:

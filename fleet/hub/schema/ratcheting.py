@@ -1,7 +1,7 @@
-"""What was wrong before and was not touched is not held against an update.
+"""Ratcheting validation: an update is not refused for errors in values that it does not change.
 
-An error is dropped if the value it is about, or any value around it, equals its counterpart in the old object. Items
-of lists have a counterpart only in lists of type `map`.
+An error is dropped if its value, or any enclosing value, equals its counterpart in the old object. Items of lists have
+a counterpart only in lists of type `map`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ JSONSchema = Mapping[str, Any]
 
 
 def is_unchanged(path: Path, new: Any, old: Any, schema: JSONSchema) -> bool:
-    """`new` and `old` are whole objects of the schema; `path` leads into the new one."""
+    """`new` and `old` are whole objects of the schema; `path` is a path in the new one."""
     way = steps(path)
     if old is None or way[:1] in (["apiVersion"], ["kind"]):
         return False

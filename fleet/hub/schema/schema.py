@@ -1,7 +1,7 @@
-"""Schemas of custom resources: compiled once, then defaulting, pruning and validation of objects as in the API server.
+"""Schemas of custom resources: compiled once for defaulting, pruning and validation as in the API server.
 
-A schema is "structural": it says the type of every value, and compositions only narrow it. Checks of names, labels and
-other metadata are the same for all kinds and are left to the server.
+Schemas are structural: they declare the type of every value, and compositions only narrow it. Metadata is validated in
+`objects.metadata`, equally for all kinds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_EVERY_OBJECT: Final[JSONSchema] = {
 
 
 def compile_schema(schema: JSONSchema) -> Schema:
-    """Raises SchemaError with the causes for which the API server would refuse the schema."""
+    """Raises SchemaError with the field errors for which the API server would refuse the schema."""
     errors = validate_definition(schema)
     if errors:
         raise SchemaError("not a structural schema", causes=errors)
@@ -58,7 +58,7 @@ class Schema:
         self._check_rules: Final = compile_rules(rooted)
 
     def default(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Completes the document in place, and returns it."""
+        """Sets defaults in place, and returns the document."""
         self._default(document)
         return document
 
@@ -72,7 +72,7 @@ class Schema:
     def validate(
         self, document: dict[str, Any], old: dict[str, Any] | None = None, *, subresource: str = ""
     ) -> list[FieldError]:
-        """What is wrong. What `old` has in common with the document is not held against it."""
+        """All errors, except for those in values that are unchanged from `old`."""
         errors = self._value_errors(document, old, is_status=subresource == "status")
         errors += self._errors_of(self._check_embedded, document)
         lists = self._errors_of(self._check_lists, document)
@@ -128,7 +128,7 @@ def _check_value(checks: Checks, value: Any, old: Any, schema: JSONSchema, prefi
 
 
 def _distinct(errors: Iterable[FieldError]) -> Iterator[FieldError]:
-    """Branches of a composition tend to say the same."""
+    """Drops duplicates: branches of a composition often report the same error."""
     seen = set()
     for error in errors:
         if str(error) not in seen:

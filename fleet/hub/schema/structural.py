@@ -1,7 +1,7 @@
-"""What is wrong with a schema itself: the API server accepts only structural ones, and so do we.
+"""Validation of schemas themselves: like the API server, the hub accepts only structural schemas.
 
-Two checks differ from the API server's on purpose. Keywords of the wrong JSON type are causes here, where it cannot
-even decode the request. And the cost of rules is not estimated.
+Two checks differ from the API server's on purpose. Keywords of the wrong JSON type are field errors here, where the API
+server fails to decode the request. The cost of CEL rules is not estimated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BRANCHES: Final = ("allOf", "anyOf", "oneOf")
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _LIST_TYPES: Final = ("atomic", "set", "map")
 _MAP_TYPES: Final = ("atomic", "granular")
-# Keywords that say what a value is, and so have no place where values are only narrowed.
+# Keywords that define a value, forbidden inside compositions, which may only narrow it.
 _EMPTY_IN_BRANCHES: Final = ("type", "title", "description", "x-kubernetes-list-map-keys")
 _UNDEFINED_IN_BRANCHES: Final = ("additionalProperties", "default", "x-kubernetes-list-type", "x-kubernetes-map-type")
 _FALSE_IN_BRANCHES: Final = (
@@ -56,7 +56,7 @@ _INTEGER_OR_STRING: Final = ({"type": "integer"}, {"type": "string"})
 
 
 def validate_definition(schema: object) -> list[FieldError]:
-    """Causes with paths below the schema. Other checks rely on the types of keywords, so these come first."""
+    """Errors with paths relative to the schema. Types of keywords come first: the other checks rely on them."""
     return list(_validate_type(schema, None)) or list(_validate(schema, None, ""))  # type: ignore[arg-type]
 
 
@@ -105,9 +105,9 @@ def _inner_schemas(schema: JSONSchema, path: Path) -> Iterator[tuple[Any, Path]]
 
 
 def _validate(schema: JSONSchema, path: Path, place: str, *, uncorrelatable: str = "") -> Iterator[FieldError]:
-    """`place` names what the schema is of, where it must have a type.
+    """`place` describes the position of a schema that must have a type.
 
-    `uncorrelatable` names the list around it whose items have no old values.
+    `uncorrelatable` is the path of the enclosing list whose items have no old values.
     """
     yield from _validate_own(schema, path, place)
     yield from _validate_list(schema, path)
@@ -318,7 +318,7 @@ def _as_go_shows(rule: JSONSchema) -> str:
 
 
 def _validate_default(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
-    """A default must be what the schema itself would make of it. Only sound schemas can tell."""
+    """A default must be valid, complete and pruned by its own schema, which must be valid for that check."""
     default = schema.get("default")
     if default is None or any(True for _ in _validate_below(schema, None)):
         return

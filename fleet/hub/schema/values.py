@@ -1,8 +1,7 @@
 """Checks of values against a schema: types, limits, patterns, formats, required fields.
 
-A schema is compiled into one function per JSON type that a value may have, or None where such a value is always
-right, so that an object that is right costs a dictionary look-up and at most one call per value. Compositions
-(`anyOf` and its like) are in `structural_composition`.
+A schema is compiled into one function per JSON type of a value, or None where such a value is always valid: a valid
+object costs one dictionary lookup and at most one call per value. `composition` has `anyOf` and the like.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def _wrong_type(types: tuple[str, ...], actual: str) -> Check:
 
 
 def _whole_number_check(types: tuple[str, ...]) -> Check:
-    """A float without a fraction, such as 1e3, is an integer as long as floats are exact."""
+    """A float without a fraction, such as 1e3, counts as an integer while floats are exact."""
     fail = _wrong_type(types, "number")
 
     def check(value: float, path: Path, findings: Findings) -> None:
@@ -132,7 +131,7 @@ def _whole_number_check(types: tuple[str, ...]) -> Check:
 
 
 def _integer_range_check(types: tuple[str, ...]) -> Check:
-    """Go reads larger integers as floats, which are no integers any more."""
+    """Go decodes larger integers as floats, which are not integers."""
     fail = _wrong_type(types, "number")
 
     def check(value: int, path: Path, findings: Findings) -> None:
@@ -146,7 +145,7 @@ def _integer_range_check(types: tuple[str, ...]) -> Check:
 
 
 def _text_check(schema: JSONSchema) -> Check | None:
-    """Of length and pattern only the first that fails is reported."""
+    """Only the first failure of length and pattern is reported."""
     longest, shortest = schema.get("maxLength"), schema.get("minLength")
     pattern = schema.get("pattern", "")
     matches = compile_pattern(pattern) if pattern else None
@@ -214,7 +213,7 @@ def _multiple_check(schema: JSONSchema) -> Check | None:
     def check(value: float, path: Path, findings: Findings) -> None:
         step = int(factor) if isinstance(value, int) else factor
         if step <= 0:
-            # Go compares whole numbers in whole steps, of which there may be none.
+            # Go truncates the factor for integers, possibly to zero.
             text = f"factor MultipleOf declared for {NAME} must be positive: {step}"
             findings.append(SchemaFinding(path, path, INVALID, step, text))
         elif value % step if isinstance(value, int) else not _is_whole(value / step):
@@ -259,7 +258,7 @@ def _upper_bound_check(schema: JSONSchema) -> Check | None:
 
 
 def _number(bound: float, *, like: float) -> str:
-    """Bounds are compared and shown in the type of the value."""
+    """Formats a bound in the type of the value."""
     return str(int(bound)) if isinstance(like, int) else go_number(float(bound))
 
 
@@ -302,7 +301,7 @@ def _enum_check(schema: JSONSchema) -> Check | None:
     def check(value: Any, path: Path, findings: Findings) -> None:
         if type(value) is str and value in texts:
             return
-        # A null is never found, even if it is listed.
+        # Null never matches, even if it is listed.
         if value is None or not any(
             value == item and isinstance(value, bool) is isinstance(item, bool) for item in allowed
         ):

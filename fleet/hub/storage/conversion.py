@@ -1,4 +1,4 @@
-"""One stored object, several versions of its kind: only the name of the version and the known fields differ."""
+"""Conversion between the stored version of an object and the other versions of its kind."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NEWER_EVENTS: Final = "events.k8s.io"
 
 
 def stored_resource(kind: Kind) -> str:
-    """Where objects of a kind are kept. Both event APIs are views of the same events."""
+    """The storage key of a kind. Both event APIs share the same events."""
     return "events" if kind.group == _NEWER_EVENTS else kind.resource
 
 
 def versioned_body(kind: Kind, stored: bytes) -> bytes:
-    """An object as a client of this version sees it. The stored version, which almost everyone asks for, is free."""
+    """The body in the version of the kind. The stored version, which most requests use, needs no conversion."""
     return stored if is_stored_form(kind) else encode(versioned_document(kind, stored))
 
 
@@ -34,7 +34,7 @@ def versioned_document(kind: Kind, stored: bytes) -> Document:
 
 
 def to_stored_document(kind: Kind, document: Document) -> Document:
-    """The way back."""
+    """Converts an object to the stored version."""
     if kind.group == _NEWER_EVENTS:
         return event_to_core(document)
     return document | {"apiVersion": kind.storage_api_version}

@@ -1,7 +1,7 @@
-"""The data directory: one SQLite file, one thread that writes it.
+"""The data directory: one SQLite file, written by one thread.
 
-Writes of many requests share a transaction (group commit): while one is synced to disk the next collects. The counter
-of revisions is written in the same transaction as the objects, so it never goes back, whatever ends the process.
+Writes of many requests share a transaction (group commit): while one is synced to disk, the next batch collects. The
+revision counter is written in the same transaction as the objects, so that it never goes back, even after a crash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fleet.hub.storage.store import StoreChange, durability_error
 
 _FILE: Final = "hub.sqlite"
 _LOCK: Final = "hub.lock"
-_LARGEST_BATCH: Final = 1_000  # changes per transaction; bounds how long the first of them waits
+_LARGEST_BATCH: Final = 1_000  # changes per transaction; limits the wait of the first one
 _MIGRATIONS: Final = Path(__file__).resolve().parents[3] / "migrations" / "hub"
 
 METADATA: Final = sql.MetaData()
@@ -58,7 +58,7 @@ _COUNT: Final = sql.update(COUNTERS).where(COUNTERS.c.name == "revision")
 
 
 class HubDatabase:
-    """The file, open for one process at a time."""
+    """The database file, locked for one process."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -78,7 +78,7 @@ class HubDatabase:
                 yield resource, restore_entry(body, revision)
 
     def write(self, changes: Sequence[StoreChange]) -> None:
-        """One transaction. Only the last change of an object counts."""
+        """Writes changes in one transaction. Only the last change of each object is written."""
         last = {(change.resource, *change.entry.key): change for change in changes}
         kept = [_row(change, change.current) for change in last.values() if change.current]
         gone = [_removal_parameters(change) for change in last.values() if change.current is None]
@@ -101,7 +101,7 @@ class _PendingWrite(NamedTuple):
 
 
 class DatabaseWriter:
-    """The thread between the store and the database."""
+    """Writes changes of the store to the database, in a thread of its own."""
 
     def __init__(
         self, database: HubDatabase, *, apply: Callable[[Sequence[StoreChange]], None], discard: Callable[[], None]
@@ -111,7 +111,7 @@ class DatabaseWriter:
         self._discard = discard
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_PendingWrite | None] = SimpleQueue()
-        self._epoch = 0  # raised on the loop after a failure; orders of an older epoch rest on what never happened
+        self._epoch = 0  # incremented on the loop after a failure; older writes are based on a lost one
         self._thread = threading.Thread(target=self._run, name="fleet-hub-writer", daemon=True)
         self._thread.start()
 
@@ -119,7 +119,7 @@ class DatabaseWriter:
         self._queue.put(_PendingWrite(change, on_durable, self._epoch))
 
     def close(self) -> None:
-        """Writes what is queued and ends the thread."""
+        """Writes all queued changes and stops the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -137,7 +137,7 @@ class DatabaseWriter:
             self._report(valid, stale, error)
 
     def _next_batch(self) -> list[_PendingWrite]:
-        """At least one order, and whatever else waits; empty at the end."""
+        """At least one write, plus all others that are queued; empty after close."""
         batch: list[_PendingWrite] = []
         while len(batch) < _LARGEST_BATCH and not (batch and self._queue.empty()):
             write = self._queue.get()
@@ -194,7 +194,7 @@ def _acquire_lock(path: Path) -> IO[str]:
 
 
 def _configure(connection: Any, _record: object) -> None:
-    """WAL lets readers pass; FULL syncs every commit, which is what acknowledging a write promises."""
+    """WAL does not block readers; FULL syncs every commit, so that acknowledged writes are durable."""
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
         cursor.execute(f"PRAGMA {pragma}")
@@ -202,7 +202,7 @@ def _configure(connection: Any, _record: object) -> None:
 
 
 def _migrate(engine: sql.Engine) -> None:
-    from alembic import command, config  # slow to import, and a hub in memory does not need it
+    from alembic import command, config  # slow to import, and not needed in memory
 
     with engine.begin() as connection:
         settings = config.Config()

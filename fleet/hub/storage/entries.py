@@ -1,7 +1,7 @@
-"""Objects as encoded bytes: how they are kept, and how they are cut and joined without decoding them.
+"""Stored objects as encoded JSON, and the assembly of lists and events without decoding it.
 
-A stored body begins with apiVersion and kind, then metadata, and metadata begins with resourceVersion. That order is
-what makes the cuts below exact: the first `"resourceVersion":"…"` of a body is the object's own.
+A stored body begins with apiVersion and kind, then metadata, and metadata begins with resourceVersion. The functions
+below rely on that order: the first `"resourceVersion":"…"` of a body is that of the object.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fleet.hub.wire.bodies import decode_bytes, encode
 
 
 class StoredEntry:
-    """One version of one object. Never changed after it is made."""
+    """One revision of one object, immutable."""
 
     __slots__ = ("body", "labels", "name", "namespace", "owners", "revision", "terminating", "uid")
 
@@ -34,13 +34,13 @@ class StoredEntry:
         return (self.namespace, self.name)
 
     def document(self) -> Document:
-        """A fresh copy, free to change."""
+        """A decoded copy, which the caller may modify."""
         decoded: Document = decode_bytes(self.body)
         return decoded
 
 
 def encode_entry(document: Document, revision: int) -> StoredEntry:
-    """Encodes an object as it is kept."""
+    """Encodes an object in its stored form."""
     metadata = document["metadata"]
     ordered = {"resourceVersion": str(revision), **{key: metadata[key] for key in metadata if key != "resourceVersion"}}
     body = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": ordered}
@@ -53,13 +53,13 @@ def restore_entry(body: bytes, revision: int) -> StoredEntry:
 
 
 def at_revision(entry: StoredEntry, revision: int) -> bytes:
-    """The body as the event of a deletion shows it: the last state at the deletion's revision."""
+    """The body of a DELETED event: the last state, at the revision of the deletion."""
     old, new = b'"resourceVersion":"%d"' % entry.revision, b'"resourceVersion":"%d"' % revision
     return entry.body.replace(old, new, 1)
 
 
 def encode_list(kind: Kind, bodies: Iterable[bytes], metadata: Mapping[str, Any]) -> bytes:
-    """A list. The items of built-in kinds do not repeat their kind, those of custom ones do."""
+    """Encodes a list. Items of custom kinds repeat apiVersion and kind, items of built-in kinds do not."""
     if not kind.custom:
         cut = len(kind.head)
         bodies = (b"{" + body[cut:] for body in bodies)

@@ -1,8 +1,8 @@
-"""The state: every object of every resource, what changed lately, and the one order of all changes.
+"""The store: all objects of all resources, their recent changes, and one revision counter that orders all changes.
 
-A change is *accepted* on the event loop, in order, and becomes *visible* when it is durable: readers and watchers never
-see what a crash could take back. Between the two, writers see it through `head`, so that optimistic concurrency holds
-for changes that are under way. Without a journal both moments are one.
+A change is *accepted* on the event loop, in order, and becomes *visible* once it is durable: readers and watchers never
+see a change that a crash could undo. In between, writers see it through `head`, so that optimistic concurrency includes
+changes in flight. Without a journal a change is visible at once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fleet.hub.storage.entries import StoredEntry, at_revision, encode_entry
 
 Key = tuple[str, str]
 
-EVENTS_KEPT: Final = 10_000  # per resource; a watch that is further behind has to list again
-_SNAPSHOTS_KEPT: Final = 4  # per resource; old states that lists with `continue` are reading
+EVENTS_KEPT: Final = 10_000  # per resource; a watch that is further behind gets 410
+_SNAPSHOTS_KEPT: Final = 4  # per resource; old states for lists with `continue`
 _BEGINNING: Final[Key] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """One accepted write: `current` is None when the object is gone."""
+    """One accepted write. `current` is None if the object was deleted."""
 
     resource: str
     revision: int
@@ -53,7 +53,7 @@ class StoreChange:
 
 
 class ChangeJournal(Protocol):
-    """Makes changes durable, in order. `on_durable` runs on the event loop."""
+    """Makes changes durable, in order. `on_durable` is completed on the event loop."""
 
     def append(self, change: StoreChange, on_durable: asyncio.Future[None]) -> None: ...
 
@@ -76,7 +76,7 @@ class Collection:
         insort(self._keys, entry.key)
 
     def head(self, key: Key) -> StoredEntry | None:
-        """The newest state, durable or under way."""
+        """The latest state, durable or in flight."""
         if self.in_flight and key in self.in_flight:
             return self.in_flight[key]
         return self.entries.get(key)
@@ -96,13 +96,13 @@ class Collection:
         self.wake()
 
     def settle(self, change: StoreChange) -> None:
-        """Forgets that the change is under way, unless a newer one of the same object is."""
+        """Clears the in-flight state of the object, unless a newer change of it is in flight."""
         key = change.entry.key
         if key in self.in_flight and self.in_flight[key] is change.current:
             del self.in_flight[key]
 
     def scan(self, namespace: str = "", after: Key | None = None) -> Iterator[StoredEntry]:
-        """Objects in order; `after` continues behind a key."""
+        """Objects sorted by key, optionally only those after a key."""
         start = _position(self._keys, namespace, after)
         for key in islice(self._keys, start, None):
             if namespace and key[0] != namespace:
@@ -110,7 +110,7 @@ class Collection:
             yield self.entries[key]
 
     def state_at(self, revision: int) -> list[StoredEntry] | None:
-        """All objects as they were at a revision, or None when that is forgotten."""
+        """All objects as of a revision, or None if it is too old."""
         if revision < self.floor:
             return None
         known = self._snapshots.get(revision)
@@ -132,7 +132,7 @@ class Collection:
         return [state[key] for key in sorted(state)]
 
     def changes_since(self, revision: int) -> list[StoreChange]:
-        """The changes after a revision; walks back from the newest, so that keeping up costs little."""
+        """The changes after a revision. Iterates from the newest, so that it is cheap for watchers that keep up."""
         changes: list[StoreChange] = []
         for change in reversed(self.changes):
             if change.revision <= revision:
@@ -142,7 +142,7 @@ class Collection:
         return changes
 
     async def wait_for_change(self) -> None:
-        """Returns when something changed after the call."""
+        """Returns at the next change."""
         if self._waiter is None:
             self._waiter = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._waiter)
@@ -158,8 +158,8 @@ class Collection:
 
 class HubStore:
     def __init__(self, *, revision: int = 1) -> None:
-        self.revision = revision  # the newest visible change of any resource
-        self._last = revision  # the newest accepted one
+        self.revision = revision  # revision of the latest visible change of any resource
+        self._last = revision  # revision of the latest accepted change
         self.journal: ChangeJournal | None = None
         self._collections: dict[str, Collection] = {}
         self.listeners: list[Callable[[StoreChange], None]] = []
@@ -175,7 +175,7 @@ class HubStore:
         return tuple(self._collections.values())
 
     def put(self, resource: str, document: Document) -> tuple[StoredEntry, asyncio.Future[None] | None]:
-        """Accepts a new state of an object. It is acknowledged when the future is done; None means at once."""
+        """Accepts a new state of an object. It is durable when the future is done; None means at once."""
         self._last += 1
         collection = self.collection(resource)
         entry = encode_entry(document, self._last)
@@ -183,20 +183,20 @@ class HubStore:
         return entry, self._accept(collection, change)
 
     def remove(self, resource: str, entry: StoredEntry) -> tuple[int, asyncio.Future[None] | None]:
-        """Accepts that an object is gone; returns the revision of that."""
+        """Accepts the deletion of an object, and returns its revision."""
         self._last += 1
         change = StoreChange(resource, self._last, None, entry)
         return self._last, self._accept(self.collection(resource), change)
 
     def apply(self, changes: Sequence[StoreChange]) -> None:
-        """The journal's answer: these changes are durable."""
+        """Called by the journal: makes durable changes visible."""
         for change in changes:
             collection = self.collection(change.resource)
             collection.settle(change)
             self._publish(collection, change)
 
     def discard_in_flight(self) -> None:
-        """The journal's other answer: nothing that was under way will ever be durable."""
+        """Called by the journal after a failure: no change in flight will become durable."""
         for collection in self._collections.values():
             collection.in_flight.clear()
 
@@ -217,7 +217,7 @@ class HubStore:
 
 
 def durability_error(error: Exception) -> RequestRefused:
-    text = f"the write could not be made durable: {error}; check the data directory's disk"
+    text = f"the write could not be made durable: {error}; check the disk of the data directory"
     return RequestRefused(503, "ServiceUnavailable", text, retry_after=1)
 
 

@@ -16,14 +16,14 @@ _NO_KIND: Final = "couldn't get version/kind; json parse error"
 _TYPE_STRUCTURE: Final = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
-_DEEPEST: Final = 300  # levels of nesting; deeper documents are refused before anything walks them
+_DEEPEST: Final = 300  # levels of nesting; deeper documents are refused before they are walked
 
 encode = msgspec.json.Encoder().encode
 decode_bytes = msgspec.json.Decoder().decode
 
 
 def decode_object(body: bytes, *, expected: str) -> Document:
-    """A request's body as a JSON object, or the API server's complaint about it."""
+    """Decodes a JSON object, with the API server's error messages."""
     try:
         document = decode_bytes(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -40,7 +40,7 @@ def decode_object(body: bytes, *, expected: str) -> Document:
 
 
 def check_depth(document: Any) -> None:
-    """Refuses what is nested so deeply that walking it would exhaust the stack."""
+    """Refuses documents whose nesting could exhaust the stack."""
     level, depth = [document], 0
     while level:
         depth += 1
@@ -60,7 +60,7 @@ def unrecognized_body(expected: str, text: str, body: bytes) -> Exception:
 
 
 def find_duplicate_fields(body: bytes) -> list[str]:
-    """Paths of fields that a JSON object names twice; parsers keep the last silently."""
+    """Paths of duplicate fields, of which parsers silently keep the last."""
     paths: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -101,11 +101,11 @@ def _go_name(value: object) -> str:
     return {bool: "bool", str: "string"}.get(type(value), "number")
 
 
-# --- YAML ---
+# --- YAML -------------------------------------------------------------------------------------------------------------
 
 
 def parse_yaml(body: bytes) -> Any:
-    """What the YAML would be as JSON; YAML has values that JSON has not, and those are made texts or refused."""
+    """Parses YAML to JSON values. Values that JSON lacks become strings or are refused."""
     try:
         parsed = decode_bytes(encode(yaml.load(body, Loader=_JsonYaml)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError, UnicodeError) as error:
@@ -115,7 +115,7 @@ def parse_yaml(body: bytes) -> Any:
 
 
 class _JsonYaml(yaml.SafeLoader):
-    """YAML that knows only what JSON knows: no dates, no aliases that could grow without bound."""
+    """YAML restricted to JSON values: no dates, and no aliases, which could expand without bound."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

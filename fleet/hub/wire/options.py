@@ -1,4 +1,4 @@
-"""The options of requests, from the query and from DeleteOptions, checked as the API server checks them."""
+"""Request options from the query and from DeleteOptions, validated as in the API server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def first_value(query: Query, name: str) -> str:
 
 
 def parse_flag(query: Query, name: str) -> bool:
-    """A query parameter without a value counts as true, as in the API machinery."""
+    """A query parameter without a value is true, as in apimachinery."""
     if name not in query:
         return False
     value = first_value(query, name)
@@ -78,7 +78,7 @@ def parse_flag(query: Query, name: str) -> bool:
 
 
 def parse_integer(query: Query, name: str) -> int:
-    """What fits into 64 bits, in plain digits: Python takes more for a number than the API server does."""
+    """Parses a 64-bit integer of plain digits: Python accepts more forms than the API server."""
     text = first_value(query, name)
     if not text:
         return 0
@@ -92,7 +92,7 @@ def parse_integer(query: Query, name: str) -> int:
 
 
 def write_options(query: Query, *, what: str, agent: str, apply: bool = False) -> WriteOptions:
-    """`what` is the options' kind, `agent` the user agent, whose first word is the manager nobody named."""
+    """`what` is the kind of the options; `agent` is the user agent, whose first word is the default field manager."""
     validation = first_value(query, "fieldValidation") or "Warn"
     if validation not in _LEVELS:
         raise invalid_options(what, not_supported("fieldValidation", validation, ("", *_LEVELS)))
@@ -120,7 +120,7 @@ def _parse_dry_run(values: Sequence[str], what: str) -> bool:
 
 
 def delete_options(query: Query, body: Mapping[str, Any]) -> DeletionOptions:
-    """The body wins over the query, as with the API server."""
+    """The body takes precedence over the query, as in the API server."""
     dry_run = body.get("dryRun") or query.get("dryRun") or ()
     policy = body.get("propagationPolicy") or first_value(query, "propagationPolicy")
     orphan = body.get("orphanDependents")

@@ -1,7 +1,7 @@
-"""Reads protobuf bodies of the kinds that typed clients send, such as kubectl and Helm, as JSON documents.
+"""Decodes protobuf bodies, which typed clients such as kubectl and Helm send, to JSON documents.
 
-A body is a magic number and an envelope with the kind and the bytes of the object. Go sends zero values that nobody
-set; they are left out, as Go itself leaves them out of JSON.
+A body is a magic number and an envelope with the kind and the bytes of the object. Go sends unset fields as zero
+values; they are left out, as in the JSON of Go.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Field(NamedTuple):
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """Raises EncodingError for bytes that are no such message, and UnsupportedKind."""
+    """Raises EncodingError for malformed messages, and UnsupportedKind."""
     if not body.startswith(MAGIC):
         raise EncodingError("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
     envelope = _last_values(memoryview(body)[len(MAGIC) :])
@@ -63,13 +63,13 @@ def _type_of(envelope: dict[int, Any]) -> tuple[str, str]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """Numbers and raw values: whole numbers, or the bytes of everything else."""
+    """Yields field numbers with raw values: integers, or the bytes of other types."""
     at, end = 0, len(data)
     while at < end:
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if number == 0:
-            raise EncodingError("a field has the number 0")
+            raise EncodingError("field number 0 is invalid")
         if wire == _VARINT:
             value, at = _varint(data, at)
             yield number, value
@@ -91,7 +91,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * position)
         if byte < 0x80:
             return value & 0xFFFF_FFFF_FFFF_FFFF, at + position + 1
-    raise EncodingError("a number does not end")
+    raise EncodingError("a varint is longer than 10 bytes or truncated")
 
 
 def _last_values(data: memoryview | bytes) -> dict[int, Any]:
@@ -100,7 +100,7 @@ def _last_values(data: memoryview | bytes) -> dict[int, Any]:
 
 def _bytes(value: Any) -> memoryview:
     if isinstance(value, int):
-        raise EncodingError("a number where bytes are expected")
+        raise EncodingError("expected bytes, got a number")
     return memoryview(value)
 
 
@@ -108,12 +108,12 @@ def _text(value: Any) -> str:
     try:
         return str(_bytes(value), "utf-8")
     except UnicodeDecodeError as error:
-        raise EncodingError("a text is not UTF-8") from error
+        raise EncodingError("a string is not valid UTF-8") from error
 
 
 def _integer(value: Any) -> int:
     if not isinstance(value, int):
-        raise EncodingError("bytes where a number is expected")
+        raise EncodingError("expected a number, got bytes")
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -148,7 +148,7 @@ def _add(document: dict[str, Any], field: Field, raw: Any, depth: int) -> None:
 
 
 def _is_zero(value: Any) -> bool:
-    """Whether Go would take a value for one that was never set."""
+    """Whether Go would treat the value as unset."""
     return all(map(_is_zero, value.values())) if isinstance(value, dict) else not value
 
 
@@ -180,10 +180,10 @@ def _value(raw: Any, kind: str, depth: int) -> Any:
 def _double(raw: Any) -> int | float:
     data = _bytes(raw)
     if len(data) != 8:
-        raise EncodingError("a double has eight bytes")
+        raise EncodingError("a double must have 8 bytes")
     number: float = struct.unpack("<d", data)[0]
     if number != number or number in (float("inf"), float("-inf")):
-        raise EncodingError("a number that JSON does not know")
+        raise EncodingError("NaN and infinity have no JSON form")
     return int(number) if number.is_integer() else number
 
 
@@ -211,7 +211,7 @@ def _micro_time(data: memoryview, _depth: int) -> str | None:
 
 
 def _parse_time(data: memoryview) -> datetime | None:
-    """A missing time is an empty message; years have four digits, as they do in JSON."""
+    """An empty message is an unset time. Years have four digits, as in JSON."""
     parts = _last_values(data)
     seconds, nanos = _integer(parts.get(1, 0)), _integer(parts.get(2, 0))
     if not parts:
@@ -219,7 +219,7 @@ def _parse_time(data: memoryview) -> datetime | None:
     try:
         return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError as error:
-        raise EncodingError("a time out of range") from error
+        raise EncodingError("time out of range") from error
 
 
 def _wrapped_text(data: memoryview, _depth: int) -> str:
@@ -236,7 +236,7 @@ def _wrapped_json(data: memoryview, _depth: int) -> Any:
     try:
         return json.loads(bytes(raw)) if raw else None
     except (ValueError, RecursionError) as error:
-        raise EncodingError("embedded JSON cannot be read") from error
+        raise EncodingError("malformed embedded JSON") from error
 
 
 def _duration(data: memoryview, _depth: int) -> str:

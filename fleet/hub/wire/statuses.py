@@ -1,4 +1,4 @@
-"""The refusals of the API server, word for word, so that clients and people read what they know."""
+"""Status errors with the exact reasons and messages of the API server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def forbidden_field(field: str, text: str) -> FieldError:
 
 
 def format_value(value: Any) -> str:
-    """A value as Go's API machinery prints it in a message."""
+    """A value as apimachinery formats it in messages."""
     match value:
         case str():
             return f'"{value}"'
@@ -99,7 +99,7 @@ def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> RequestRefus
 
 
 def invalid_resource(kind: Kind, name: str, errors: Sequence[FieldError]) -> RequestRefused:
-    """The same where the API server names the resource instead of the kind."""
+    """An invalid object, where the API server names the resource instead of the kind."""
     return _invalid_status(kind.resource, kind.group, kind.plural, name, errors)
 
 
@@ -117,7 +117,7 @@ def _invalid_status(qualified: str, group: str, kind: str, name: str, errors: Se
 
 
 def status_document(error: RequestRefused) -> dict[str, Any]:
-    """The Status a client gets."""
+    """The Status document of an error."""
     status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {**error.metadata}}
     status |= {"status": "Failure", "message": error.message}
     status["reason"] = error.reason or HTTPStatus(error.code).phrase

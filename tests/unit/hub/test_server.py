@@ -43,7 +43,7 @@ def test_a_mistake_in_the_settings_is_told_in_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert ended.returncode == 2
     assert ended.stderr == (
-        "fleet hub: host '0.0.0.0' can be reached from other machines; say so explicitly with --allow-remote\n"
+        "fleet hub: host '0.0.0.0' can be reached from other machines; add --allow-remote to allow that\n"
     )
 
 
@@ -52,7 +52,7 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fleet.hub", "--port=0", "--data-dir", str(tmp_path / "file" / "data")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert ended.returncode == 2
-    assert ended.stderr == f"fleet hub: the data directory {tmp_path}/file/data cannot be made: Not a directory\n"
+    assert ended.stderr == f"fleet hub: cannot create the data directory {tmp_path}/file/data: Not a directory\n"
 
 
 def test_a_second_hub_on_a_data_directory_leaves_the_kubeconfig_of_the_first_alone(tmp_path: Path) -> None:

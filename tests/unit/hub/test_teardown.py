@@ -167,7 +167,7 @@ def test_a_step_that_was_lost_on_a_full_disk_is_made_later(
     ask.hub.store.journal = disk = Disk(ask.hub.store, is_full=True)
     tear_down(ask, runner, disk=disk)
     assert ask.names(CONFIG_MAPS) == []
-    assert caplog.text.count("a step of a deletion was lost") == 2
+    assert caplog.text.count("a write of the garbage collector was lost") == 2
 
 
 def test_a_step_that_was_refused_is_tried_again(

@@ -1,9 +1,9 @@
-"""The functions that Kubernetes adds to CEL: quantities, addresses, regular expressions, lists and sets.
+"""The CEL functions of Kubernetes: quantities, URLs, IP addresses, regular expressions, lists and sets.
 
-`indexOf` of lists is missing: the library has one function of a name, and texts have it already.
+`indexOf` of lists is missing: the library allows one function per name, and strings already have it.
 
-Values that are opaque in Kubernetes (quantities, URLs, IP addresses, networks) are texts in a normal form here, which
-compare as they should.
+Values that are opaque in Kubernetes (quantities, URLs, IP addresses, networks) are strings in a canonical form here,
+so that equality works.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Library:
-    """Collects overloads by the name of their function."""
+    """Collects overloads by function name."""
 
     def __init__(self) -> None:
         self._overloads: dict[str, list[cel.Overload]] = {}

@@ -1,8 +1,8 @@
-"""Rules in CEL (`x-kubernetes-validations`): compiled once, evaluated on every create and update.
+"""CEL rules (`x-kubernetes-validations`): compiled once, evaluated on every create and update.
 
-A rule that uses a function which is not available here does not compile, so that its CRD is refused: a rule is never
-silently left out. Types of fields are not known to the compiler: a rule with a misspelt field compiles and then fails
-with "no such key" on every object.
+A rule that uses an unsupported function does not compile, and its CRD is refused: no rule is ever ignored silently.
+The compiler has no types of fields: a rule with a misspelled field compiles, and fails with "no such key" on every
+object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TEXT_LITERAL: Final = re.compile(r"""[rR]?(?:\"(?:[^"\\]|\\.)*\"|'(?:[^'\\]|\\.
 _TIME_LITERAL: Final = re.compile(r"\b(?:timestamp|duration)\(\s*['\"]")
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _STEP: Final = re.compile(r"\.([^.\[\]']+)|\['((?:[^'\\]|\\.)*)'\]")
-_LONGEST_MESSAGE: Final = 5 * 1024  # bytes, as the API server allows for a message expression
+_LONGEST_MESSAGE: Final = 5 * 1024  # bytes; the API server's limit for a message expression
 _MISSING_KEY: Final = re.compile(r'Key not found in map : "?(.*?)"?$', re.DOTALL)
 _BAD_INDEX: Final = re.compile(r"Index error: index=(-?\d+)")
 _STATUS_CODE: Final = re.compile(r"^[A-Z_]+: ")
@@ -44,7 +44,7 @@ _STATUS_CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """One compiled rule. `steps` lead from the value to the field that is blamed."""
+    """One compiled rule. `steps` is the path from the value to the reported field."""
 
     holds: cel.Expression
     text: str
@@ -61,12 +61,12 @@ class CompiledRule:
 
 
 def compile_rules(schema: JSONSchema) -> CheckRules | None:
-    """A check of all rules on and below a value, given the old value or None; None if there are no rules."""
+    """Compiles all rules on and below a value into one check, or None if there are no rules."""
     return _compile(schema, schema)
 
 
 def _compile(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
-    """`typed` is the schema that knows the type of the value, which a branch of `allOf` does not repeat."""
+    """`typed` is the schema with the type of the value, which branches of `allOf` do not repeat."""
     own = _compile_own(schema, typed)
     branches = [check for inner in schema.get("allOf") or () if (check := _compile(inner, typed))]
     below = _compile_below(schema, typed)
@@ -121,7 +121,7 @@ def _compile_inner(schema: JSONSchema, typed: JSONSchema, keyword: str) -> Check
 
 
 def _correlation(schema: JSONSchema) -> Callable[[Any], Callable[[Any], Any]]:
-    """Only items of a list-map have an old value: the old item with the same keys."""
+    """Finds old values of list items. Only items of a list-map have one: the old item with the same keys."""
     keys = schema.get("x-kubernetes-list-map-keys") if schema.get("x-kubernetes-list-type") == "map" else None
 
     def key_of(item: Any) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _extend(path: Path, way: Iterable[str | int]) -> Path:
 def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> SchemaFinding | None:
     result = rule.holds.eval(activation)
     if result.type() == cel.Type.ERROR:
-        # That a rule cannot be evaluated is told about the value itself, and on every update again.
+        # An evaluation error is reported on the value itself, and not ratcheted.
         return SchemaFinding(None, None, INVALID, blamed, _failure_text(result.value(), rule), is_about_change=True)
     if result.value() is True:
         return None
@@ -185,7 +185,7 @@ def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> Sc
 
 
 def _failure_text(error: object, rule: CompiledRule) -> str:
-    """What the API server says when a rule cannot be evaluated."""
+    """The API server's message for a rule that cannot be evaluated."""
     text = _STATUS_CODE.sub("", str(error))
     if "No matching overloads found" in text:
         problem = "'no such overload': call arguments did not match a supported operator, function or macro signature"
@@ -209,7 +209,7 @@ def _message(rule: CompiledRule, activation: cel.Activation) -> str:
 
 
 def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
-    """Raises InputError if the rule is wrong or uses what is not available here."""
+    """Raises InputError if the rule is invalid or uses an unsupported feature."""
     text: str = rule["rule"]
     if _TIME_LITERAL.search(text) and has_times(typed):
         raise InputError("the embedded hub cannot compare fields with times or durations", field="rule", value=text)
@@ -254,7 +254,7 @@ def _expression(text: str, *, field: str, wanted: str, takes_no_old: bool) -> ce
 
 
 def _parse_field_path(field_path: str) -> tuple[str, ...]:
-    """`.spec.labels['a.b']` as steps."""
+    """Parses a path such as `.spec.labels['a.b']` into steps."""
     steps = tuple(dotted or quoted.replace("\\'", "'") for dotted, quoted in _STEP.findall(field_path))
     if _STEP.sub("", field_path):
         raise InputError("must be a valid path", field="fieldPath", value=field_path)

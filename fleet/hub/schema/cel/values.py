@@ -1,4 +1,4 @@
-"""Objects as CEL rules see them: names that are identifiers, and numbers that are doubles."""
+"""Conversion of values for CEL: escaped field names, doubles and bytes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ESCAPED: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/"
 
 
 def escape(name: str) -> str:
-    """The identifier by which a rule names a field."""
+    """The escaped name of a field in a rule."""
     if name in _KEYWORDS:
         return f"__{name}__"
     return _TO_ESCAPE.sub(lambda match: _ESCAPED[match[0]], name)
 
 
 def compile_conversion(schema: JSONSchema) -> Convert | None:
-    """How values of a schema become CEL values; None if they are the same, as they mostly are."""
+    """Compiles the conversion of values to CEL values, or None if no conversion is needed (the usual case)."""
     match schema.get("type"):
         case "number":
             return float
@@ -78,7 +78,7 @@ def _bytes(text: str) -> Any:
 
 
 def has_times(schema: JSONSchema) -> bool:
-    """Whether a value of the schema may contain a time or duration, which stay texts: the library takes no others."""
+    """Whether values of the schema may contain times or durations, which the library only takes as strings."""
     if schema.get("type") == "string":
         return schema.get("format", "").replace("-", "") in ("date", "datetime", "duration")
     inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
