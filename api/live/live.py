@@ -26,7 +26,7 @@ from fleet.kube.backoff import Jitter
 from fleet.kube.informer.informer import InformerConfig, WriteGate
 from fleet.kube.resource import key_of
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
-from fleet.scheduler.attempt import Requests
+from fleet.scheduler.attempt import RequestCache
 from fleet.scheduler.profiles import build_framework
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.telemetry.metrics import new_registry
@@ -69,7 +69,7 @@ class Live:
         self.clock = clock
         self.registry = registry
         self.queue = queue
-        self._requests = Requests()
+        self._requests = RequestCache()
         for kinds in caches.kinds:
             kinds.placements.store.subscribe(self._forget)
 
@@ -119,7 +119,7 @@ class Live:
         uid = subject.placement.view.metadata.uid
         is_own = subject.snapshot is not None and subject.snapshot.view is snapshot
         request = (
-            self._requests.of(subject.snapshot, placement_uid=uid)
+            self._requests.get(subject.snapshot, placement_uid=uid)
             if subject.snapshot is not None and is_own
             else compile_request(snapshot, placement_uid=uid)
         )

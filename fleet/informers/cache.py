@@ -37,6 +37,11 @@ class PlacementKinds:
     def __iter__(self) -> Iterator[Informer[Any]]:
         yield from (self.placements, self.policy_snapshots, self.bindings)
 
+    def latest_snapshots(self, key: str) -> list[Observed[PolicySnapshot]]:
+        """One, except while the placement controller replaces it (none) or after an error (several)."""
+        snapshots = self.policy_snapshots.store.by_index(_BY_OWNER, key)
+        return [snapshot for snapshot in snapshots if is_latest(snapshot.view)]
+
 
 class Caches:
     def __init__(self, access: InformerConfig, *, namespaced_placements: bool = True) -> None:
@@ -61,8 +66,7 @@ class Caches:
         return self.kinds_of(key).policy_snapshots.store.by_index(_BY_OWNER, key)
 
     def latest_snapshots(self, key: str) -> list[Observed[PolicySnapshot]]:
-        """One, except while the placement controller replaces it (none) or after an error (several)."""
-        return [snapshot for snapshot in self.policy_snapshots(key) if is_latest(snapshot)]
+        return self.kinds_of(key).latest_snapshots(key)
 
     def bindings(self, key: str) -> list[Observed[Binding]]:
         """By name."""
@@ -100,8 +104,8 @@ class Caches:
             yield from kinds
 
 
-def is_latest(snapshot: Observed[PolicySnapshot]) -> bool:
-    return snapshot.view.metadata.label(IS_LATEST_SNAPSHOT) == "true"
+def is_latest(snapshot: PolicySnapshot) -> bool:
+    return snapshot.metadata.label(IS_LATEST_SNAPSHOT) == "true"
 
 
 def _kinds(flavour: PlacementScope, access: InformerConfig) -> PlacementKinds:

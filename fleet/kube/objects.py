@@ -63,6 +63,13 @@ class Objects(Generic[T]):
         except NotFound:
             return None
 
+    async def refresh(self, key: str) -> T | None:
+        """Live like `find`; the store receives the object, too."""
+        fresh = await self.find(key)
+        if fresh is not None and self.store is not None:
+            self.store.apply_write(fresh)
+        return fresh
+
     async def list(self, *, namespace: str = "", labels: str = "") -> list[T]:
         """Live, and complete: page after page of one state of the server."""
         found: list[T] = []

@@ -29,8 +29,8 @@ from fleet.manager.leader_metrics import LeadershipMetrics
 from fleet.placement.metrics import PlacementMetrics
 from fleet.placement.setup import placement_controller
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
-from fleet.scheduler.closing import close_plugins
 from fleet.scheduler.loop import shorten_names
+from fleet.scheduler.profiles import close_plugins
 from fleet.scheduler.scheduler import Scheduler
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from fleet.settings import Settings
@@ -50,7 +50,7 @@ class Worker(Protocol):
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping` is set and what was begun is finished."""
 
-    def in_work(self) -> Set[str]:
+    def in_flight(self) -> Set[str]:
         """What was begun."""
 
 
@@ -215,7 +215,7 @@ class Controller:
             self._cut_off(tasks, after=grace)
 
     def _cut_off(self, tasks: Iterable[asyncio.Task[None]], *, after: float) -> None:
-        placements = sorted({key for worker in self._workers() for key in worker.in_work()})
+        placements = sorted({key for worker in self._workers() for key in worker.in_flight()})
         if placements:
             self.is_cut_off = True
             log.warning(

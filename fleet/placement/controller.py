@@ -90,7 +90,7 @@ class PlacementController:
         """Look at this placement at once."""
         self._queue.add(key)
 
-    def in_work(self) -> Set[str]:
+    def in_flight(self) -> Set[str]:
         return self._queue.in_flight
 
     async def _work_until(self, stopping: asyncio.Event) -> None:

@@ -18,7 +18,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
-    from fleet.scheduler.dispatch.binding_writes import WriteResult
+    from fleet.scheduler.dispatch.binding_calls import WriteResult
 
 FINAL_RESULTS: Final = (AttemptResult.GONE, AttemptResult.CLEANED_UP)
 _LONGEST_ERROR: Final = 2000

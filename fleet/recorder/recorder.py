@@ -116,14 +116,14 @@ class HistoryRecorder:
 
     def _build_entry(self, record: AttemptRecord) -> RecordedAttempt:
         number = next(self._numbers)
-        asked = record.asked
+        inputs = record.inputs
         light = self._weigh_without_columns(record)
         sampled = number * self._sample // 100 != (number - 1) * self._sample // 100
         return RecordedAttempt(
             id=f"a-{self._name}-{number}",
             record=record,
             fleet=self._fleet,
-            exactly=asked is not None and self._is_exact(asked.profile),
+            exactly=inputs is not None and self._is_exact(inputs.profile),
             light_weight=light,
             weight=light + (_weigh_columns(record.decision) if sampled else 0),
             wants_columns=sampled,
@@ -131,12 +131,12 @@ class HistoryRecorder:
 
     def _weigh_without_columns(self, record: AttemptRecord) -> int:
         """Of all but the columns."""
-        asked, decision = record.asked, record.decision
+        inputs, decision = record.inputs, record.decision
         light = _ATTEMPT + len(record.writes) * _WRITE + (0 if decision is None else len(decision.targets) * _TARGET)
-        if asked is None:
+        if inputs is None:
             return light
-        light += len(asked.bindings) * _BINDING + len(asked.previous.target_clusters) * _PUBLISHED
-        return light + self._weigh_frame(asked.frame)
+        light += len(inputs.bindings) * _BINDING + len(inputs.previous.target_clusters) * _PUBLISHED
+        return light + self._weigh_frame(inputs.frame)
 
     def _weigh_frame(self, frame: Frame) -> int:
         """Of what it does not share with the frame of the attempt before."""
@@ -196,28 +196,28 @@ class RecordedAttempt:
         return columns_of(decision, with_names=with_names) if decision is not None and self.wants_columns else None
 
     def inputs(self) -> RecordedInputs | None:
-        asked, snapshot = self.record.asked, self.record.snapshot
+        inputs, snapshot = self.record.inputs, self.record.snapshot
         if (
-            asked is None
+            inputs is None
             or snapshot is None
-            or asked.query_results
-            or not self.fleet.is_defined_by_clusters(asked.frame)
+            or inputs.query_results
+            or not self.fleet.is_defined_by_clusters(inputs.frame)
         ):
             return None
         policy = PolicySnapshot(metadata=snapshot.view.metadata, spec=snapshot.view.spec)
         return RecordedInputs(
             request=msgspec.json.encode(policy),
-            placement_uid=asked.request.uid,
-            bindings=tuple(map(msgspec.json.encode, asked.bindings)),
-            previous=msgspec.json.encode(asked.previous),
-            now=asked.now,
-            cursor=asked.cursor,
+            placement_uid=inputs.request.uid,
+            bindings=tuple(map(msgspec.json.encode, inputs.bindings)),
+            previous=msgspec.json.encode(inputs.previous),
+            now=inputs.now,
+            cursor=inputs.cursor,
         )
 
     def clusters(self, *, anew: bool) -> Sequence[Row]:
-        asked = self.record.asked
-        assert asked is not None
-        return self.fleet.collect_changes(asked.frame, now=asked.now, anew=anew, exactly=self.exactly)
+        inputs = self.record.inputs
+        assert inputs is not None
+        return self.fleet.collect_changes(inputs.frame, now=inputs.now, anew=anew, exactly=self.exactly)
 
     # --- shedding -----------------------------------------------------------------------------------------------------
 
@@ -230,8 +230,8 @@ class RecordedAttempt:
 
     def without_inputs(self) -> RecordedAttempt:
         lighter = self.without_columns()
-        dropped = lighter.shed | {"inputs"} if self.record.asked is not None else lighter.shed
-        reduced = replace(lighter.record, asked=None, snapshot=None)
+        dropped = lighter.shed | {"inputs"} if self.record.inputs is not None else lighter.shed
+        reduced = replace(lighter.record, inputs=None, snapshot=None)
         return replace(lighter, record=reduced, weight=_ATTEMPT, light_weight=_ATTEMPT, shed=dropped)
 
 

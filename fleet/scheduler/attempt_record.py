@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fleet.framework.cycle.cycle import DecisionInput
     from fleet.framework.cycle.decision import Decision
     from fleet.model.views import Observed, PolicySnapshot
-    from fleet.scheduler.dispatch.binding_writes import WriteResult
+    from fleet.scheduler.dispatch.binding_calls import WriteResult
 
 
 class AttemptResult(enum.Enum):
@@ -48,7 +48,7 @@ class AttemptRecord:
     result: AttemptResult = AttemptResult.DECIDED
     error: BaseException | None = None
     snapshot: Observed[PolicySnapshot] | None = None
-    asked: DecisionInput | None = None
+    inputs: DecisionInput | None = None
     decision: Decision | None = None
     writes: Sequence[WriteResult] = ()
     status_written: bool = False
@@ -66,7 +66,7 @@ class AttemptRecord:
     @property
     def bindings(self) -> Set[str]:
         """The names of all bindings that the attempt read or wrote."""
-        read = () if self.asked is None else self.asked.bindings
+        read = () if self.inputs is None else self.inputs.bindings
         written = (write.written.view for write in self.writes if write.written is not None)
         return {binding.metadata.name for binding in (*read, *written)}
 

@@ -1,7 +1,9 @@
-"""What is left to do for objects that are being deleted.
+"""Cleanup: finalizers and bindings of objects that are being deleted.
 
-A placement: all its bindings go, then our finalizer on it; bindings that appear even later go when they appear. A
-binding: our finalizer goes at once, without waiting for an attempt, and then the placement may look for a replacement.
+While our finalizer is on a placement, it cannot vanish before its bindings. It is the only thing the scheduler changes
+on a placement, by a PUT of the object exactly as read. Of a placement that is being deleted, all bindings are deleted,
+then our finalizer is removed; bindings that appear later are deleted when they appear. Of a binding that is being
+deleted, our finalizer is removed at once, without waiting for an attempt; then the placement may choose a replacement.
 """
 
 from __future__ import annotations
@@ -10,74 +12,99 @@ import asyncio
 from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 
 from fleet.clock import Clock
-from fleet.errors import QueueClosed
+from fleet.errors import QueueClosed, StaleInputs
 from fleet.framework.operations import holds_finalizer
-from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.patch import Mutation, RetryPolicy, update_with_retries
 from fleet.kube.resource import key_of
-from fleet.kube.scopes import owner_key, parse_key
+from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue
-from fleet.model.keys import SCHEDULED
+from fleet.model.keys import SCHEDULED, SCHEDULER_CLEANUP
 from fleet.model.views import Binding, Observed, Placement
-from fleet.scheduler.dispatch.api_calls import CallType
-from fleet.scheduler.dispatch.binding_calls import Erasure, Means
-from fleet.scheduler.dispatch.binding_writes import BindingWrites
-from fleet.scheduler.dispatch.dispatcher import Dispatcher
-from fleet.scheduler.dispatch.finalizers import remove_finalizer
-from fleet.scheduler.dispatch.live_reads import list_bindings
+from fleet.scheduler.dispatch.binding_calls import BindingWriter
+from fleet.scheduler.dispatch.call_queue import CallType
 
 _WORKERS: Final = 8
+_FINALIZERS: Final = "finalizers"
+
+Document = dict[str, Any]
 
 log = structlog.get_logger(__name__)
 
 
+# --- placements -------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanup:
-    dispatcher: Dispatcher
+    bindings: BindingWriter
     retry_policy: RetryPolicy
 
     async def clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
-        """Deletes the bindings, without waiting for them to vanish, and lets go of the placement.
+        """Deletes the bindings, without waiting for them to vanish, and removes our finalizer from the placement.
 
-        The bindings are listed live: one that the cache lacks would be left behind for ever.
+        The bindings are listed live: one that the cache lacks would stay behind for ever.
         """
-        metadata = placement.view.metadata
-        bindings = await list_bindings(kinds.bindings.objects, key_of(metadata), retry_policy=self.retry_policy)
-        await self._erase(kinds, key_of(metadata), bindings)
-        await remove_finalizer(kinds, placement, retry_policy=self.retry_policy)
+        key = key_of(placement.view.metadata)
+        await self.bindings.delete(kinds, key, await self.bindings.list_live(kinds, key))
+        await self.remove_finalizer(kinds, placement)
 
-    async def erase_left_behind(self, kinds: PlacementKinds, key: str, bindings: Iterable[Observed[Binding]]) -> None:
-        """Deletes bindings of a placement that does not exist, or that we have let go of already: a create that
-        everybody had given up on arrived after all. Only those that look like it (`is_as_created`).
+    async def delete_orphans(self, kinds: PlacementKinds, key: str, bindings: Iterable[Observed[Binding]]) -> None:
+        """Deletes bindings of a placement that does not exist, or that has lost our finalizer already: late results of
+        creates that were given up on. Only those that look like it (`is_as_created`).
         """
-        late = [one for one in bindings if is_as_created(one.view)]
+        late = [binding for binding in bindings if is_as_created(binding.view)]
         if late:
-            names = [one.view.metadata.name for one in late]
+            names = [binding.view.metadata.name for binding in late]
             log.warning("bindings outlived their placement: they are deleted", placement=key, bindings=names)
-            await self._erase(kinds, key, late)
+            await self.bindings.delete(kinds, key, late)
 
-    async def _erase(self, kinds: PlacementKinds, key: str, bindings: list[Observed[Binding]]) -> None:
-        """All are tried before the first failure is raised."""
-        namespace, name = parse_key(key)
-        request = PlacementRequest(placement=name, namespace=namespace)
-        means = Means(objects=kinds.bindings.objects, request=request, retry_policy=self.retry_policy)
-        paid = means.paid_as(CallType.EVICT)
-        outcomes = await asyncio.gather(*(self.dispatcher.submit(Erasure(one, paid)) for one in bindings))
-        for outcome in outcomes:
-            if outcome.error is not None:
-                raise outcome.error
+    async def add_finalizer(self, kinds: PlacementKinds, placement: Observed[Placement]) -> Observed[Placement] | None:
+        """The placement with our finalizer. None: it is gone or being deleted, and nothing may be placed any more."""
+
+        def mutate(document: Document) -> Document | None:
+            if document["metadata"].get("uid") != placement.view.metadata.uid:
+                raise StaleInputs(f"placement {key_of(placement.view.metadata)} was deleted and created again")
+            finalizers = document["metadata"].get(_FINALIZERS) or []
+            if SCHEDULER_CLEANUP in finalizers or document["metadata"].get("deletionTimestamp"):
+                return None
+            return _with_finalizers(document, [*finalizers, SCHEDULER_CLEANUP])
+
+        updated = await self._update(kinds, placement, mutate, type=CallType.BIND)
+        return None if updated is None or updated.view.metadata.deletion_timestamp else updated
+
+    async def remove_finalizer(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
+        def mutate(document: Document) -> Document | None:
+            finalizers = document["metadata"].get(_FINALIZERS) or []
+            if document["metadata"].get("uid") != placement.view.metadata.uid or SCHEDULER_CLEANUP not in finalizers:
+                return None
+            return _with_finalizers(document, [name for name in finalizers if name != SCHEDULER_CLEANUP])
+
+        await self._update(kinds, placement, mutate, type=CallType.EVICT)
+
+    async def _update(
+        self, kinds: PlacementKinds, placement: Observed[Placement], mutate: Mutation, *, type: CallType
+    ) -> Observed[Placement] | None:
+        objects, key = kinds.placements.objects.with_call_class(type.call_class), key_of(placement.view.metadata)
+        return await update_with_retries(objects, key, mutate, retry_policy=self.retry_policy, seen=placement)
 
 
 def is_as_created(binding: Binding) -> bool:
-    """As the scheduler makes bindings, and nobody has done anything with it since. Without its placement it is good for
-    nothing, while one that is bound stands for workload: that may wait for a placement that is just being restored."""
+    """As the scheduler creates bindings, and unchanged since. Without its placement it is useless, while one that is
+    bound stands for workload: that may wait for a placement that is just being restored."""
     return holds_finalizer(binding) and binding.spec.state == SCHEDULED and not binding.metadata.deletion_timestamp
+
+
+def _with_finalizers(document: Document, finalizers: list[str]) -> Document:
+    return {**document, "metadata": {**document["metadata"], _FINALIZERS: finalizers}}
+
+
+# --- bindings ---------------------------------------------------------------------------------------------------------
 
 
 class _Release(NamedTuple):
@@ -86,27 +113,27 @@ class _Release(NamedTuple):
 
 
 class BindingReleases:
-    """Bindings that are being deleted and wait for our finalizer to go. Failures are retried for ever."""
+    """Bindings that are being deleted and wait for our finalizer to be removed. Failures are retried without end."""
 
     def __init__(
         self,
-        writes: BindingWrites,
+        writer: BindingWriter,
         enqueue: Callable[[str], None],
         *,
         clock: Clock,
         on_problem: Callable[[str, Exception], None] = lambda *_: None,
     ) -> None:
-        """`enqueue` is told the placement whose binding is released, `on_problem` the binding that could not be yet."""
-        self._writes = writes
+        """`enqueue` receives the placement of every released binding, `on_problem` each binding that failed."""
+        self._writer = writer
         self._enqueue = enqueue
         self._on_problem = on_problem
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
-        self._wanted: dict[str, _Release] = {}
+        self._pending: dict[str, _Release] = {}
 
     def add(self, kinds: PlacementKinds, binding: Observed[Binding]) -> None:
         metadata = binding.view.metadata
-        key = key_of(metadata)  # those of the two flavours differ: only one of them has a namespace
-        self._wanted[key] = _Release(kinds, owner_key(metadata))
+        key = key_of(metadata)  # unique over both scopes: only one of them has namespaces
+        self._pending[key] = _Release(kinds, owner_key(metadata))
         self._queue.add(key)
 
     async def run(self) -> None:
@@ -118,7 +145,7 @@ class BindingReleases:
     def close(self) -> None:
         self._queue.close()
 
-    def in_work(self) -> Set[str]:
+    def in_flight(self) -> Set[str]:
         return self._queue.in_flight
 
     # --- inside -------------------------------------------------------------------------------------------------------
@@ -128,29 +155,29 @@ class BindingReleases:
             while True:
                 key = await self._queue.get()
                 try:
-                    await self._settle(key)
+                    await self._process(key)
                 finally:
                     self._queue.finish(key)
 
-    async def _settle(self, key: str) -> None:
-        wanted = self._wanted.pop(key, None)
-        if wanted is None:
+    async def _process(self, key: str) -> None:
+        pending = self._pending.pop(key, None)
+        if pending is None:
             return
         try:
-            await self._release(wanted.kinds, key)
+            await self._release(pending.kinds, key)
         except Exception as error:
-            self._wanted.setdefault(key, wanted)
+            self._pending.setdefault(key, pending)
             self._on_problem(key, error)
             self._queue.retry(key)
             return
         self._queue.forget(key)
-        if wanted.owner is not None:
-            self._enqueue(wanted.owner)
+        if pending.owner is not None:
+            self._enqueue(pending.owner)
 
     async def _release(self, kinds: PlacementKinds, key: str) -> None:
-        held = kinds.bindings.store.get(key)
-        if held is None or not held.view.metadata.deletion_timestamp or not holds_finalizer(held.view):
+        binding = kinds.bindings.store.get(key)
+        if binding is None or not binding.view.metadata.deletion_timestamp or not holds_finalizer(binding.view):
             return
-        result = await self._writes.release(kinds, held.view)
+        result = await self._writer.release(kinds, binding.view)
         if result.error is not None:
             raise result.error

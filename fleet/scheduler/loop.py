@@ -13,9 +13,9 @@ import structlog
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
-from fleet.scheduler.attempt import Attempts
+from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult, Recorder
-from fleet.scheduler.dispatch.binding_writes import WriteResult
+from fleet.scheduler.dispatch.binding_calls import WriteResult
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.item import QueueItem
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
     queue: AsyncQueue
-    attempts: Attempts
+    attempts: AttemptRunner
     track_attempt: Callable[[str], AbstractContextManager[Set[str]]]
     """Entered during an attempt, so that no event is missed meanwhile. Yields the names of the bindings that appear."""
     recorder: Recorder

@@ -1,4 +1,4 @@
-"""The scheduler, put together: from watched objects to written decisions."""
+"""Scheduler: the components between watched objects and written decisions, and their life cycle."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from fleet.informers.cache import Caches
 from fleet.informers.cluster_table import FleetTable
 from fleet.kube.patch import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
-from fleet.scheduler.attempt import Attempts
+from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import Recorder
 from fleet.scheduler.cleanup import BindingReleases, Cleanup
-from fleet.scheduler.dispatch.binding_writes import BindingWrites
+from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
-from fleet.scheduler.dispatch.status_writes import StatusWrites
-from fleet.scheduler.dispatch.writing import Writing
+from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.events.eligibility_clock import EligibilityClock
 from fleet.scheduler.events.event_handlers import EventHandlers
 from fleet.scheduler.loop import Loop
@@ -37,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class Scheduler:
-    """Make it before the caches are read: it has to hear of everything."""
+    """Construct it before the caches are filled: its event handlers must receive everything."""
 
     def __init__(
         self,
@@ -53,32 +52,27 @@ class Scheduler:
         self.table = FleetTable(caches.clusters)
         plugin_timer = PluginTimer(metrics)
         self.framework = build_framework(settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer))
-        self.queue = AsyncQueue(_queue_of(settings, self.framework.queue_sort_func().key), clock=clock)
+        self.queue = AsyncQueue(_build_queue(settings, self.framework.queue_sort_func().key), clock=clock)
         self._settings = settings
-        retry_policy = RetryPolicy(clock, jitter)
         self._dispatcher = Dispatcher(
             clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.observe_call
         )
         for kinds in caches.kinds:
             self._dispatcher.follow(kinds.policy_snapshots.store)
             self._dispatcher.follow(kinds.bindings.store)
-        bindings = BindingWrites(
+        retry_policy = RetryPolicy(clock, jitter)
+        bindings = BindingWriter(
             dispatcher=self._dispatcher, retry_policy=retry_policy, on_write=metrics.count_binding_write
         )
-        writing = Writing(
-            bindings=bindings,
-            statuses=StatusWrites(
-                dispatcher=self._dispatcher, retry_policy=retry_policy, clock=clock, on_write=metrics.count_status_write
-            ),
-            cleanup=Cleanup(dispatcher=self._dispatcher, retry_policy=retry_policy),
-            retry_policy=retry_policy,
+        statuses = StatusWriter(
+            dispatcher=self._dispatcher, retry_policy=retry_policy, clock=clock, on_write=metrics.count_status_write
         )
-        chosen = settings.eligibility.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
-        self._releases = BindingReleases(bindings, self._released, clock=clock, on_problem=_tell_release)
+        self._releases = BindingReleases(bindings, self._enqueue_released, clock=clock, on_problem=_log_release_problem)
+        timeouts = settings.eligibility.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
         self._handlers = EventHandlers(
             caches,
             self.queue,
-            eligibility=EligibilityClock(Eligibility.parse(**chosen), clock),
+            eligibility=EligibilityClock(Eligibility.parse(**timeouts), clock),
             release=self._releases.add,
             on_event=metrics.observe_event,
             clock=clock,
@@ -86,11 +80,13 @@ class Scheduler:
         )
         self._loop = Loop(
             queue=self.queue,
-            attempts=Attempts(
+            attempts=AttemptRunner(
                 caches,
                 self.framework,
-                writing,
-                reports=SchedulingEvents(events),
+                bindings=bindings,
+                statuses=statuses,
+                cleanup=Cleanup(bindings=bindings, retry_policy=retry_policy),
+                events=SchedulingEvents(events),
                 clock=clock,
                 reads_live=settings.bindings.read == "List",
                 on_decided=plugin_timer.flush,
@@ -101,20 +97,23 @@ class Scheduler:
             clock=clock,
             max_delay=settings.queue.max_delay.seconds,
         )
-        metrics.initialize_series(
-            kinds=_kinds_of(caches), plugins=[plugin.name for plugin in self.framework.profile.judges]
-        )
+        self._attach_metrics(metrics, caches)
+
+    def _attach_metrics(self, metrics: SchedulerMetrics, caches: Caches) -> None:
+        kinds = [informer.resource.kind for kinds in caches.kinds for informer in kinds]
+        plugins = [plugin.name for plugin in self.framework.profile.judges]
+        metrics.initialize_series(kinds=[MEMBER_CLUSTERS.kind, *kinds], plugins=plugins)
         metrics.watch_queue(
             self.queue.count_items,
             by_plugin=self.queue.count_unschedulable_by_plugin,
             events=self.queue.list_recorded_events,
         )
-        metrics.watch_calls(self._dispatcher.counts)
+        metrics.watch_calls(self._dispatcher.count_waiting)
         metrics.watch_caches(caches.sizes)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """From the moment this process leads until it is asked to stop and what was begun is finished. It may take any
-        time to finish: cancel it, and everything under way is cut off."""
+        """While this process leads, and after `stopping` until all attempts in flight have finished. That may take any
+        time: cancel it to cut them off."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
@@ -126,15 +125,15 @@ class Scheduler:
             await asyncio.wait((working, releasing))
             self._dispatcher.close()
 
-    def in_work(self) -> set[str]:
-        """Placements that are being decided, and bindings that are being released."""
-        return {*self._handlers.in_flight(), *self._releases.in_work()}
+    def in_flight(self) -> set[str]:
+        """Placements that are being scheduled, and bindings that are being released."""
+        return {*self._handlers.in_flight(), *self._releases.in_flight()}
 
-    def _released(self, key: str) -> None:
+    def _enqueue_released(self, key: str) -> None:
         self.queue.add(key, trigger="Binding/Released")
 
 
-def _queue_of(settings: Settings, order: Callable[[Any], Any]) -> SchedulingQueue:
+def _build_queue(settings: Settings, order: Callable[[Any], Any]) -> SchedulingQueue:
     queue = settings.queue
     return SchedulingQueue(
         settings=QueueSettings(
@@ -152,9 +151,5 @@ def _queue_of(settings: Settings, order: Callable[[Any], Any]) -> SchedulingQueu
     )
 
 
-def _kinds_of(caches: Caches) -> list[str]:
-    return [MEMBER_CLUSTERS.kind, *(watched.resource.kind for kinds in caches.kinds for watched in kinds)]
-
-
-def _tell_release(binding: str, error: Exception) -> None:
+def _log_release_problem(binding: str, error: Exception) -> None:
     log.warning("a binding could not be released and is tried again", binding=binding, error=str(error))

@@ -22,7 +22,7 @@ from fleet.history.history import WriterTiming
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord
-from fleet.scheduler.dispatch.binding_writes import WriteResult
+from fleet.scheduler.dispatch.binding_calls import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Frame, Table
 from tests.bench.fleets import NODE_COUNT, NOW, as_watched, cluster_document, clusters
@@ -134,7 +134,7 @@ def _decided(frame: Frame, policy: Json, number: int) -> AttemptRecord:
         number=number,
         started=NOW + number,
         snapshot=Observed(snapshot, b"{}"),
-        asked=asked,
+        inputs=asked,
         decision=decision,
         writes=[WriteResult(operation) for operation in decision.operations],
         status_written=True,

@@ -25,7 +25,7 @@ from fleet.history import AttemptSource, History, RetentionLimits
 from fleet.model.views import MemberCluster, Observed
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
-from fleet.scheduler.dispatch.binding_writes import WriteResult
+from fleet.scheduler.dispatch.binding_calls import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Frame, Table
 from tests.bench.fleets import NOW, clusters
@@ -97,7 +97,7 @@ class Load:
             key="web",
             started=NOW,
             snapshot=Observed(snapshot, b"{}"),
-            asked=asked,
+            inputs=asked,
             decision=decision,
             writes=[WriteResult(operation) for operation in decision.operations],
             status_written=True,

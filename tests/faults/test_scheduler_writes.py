@@ -33,11 +33,8 @@ from fleet.model.keys import (
     UNSCHEDULED,
     WORK_CLEANUP,
 )
-from fleet.scheduler.cleanup import Cleanup
-from fleet.scheduler.dispatch.binding_writes import BindingWrites, raise_failure
-from fleet.scheduler.dispatch.finalizers import add_finalizer
-from fleet.scheduler.dispatch.live_reads import list_bindings
-from fleet.scheduler.dispatch.status_writes import StatusWrites
+from fleet.scheduler.dispatch.binding_calls import raise_failure
+from fleet.scheduler.dispatch.status_calls import StatusWriter
 from plugins.default_profile import compile_default
 from tests.builders import NOW, OLD_SNAPSHOT, SNAPSHOT, UID, PolicyBuilder, a_cluster, a_frame, a_policy, label
 from tests.doubles import inputs
@@ -184,20 +181,19 @@ def decided(bindings: list[Any], previous: Any) -> Decision:
 async def attempt(site: Site) -> None:
     kinds = site.kinds
     placement = await kinds.placements.objects.get("web")
-    assert await add_finalizer(kinds, placement, retry_policy=PATIENCE)
-    bindings = await list_bindings(kinds.bindings.objects, "web", retry_policy=PATIENCE)
+    assert await site.cleanup.add_finalizer(kinds, placement)
+    bindings = await site.writer.list_live(kinds, "web")
     snapshot = await kinds.policy_snapshots.objects.get(SNAPSHOT)
     decision = decided(bindings, snapshot.view.status)
-    writes = BindingWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE)
-    raise_failure(await writes.write_operations(kinds, decision.request, decision.operations))
+    raise_failure(await site.writer.write_operations(kinds, decision.request, decision.operations))
     assert decision.published is not None
-    statuses = StatusWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock())
+    statuses = StatusWriter(dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock())
     await statuses.write_status(kinds, snapshot, decision.published)
 
 
 async def clean_up(site: Site) -> None:
     placement = await site.kinds.placements.objects.get("web")
-    await Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE).clean_up(site.kinds, placement)
+    await site.cleanup.clean_up(site.kinds, placement)
 
 
 Work = Callable[[Site], Coroutine[Any, Any, None]]
@@ -384,7 +380,7 @@ def test_a_new_binding_has_one_label_one_finalizer_and_no_more() -> None:
 
 def test_all_operations_there_are_take_part() -> None:
     async def actions(site: Site) -> set[Action]:
-        bindings = await list_bindings(site.bindings, "web", retry_policy=PATIENCE)
+        bindings = await site.writer.list_live(site.kinds, "web")
         snapshot = await site.kinds.policy_snapshots.objects.get(SNAPSHOT)
         return {one.action for one in decided(bindings, snapshot.view.status).operations}
 

@@ -105,7 +105,7 @@ class Course:
                 key=key,
                 started=self.now,
                 snapshot=Observed(self.snapshot, b"{}"),
-                asked=asked,
+                inputs=asked,
                 decision=decision,
                 status_written=True,
             )

@@ -31,7 +31,7 @@ from fleet.kube.backoff import JITTER
 from fleet.manager import logs
 from fleet.manager.hub_connection import connect
 from fleet.recorder.recorder import open_history
-from fleet.scheduler.closing import close_plugins
+from fleet.scheduler.profiles import close_plugins
 from fleet.settings import Address, Effective, load_settings
 
 FINE = 0

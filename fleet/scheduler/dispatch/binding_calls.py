@@ -1,126 +1,139 @@
-"""The calls that change bindings, and what each does when it finds the hub different from what was decided on.
+"""Binding calls: create, update, unschedule and delete bindings, and each copes with an object that has changed.
 
-A create that finds its name taken looks who has it. A refresh or a revival stands on what was read and gives up on a
-conflict. Removals only ever take away, so they go on with the object as it is. Every call may be repeated after its
-answer was lost: the first time leaves a trace that the second finds.
+A create that finds its name taken checks the holder. An update or a revival depends on the version that was read and
+fails on a conflict. Removals only ever take away, so they go on with the object as it is. Every call may be repeated
+after its answer was lost: the repetition finds the effect of the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import structs
 
-from fleet.errors import AlreadyExists, Conflict, NotFound, StaleInputs
+from fleet.errors import AlreadyExists, ApiError, Conflict, NotFound, StaleInputs
 from fleet.framework.operations import Action, Operation, drop_finalizer, holds_finalizer, unschedule
 from fleet.framework.request import PlacementRequest
+from fleet.informers.cache import PlacementKinds
 from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy
-from fleet.kube.resource import join_key, key_of
+from fleet.kube.patch import RetryPolicy, call_with_retries
+from fleet.kube.resource import join_key, key_of, split_key
 from fleet.model.binding_names import binding_name
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.views import Binding, Observed
-from fleet.scheduler.dispatch.api_calls import Call, CallType
-from fleet.scheduler.dispatch.live_reads import read_live, repeatedly
+from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
+from fleet.scheduler.dispatch.dispatcher import Dispatcher
+from fleet.scheduler.dispatch.status_calls import PolicyVersion
 
-Live = Observed[Binding]
+R = TypeVar("R")
 
-Check = Callable[[], None]
-"""Raises StaleInputs where what was decided is no longer asked for: workloads go nowhere for it any more."""
+LiveBinding = Observed[Binding]
 
 NAMES_TRIED: Final = 6
-"""The first, and five that depend on who holds the one before."""
+"""The first, and five that depend on the holder of the one before."""
+
+_GROUP: Final = attrgetter("group")
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """The placement and the policy that were decided on. Compared with the caches right before a binding is created or
+    updated: writing may take a minute in a large fleet, and no workload is placed for an outdated decision."""
+
+    placement: str
+    placement_uid: str
+    policy: PolicyVersion
+
+    def check(self, kinds: PlacementKinds) -> None:
+        placement = kinds.placements.store.get(self.placement)
+        if placement is not None:
+            metadata = placement.view.metadata
+            if metadata.deletion_timestamp or metadata.uid != self.placement_uid:
+                raise StaleInputs(f"placement {self.placement} was deleted after the decision")
+        if not any(self.policy.is_current_in(snapshot.view) for snapshot in kinds.latest_snapshots(self.placement)):
+            raise self.policy.outdated()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What it takes to carry out operations of one placement."""
+class CallContext:
+    """The parts that all calls for the bindings of one placement share."""
 
-    objects: Objects[Live]
+    kinds: PlacementKinds
+    objects: Objects[LiveBinding]
     request: PlacementRequest
     retry_policy: RetryPolicy
-    check: Check = lambda: None
+    precondition: Precondition | None = None
 
-    def paid_as(self, type: CallType) -> Means:
+    def for_type(self, type: CallType) -> CallContext:
         objects = self.objects.with_call_class(type.call_class)
         return self if objects is self.objects else replace(self, objects=objects)
 
-    async def patch(self, operation: Operation) -> Live:
+    def check(self) -> None:
+        if self.precondition is not None:
+            self.precondition.check(self.kinds)
+
+    async def retry(self, request: Callable[[], Awaitable[R]], *, conflicts: bool = False) -> R:
+        on = (*RETRIED, Conflict) if conflicts else RETRIED
+        return await call_with_retries(request, retry_policy=self.retry_policy, on=on)
+
+    async def patch(self, operation: Operation) -> LiveBinding:
         """With the version that the operation was decided on."""
         return await self.objects.merge_patch(_key(operation), operation.document(self.request))
 
 
-def calls_for(operations: Iterable[Operation], means: Means) -> list[Call[Live | None]]:
-    binding, evicting = means.paid_as(CallType.BIND), means.paid_as(CallType.EVICT)
-
-    def call_for(operation: Operation) -> Call[Live | None]:
-        match operation.action:
-            case Action.CREATE:
-                return Create(operation, binding)
-            case Action.REFRESH | Action.REVIVE:
-                return Update(operation, binding)
-            case Action.UNSCHEDULE | Action.DROP_FINALIZER:
-                return Removal(operation, evicting)
-
-    return [call_for(one) for one in operations]
-
-
-class _Ours(Call[Live | None]):
-    """Placements take turns with their bindings."""
-
-    means: Means
+class _BindingCall(Call[LiveBinding | None]):
+    context: CallContext
 
     @property
     def owner(self) -> str:
-        return self.means.request.key
+        return self.context.request.key
 
 
 # --- creating ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Create(_Ours):
+class Create(_BindingCall):
+    type: ClassVar[CallType] = CallType.BIND
+
     operation: Operation
-    means: Means
+    context: CallContext
 
     @property
     def key(self) -> str:
-        return self.means.objects.resource.item(join_key(self.means.request.namespace, self.operation.name))
+        context = self.context
+        return context.objects.resource.item(join_key(context.request.namespace, self.operation.name))
 
-    @property
-    def type(self) -> CallType:
-        return CallType.BIND
-
-    async def send(self) -> Live:
-        self.means.check()
-        document = self.operation.document(self.means.request)
+    async def send(self) -> LiveBinding:
+        self.context.check()
+        document = self.operation.document(self.context.request)
         for _ in range(NAMES_TRIED):
             try:
-                return await self._post(document)
+                return await self.context.retry(lambda: self.context.objects.create(document))
             except AlreadyExists:
-                holder = await self._holder_of_name(document)
+                holder = await self._find_holder(document)
             if holder is None:
-                continue  # it left between the two requests
+                continue  # deleted between the two requests
             if self._is_wanted(holder.view):
                 return holder
-            document["metadata"]["name"] = self._name_beside(holder.view)
+            document["metadata"]["name"] = self._derive_name(holder.view)
         raise StaleInputs(
-            f"{self.means.request.key}: every name for a binding on cluster {self.operation.cluster} is taken, "
+            f"{self.context.request.key}: every name for a binding on cluster {self.operation.cluster} is taken, "
             f"the last one tried was {document['metadata']['name']}"
         )
 
-    async def _post(self, document: dict[str, Any]) -> Live:
-        return await repeatedly(lambda: self.means.objects.create(document), retry_policy=self.means.retry_policy)
-
-    async def _holder_of_name(self, document: dict[str, Any]) -> Live | None:
-        key = join_key(self.means.request.namespace, document["metadata"]["name"])
-        return await repeatedly(lambda: read_live(self.means.objects, key), retry_policy=self.means.retry_policy)
+    async def _find_holder(self, document: dict[str, Any]) -> LiveBinding | None:
+        key = join_key(self.context.request.namespace, document["metadata"]["name"])
+        return await self.context.retry(lambda: self.context.objects.refresh(key))
 
     def _is_wanted(self, holder: Binding) -> bool:
-        """Whether the holder is what was to be created. One that should have been decided about instead is an error."""
-        metadata, spec, request = holder.metadata, holder.spec, self.means.request
+        """Whether the holder is the binding to create. One that the decision should have considered is an error."""
+        metadata, spec, request = holder.metadata, holder.spec, self.context.request
         if metadata.deletion_timestamp:
             return False
         if metadata.label(PARENT_PLACEMENT) != request.placement or spec.target_cluster != self.operation.cluster:
@@ -132,8 +145,8 @@ class Create(_Ours):
             f"for snapshot {spec.scheduling_policy_snapshot_name}; read it again"
         )
 
-    def _name_beside(self, holder: Binding) -> str:
-        request = self.means.request
+    def _derive_name(self, holder: Binding) -> str:
+        request = self.context.request
         return binding_name(
             placement=request.placement,
             placement_uid=request.uid,
@@ -142,55 +155,55 @@ class Create(_Ours):
         )
 
 
-# --- refreshing and reviving ------------------------------------------------------------------------------------------
+# --- updating ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Update(_Ours):
+class Update(_BindingCall):
+    """Refreshes or revives a binding."""
+
+    type: ClassVar[CallType] = CallType.BIND
+
     operation: Operation
-    means: Means
-    seen: Live | None = None
+    context: CallContext
+    seen: LiveBinding | None = None
 
     @property
     def key(self) -> str:
-        return _read(self.operation).metadata.uid
+        return _binding_of(self.operation).metadata.uid
 
-    @property
-    def type(self) -> CallType:
-        return CallType.BIND
-
-    async def send(self) -> Live:
-        self.means.check()
+    async def send(self) -> LiveBinding:
+        self.context.check()
         try:
-            return await repeatedly(lambda: self.means.patch(self.operation), retry_policy=self.means.retry_policy)
+            return await self.context.retry(lambda: self.context.patch(self.operation))
         except (Conflict, NotFound) as error:
-            request, operation = self.means.request, self.operation
-            raise StaleInputs(f"{request.key}: binding {operation.name} changed meanwhile: {error}") from error
+            name = self.operation.name
+            raise StaleInputs(f"{self.context.request.key}: binding {name} changed meanwhile: {error}") from error
 
-    def on(self, fresh: Live) -> Update:
-        """Where the fresh object is no longer what was decided on, the outdated version brings the conflict."""
-        stands = self._stands_for(fresh.view)
-        operation = structs.replace(self.operation, binding=fresh.view) if stands else self.operation
+    def rebase(self, fresh: LiveBinding) -> Update:
+        """Where the fresh object requires another decision, the outdated version leads to the conflict."""
+        holds = self._holds_for(fresh.view)
+        operation = structs.replace(self.operation, binding=fresh.view) if holds else self.operation
         return replace(self, operation=operation, seen=fresh)
 
-    def changes_nothing(self) -> bool:
+    def is_noop(self) -> bool:
         if self.seen is None:
             return False
-        patch = self.operation.document(self.means.request)
+        patch = self.operation.document(self.context.request)
         del patch["metadata"]["resourceVersion"]
-        return is_already_in(self.seen.document(), patch)
+        return contains_patch(self.seen.document(), patch)
 
-    def _stands_for(self, fresh: Binding) -> bool:
+    def _holds_for(self, fresh: Binding) -> bool:
         states = (UNSCHEDULED,) if self.operation.action is Action.REVIVE else (SCHEDULED, BOUND)
         return not fresh.metadata.deletion_timestamp and fresh.spec.state in states
 
 
-def is_already_in(document: Any, patch: Any) -> bool:
+def contains_patch(document: Any, patch: Any) -> bool:
     """Whether the merge patch would leave the document as it is."""
     if not isinstance(patch, dict) or not isinstance(document, dict):
         return type(document) is type(patch) and bool(document == patch)
     return all(
-        key not in document if value is None else is_already_in(document.get(key), value)
+        key not in document if value is None else contains_patch(document.get(key), value)
         for key, value in patch.items()
     )
 
@@ -199,126 +212,243 @@ def is_already_in(document: Any, patch: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal(_Ours):
-    """Unscheduling, or dropping our finalizer."""
+class Removal(_BindingCall):
+    """Unschedules a binding or drops our finalizer."""
+
+    type: ClassVar[CallType] = CallType.EVICT
 
     operation: Operation
-    means: Means
+    context: CallContext
     is_needless: bool = False
 
     @property
     def key(self) -> str:
-        return _read(self.operation).metadata.uid
+        return _binding_of(self.operation).metadata.uid
 
-    @property
-    def type(self) -> CallType:
-        return CallType.EVICT
-
-    async def send(self) -> Live | None:
+    async def send(self) -> LiveBinding | None:
         """None: the binding is gone."""
-        left: Operation | None = self.operation
-        reread: Live | None = None
+        remaining: Operation | None = self.operation
+        fresh: LiveBinding | None = None
 
-        async def attempt() -> Live | None:
-            nonlocal left, reread
-            if left is None:
-                reread = await read_live(self.means.objects, _key(self.operation))
-                left = None if reread is None else what_is_left(self.operation, reread.view)
-            if left is None:
-                return reread
+        async def attempt() -> LiveBinding | None:
+            nonlocal remaining, fresh
+            if remaining is None:
+                fresh = await self.context.objects.refresh(_key(self.operation))
+                remaining = None if fresh is None else rebase_removal(self.operation, fresh.view)
+            if remaining is None:
+                return fresh
             try:
-                return await self.means.patch(left)
+                return await self.context.patch(remaining)
             except Conflict:
-                left = None
+                remaining = None
                 raise
 
         try:
-            return await repeatedly(attempt, retry_policy=self.means.retry_policy, also=Conflict)
+            return await self.context.retry(attempt, conflicts=True)
         except NotFound:
             return None
 
-    def over(self, earlier: Call[Any]) -> Call[Any]:
-        return earlier if isinstance(earlier, Erasure) else self
+    def merge(self, earlier: Call[Any]) -> Call[Any]:
+        return earlier if isinstance(earlier, Delete) else self
 
-    def on(self, fresh: Live) -> Removal:
+    def rebase(self, fresh: LiveBinding) -> Removal:
         try:
-            left = what_is_left(self.operation, fresh.view)
+            remaining = rebase_removal(self.operation, fresh.view)
         except StaleInputs:
-            return self  # sending it brings the conflict that tells the caller
-        return replace(self, operation=left or self.operation, is_needless=left is None)
+            return self  # sending it leads to the conflict that reports this
+        return replace(self, operation=remaining or self.operation, is_needless=remaining is None)
 
-    def changes_nothing(self) -> bool:
+    def is_noop(self) -> bool:
         return self.is_needless
 
 
-def what_is_left(operation: Operation, fresh: Binding) -> Operation | None:
-    """The removal, decided again on a newer state of the binding; None when nothing is left to do.
+def rebase_removal(operation: Operation, fresh: Binding) -> Operation | None:
+    """The removal, decided again on a newer version of the binding; None when nothing is left to do.
 
     The state to remember is the fresh one: it is computed once per object that was read, and repetitions of the same
     request send the same bytes. Remembering the state of an earlier read would call a binding `Scheduled` that became
     `Bound` meanwhile, and others would conclude that no workload runs there. A binding that is `Unscheduled` already
-    is left alone, so what is remembered can never be `Unscheduled`.
+    is not changed, so the remembered state can never be `Unscheduled`.
     """
-    if fresh.metadata.uid != _read(operation).metadata.uid:
-        return None  # another one by the same name; ours is gone
+    if fresh.metadata.uid != _binding_of(operation).metadata.uid:
+        return None  # another object with the same name; ours is gone
     if fresh.metadata.deletion_timestamp:
         return drop_finalizer(fresh) if holds_finalizer(fresh) else None
     if operation.action is not Action.UNSCHEDULE or fresh.spec.state == UNSCHEDULED:
         return None
     if fresh.spec.state not in (SCHEDULED, BOUND):
-        raise StaleInputs(f"binding {fresh.metadata.name} is in state {fresh.spec.state!r}, which nobody knows")
+        raise StaleInputs(f"binding {fresh.metadata.name} is in the unknown state {fresh.spec.state!r}")
     return structs.replace(unschedule(fresh), group=operation.group)
 
 
 @dataclass(frozen=True, slots=True)
-class Erasure(_Ours):
-    """For a placement that is being deleted: first our finalizer, then the binding itself."""
+class Delete(_BindingCall):
+    """For a placement that is being deleted: drops our finalizer, then deletes the binding."""
 
-    binding: Live
-    means: Means
+    type: ClassVar[CallType] = CallType.EVICT
+
+    binding: LiveBinding
+    context: CallContext
 
     @property
     def key(self) -> str:
         return self.binding.view.metadata.uid
 
-    @property
-    def type(self) -> CallType:
-        return CallType.EVICT
-
     async def send(self) -> None:
-        known: Live | None = self.binding
+        known: LiveBinding | None = self.binding
 
         async def attempt() -> None:
             nonlocal known
+            objects = self.context.objects
             if known is None:
-                known = await read_live(self.means.objects, key_of(self.binding.view.metadata))
+                known = await objects.refresh(key_of(self.binding.view.metadata))
             if known is None or known.view.metadata.uid != self.key:
                 return
             try:
                 if holds_finalizer(known.view):
-                    known = await self.means.patch(drop_finalizer(known.view))
+                    known = await self.context.patch(drop_finalizer(known.view))
                 if not known.view.metadata.deletion_timestamp:
-                    await self.means.objects.delete(key_of(known.view.metadata), uid=self.key)
+                    await objects.delete(key_of(known.view.metadata), uid=self.key)
             except Conflict:
                 known = None
                 raise
 
         try:
-            await repeatedly(attempt, retry_policy=self.means.retry_policy, also=Conflict)
+            await self.context.retry(attempt, conflicts=True)
         except NotFound:
             return
 
-    def on(self, fresh: Live) -> Erasure:
+    def rebase(self, fresh: LiveBinding) -> Delete:
         return replace(self, binding=fresh)
 
-    def changes_nothing(self) -> bool:
+    def is_noop(self) -> bool:
         return bool(self.binding.view.metadata.deletion_timestamp) and not holds_finalizer(self.binding.view)
 
 
-def _read(operation: Operation) -> Binding:
-    assert operation.binding is not None, f"{operation.action.value} of nothing"
+def _binding_of(operation: Operation) -> Binding:
+    assert operation.binding is not None, f"{operation.action.value} without a binding"
     return operation.binding
 
 
 def _key(operation: Operation) -> str:
-    return key_of(_read(operation).metadata)
+    return key_of(_binding_of(operation).metadata)
+
+
+# --- groups of writes -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    operation: Operation
+    written: LiveBinding | None = None
+    """As the API server has it now; None after a failure, for a binding that is gone, and where nothing was sent."""
+    error: Exception | None = None
+    skipped: bool = False
+    """The object was already as it should be."""
+
+    @property
+    def result(self) -> str:
+        if self.error is None:
+            return "skipped" if self.skipped else "written"
+        return "conflict" if isinstance(self.error, Conflict | StaleInputs) else "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingWriter:
+    dispatcher: Dispatcher
+    retry_policy: RetryPolicy
+    on_write: Callable[[Action, str], None] = lambda *_: None
+    """Called after every write with the action and: written, skipped, conflict or failed."""
+
+    async def write_operations(
+        self,
+        kinds: PlacementKinds,
+        request: PlacementRequest,
+        operations: Iterable[Operation],
+        *,
+        precondition: Precondition | None = None,
+    ) -> list[WriteResult]:
+        """Up to and with the first group in which a write failed. Failures are in the results: `raise_failure`.
+
+        The writes of a group are sent together, and all of them finish."""
+        context = self._build_context(kinds, request, precondition)
+        results: list[WriteResult] = []
+        for _, group in groupby(sorted(operations, key=_GROUP), key=_GROUP):
+            written = await self._write_group(list(group), context)
+            results += written
+            if any(result.error for result in written):
+                break
+        return results
+
+    async def release(self, kinds: PlacementKinds, binding: Binding) -> WriteResult:
+        """Drops our finalizer of a binding that is being deleted."""
+        metadata = binding.metadata
+        request = PlacementRequest(placement=metadata.label(PARENT_PLACEMENT) or "", namespace=metadata.namespace)
+        (result,) = await self._write_group([drop_finalizer(binding)], self._build_context(kinds, request))
+        return result
+
+    async def delete(self, kinds: PlacementKinds, placement: str, bindings: Iterable[LiveBinding]) -> None:
+        """All are tried before the first failure is raised."""
+        namespace, name = split_key(placement)
+        context = self._build_context(kinds, PlacementRequest(placement=name, namespace=namespace))
+        calls = [Delete(binding, context.for_type(CallType.EVICT)) for binding in bindings]
+        for outcome in await asyncio.gather(*map(self.dispatcher.submit, calls)):
+            if outcome.error is not None:
+                raise outcome.error
+
+    async def list_live(self, kinds: PlacementKinds, placement: str) -> list[LiveBinding]:
+        """All bindings of the placement, by name. The store receives them, too."""
+        namespace, name = split_key(placement)
+        objects, labels = kinds.bindings.objects, f"{PARENT_PLACEMENT}={name}"
+        context = self._build_context(kinds, PlacementRequest(placement=name, namespace=namespace))
+        bindings = await context.retry(lambda: objects.list(namespace=namespace, labels=labels))
+        for binding in bindings:
+            kinds.bindings.store.apply_write(binding)
+        return sorted(bindings, key=lambda binding: binding.view.metadata.name)
+
+    def _build_context(
+        self, kinds: PlacementKinds, request: PlacementRequest, precondition: Precondition | None = None
+    ) -> CallContext:
+        return CallContext(
+            kinds=kinds,
+            objects=kinds.bindings.objects,
+            request=request,
+            retry_policy=self.retry_policy,
+            precondition=precondition,
+        )
+
+    async def _write_group(self, operations: list[Operation], context: CallContext) -> list[WriteResult]:
+        outcomes = await asyncio.gather(*map(self.dispatcher.submit, build_calls(operations, context)))
+        results = [_build_result(*pair) for pair in zip(operations, outcomes, strict=True)]
+        for result in results:
+            self.on_write(result.operation.action, result.result)
+        return results
+
+
+def build_calls(operations: Iterable[Operation], context: CallContext) -> list[_BindingCall]:
+    binding, evicting = context.for_type(CallType.BIND), context.for_type(CallType.EVICT)
+
+    def build_call(operation: Operation) -> _BindingCall:
+        match operation.action:
+            case Action.CREATE:
+                return Create(operation, binding)
+            case Action.REFRESH | Action.REVIVE:
+                return Update(operation, binding)
+            case Action.UNSCHEDULE | Action.DROP_FINALIZER:
+                return Removal(operation, evicting)
+
+    return [build_call(operation) for operation in operations]
+
+
+def raise_failure(results: Sequence[WriteResult]) -> None:
+    """Errors that end all work, such as a lost lease, come before those that another attempt may heal."""
+    errors = [result.error for result in results if result.error is not None]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, ApiError | StaleInputs))
+
+
+def _build_result(operation: Operation, outcome: CallOutcome[LiveBinding | None]) -> WriteResult:
+    if outcome.by is not None:
+        error = StaleInputs(f"binding {operation.name}: replaced by a stronger write ({outcome.by.call_class})")
+        return WriteResult(operation, error=error)
+    return WriteResult(operation, outcome.value, outcome.error, skipped=outcome.result is CallResult.SKIPPED)

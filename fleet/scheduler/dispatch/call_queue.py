@@ -1,129 +1,208 @@
-"""Calls that wait to be sent and calls under way: at most one of each per object. Pure; `dispatcher` does the sending.
+"""Call queue: API calls that wait or are in flight, at most one of each per object.
 
-Each type has a line of its own, in which placements take turns. Of one placement, whoever enters first gets the lower
-ticket, and a call that takes the place of another inherits its ticket. A call whose object has another call under way
-stands in no line until that one is done.
+A call concerns one object. It merges with an earlier call of its type, replaces a waiting call of a weaker type, and is
+rebased when its object changes. Each type has a fair queue. A call that replaces or takes in another inherits its
+ticket, and one whose object has another call in flight joins no fair queue until that is finished. Pure; the
+`dispatcher` decides when a call is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import itertools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final, Generic, TypeVar
 
-from fleet.scheduler.dispatch.api_calls import Call, CallType, Fate, Outcome
-from fleet.scheduler.dispatch.fair_queue import Turns
+from fleet.errors import ApiError, ConnectionLost, ServerTimeout, Unavailable, Unreachable
+from fleet.scheduler.dispatch.fair_queue import FairQueue
 
-Answer = asyncio.Future[Outcome[Any]]
+T = TypeVar("T")
+
+RETRIED: Final[tuple[type[ApiError], ...]] = (Unavailable, ServerTimeout, ConnectionLost, Unreachable)
+"""Errors after which a call repeats its request. That does no harm even if the request was carried out: creates have
+fixed names, all other writes a version or a uid. After deadlines, internal errors and 429 nothing can be gained within
+milliseconds: the attempt fails, and the backoff of the placement decides."""
+
+
+class CallType(enum.IntEnum):
+    """By strength: of two calls about one object, the stronger makes the weaker pointless."""
+
+    STATUS = 1
+    BIND = 2
+    EVICT = 3
+
+    @property
+    def call_class(self) -> str:
+        """The rate limit that its requests count against."""
+        return _CALL_CLASSES[self]
+
+
+_CALL_CLASSES: Final = {type: type.name.lower() for type in CallType}
+
+
+class CallResult(enum.Enum):
+    DONE = "done"
+    SKIPPED = "skipped"
+    """Not sent: a stronger call was there, or nothing is left to change."""
+    OVERWRITTEN = "overwritten"
+    """Not sent: a stronger call came while this one waited."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome(Generic[T]):
+    """Errors are returned, not raised, so that a caller may ignore the outcome."""
+
+    result: CallResult
+    value: T | None = None
+    error: Exception | None = None
+    by: CallType | None = None
+    """The stronger call; None for a call that was skipped because nothing is left to change."""
+
+
+class Call(ABC, Generic[T]):
+    """Immutable: `merge` and `rebase` return a new call."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """The object's UID. Of an object that does not exist yet, its path."""
+
+    @property
+    @abstractmethod
+    def type(self) -> CallType: ...
+
+    @property
+    def owner(self) -> str:
+        """The placement, which takes turns with others. All calls without an owner share one turn."""
+        return ""
+
+    @abstractmethod
+    async def send(self) -> T: ...
+
+    def merge(self, earlier: Call[Any]) -> Call[Any]:
+        """This call and one of the same type that was still waiting, as one."""
+        del earlier
+        return self
+
+    def rebase(self, fresh: Any) -> Call[T]:
+        """The same call for the newer version of the object."""
+        del fresh
+        return self
+
+    def is_noop(self) -> bool:
+        """Whether the object, as far as known, is already as the call would make it."""
+        return False
+
+
+CallFuture = asyncio.Future[CallOutcome[Any]]
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class QueuedCall:
     key: str
     call: Call[Any]
     ticket: int
-    answers: list[Answer]
+    futures: list[CallFuture]
 
-    def tell(self, outcome: Outcome[Any]) -> None:
-        for answer in self.answers:
-            if not answer.done():
-                answer.set_result(outcome)
+    def resolve(self, outcome: CallOutcome[Any]) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_result(outcome)
 
     @property
     def is_abandoned(self) -> bool:
-        """Nobody wants it any more: an attempt that was cut short must not go on writing."""
-        return all(answer.cancelled() for answer in self.answers)
+        """All callers were cancelled: an attempt that was cut short must not go on writing."""
+        return all(future.cancelled() for future in self.futures)
 
 
-class PendingCalls:
+class CallQueue:
     def __init__(self) -> None:
-        self._waiting: dict[str, Entry] = {}
-        self._under_way: dict[str, Entry] = {}
-        self._lines = {type: Turns() for type in CallType}
+        self._waiting: dict[str, QueuedCall] = {}
+        self._in_flight: dict[str, QueuedCall] = {}
+        self._queues = {type: FairQueue() for type in CallType}
         self._tickets = itertools.count()
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._under_way)
+        return len(self._waiting) + len(self._in_flight)
 
-    def counts(self) -> dict[CallType, int]:
-        """Waiting calls."""
-        found = dict.fromkeys(CallType, 0)
-        for entry in self._waiting.values():
-            found[entry.call.type] += 1
-        return found
+    def count_waiting(self) -> dict[CallType, int]:
+        counts = dict.fromkeys(CallType, 0)
+        for queued in self._waiting.values():
+            counts[queued.call.type] += 1
+        return counts
 
-    def add(self, call: Call[Any], answer: Answer) -> None:
+    def add(self, call: Call[Any], future: CallFuture) -> None:
         key = call.key
-        stronger = self._stronger_than(call.type, key)
+        stronger = self._find_stronger(call.type, key)
         if stronger is not None:
-            answer.set_result(Outcome(Fate.SKIPPED, by=stronger))
+            future.set_result(CallOutcome(CallResult.SKIPPED, by=stronger))
             return
-        held = self._waiting.get(key)
-        if held is None:
-            self._enter(Entry(key, call, next(self._tickets), [answer]))
-        elif held.call.type < call.type:
-            held.tell(Outcome(Fate.OVERWRITTEN, by=call.type))
-            self._enter(Entry(key, call, held.ticket, [answer]))
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            self._push(QueuedCall(key, call, next(self._tickets), [future]))
+        elif waiting.call.type < call.type:
+            waiting.resolve(CallOutcome(CallResult.OVERWRITTEN, by=call.type))
+            self._push(QueuedCall(key, call, waiting.ticket, [future]))
         else:
-            held.call = call.over(held.call)
-            held.answers.append(answer)
-        self._drop_if_pointless(key)
+            waiting.call = call.merge(waiting.call)
+            waiting.futures.append(future)
+        self._drop_noop(key)
 
-    def pop(self, type: CallType) -> Entry | None:
-        """The next call of that type, which is under way from now on."""
-        return self._lines[type].next(partial(self._take, type))
+    def pop(self, type: CallType) -> QueuedCall | None:
+        """The next call of that type, which is in flight from now on."""
+        return self._queues[type].pop(partial(self._take, type))
 
-    def done(self, entry: Entry) -> CallType | None:
-        """The call is no longer under way, so that the next one about its object may enter its line: which one."""
-        del self._under_way[entry.key]
-        successor = self._waiting.get(entry.key)
+    def finish(self, queued: QueuedCall) -> CallType | None:
+        """The call is no longer in flight: the next one about its object joins its fair queue. Returns its type."""
+        del self._in_flight[queued.key]
+        successor = self._waiting.get(queued.key)
         if successor is None:
             return None
-        self._enter(successor)
-        self._drop_if_pointless(entry.key)
+        self._push(successor)
+        self._drop_noop(queued.key)
         return successor.call.type
 
-    def saw(self, key: str, fresh: object) -> None:
-        """The object changed, or our own write about it was answered."""
-        entry = self._waiting.get(key)
-        if entry is not None:
-            entry.call = entry.call.on(fresh)
-            self._drop_if_pointless(key)
+    def rebase(self, key: str, fresh: object) -> None:
+        """The object changed, or our own write to it was answered."""
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.call = waiting.call.rebase(fresh)
+            self._drop_noop(key)
 
-    def clear(self) -> list[Entry]:
-        """Takes out everything that waits."""
+    def clear(self) -> list[QueuedCall]:
+        """Removes all waiting calls."""
         dropped = list(self._waiting.values())
         self._waiting.clear()
         return dropped
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _take(self, type: CallType, ticket: int, key: str) -> Entry | None:
-        entry = self._waiting.get(key)
-        if entry is None or entry.ticket != ticket or entry.call.type is not type:
-            return None  # it was dropped or overwritten and its place in this line stayed behind
+    def _take(self, type: CallType, ticket: int, key: str) -> QueuedCall | None:
+        queued = self._waiting.get(key)
+        if queued is None or queued.ticket != ticket or queued.call.type is not type:
+            return None  # dropped or replaced since it was pushed
         del self._waiting[key]
-        if entry.is_abandoned:
+        if queued.is_abandoned:
             return None
-        self._under_way[key] = entry
-        return entry
+        self._in_flight[key] = queued
+        return queued
 
-    def _stronger_than(self, type: CallType, key: str) -> CallType | None:
-        known = [one for one in (self._waiting.get(key), self._under_way.get(key)) if one is not None]
-        if not known:
-            return None
-        return max((one.call.type for one in known if one.call.type > type), default=None)
+    def _find_stronger(self, type: CallType, key: str) -> CallType | None:
+        calls = [queued.call for queued in (self._waiting.get(key), self._in_flight.get(key)) if queued is not None]
+        return max((call.type for call in calls if call.type > type), default=None) if calls else None
 
-    def _enter(self, entry: Entry) -> None:
-        self._waiting[entry.key] = entry
-        if entry.key not in self._under_way:
-            self._lines[entry.call.type].enter(entry.call.owner, ticket=entry.ticket, key=entry.key)
+    def _push(self, queued: QueuedCall) -> None:
+        self._waiting[queued.key] = queued
+        if queued.key not in self._in_flight:
+            self._queues[queued.call.type].push(queued.call.owner, ticket=queued.ticket, key=queued.key)
 
-    def _drop_if_pointless(self, key: str) -> None:
-        """Judged only when no other call is about to change the object."""
-        entry = self._waiting.get(key)
-        if entry is not None and key not in self._under_way and entry.call.changes_nothing():
+    def _drop_noop(self, key: str) -> None:
+        """Only while no call in flight may change the object."""
+        waiting = self._waiting.get(key)
+        if waiting is not None and key not in self._in_flight and waiting.call.is_noop():
             del self._waiting[key]
-            entry.tell(Outcome(Fate.SKIPPED))
+            waiting.resolve(CallOutcome(CallResult.SKIPPED))

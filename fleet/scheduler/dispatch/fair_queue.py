@@ -1,8 +1,8 @@
-"""A line in which placements take turns, so that one with ten thousand bindings does not hold up one with ten.
+"""Fair queue: placements take turns, so that one with ten thousand bindings does not hold up one with ten.
 
-Of each placement, whoever has the lowest ticket goes first. A turn is long enough for the usual placement to be through
-with it: were it a single call, all placements of a burst would be done only at its end. Whoever enters waits for one
-turn of each of the others at most. Pure; what the tickets are for is left to `pending_calls`.
+Within a placement the lowest ticket goes first. A quantum is long enough for all calls of a typical placement: with
+single calls, all placements of a burst would finish only at its end. A new placement waits for one quantum of each of
+the others at most. Pure; tickets are assigned by `call_queue`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-TURN: Final = 16
-"""Calls."""
+QUANTUM: Final = 16
+"""Calls that a placement may send before the next has its turn."""
 
 
-class Turns:
+class FairQueue:
     def __init__(self) -> None:
         self._owners: deque[str] = deque()
-        """Whose turn it is, and who follows."""
+        """In the order of their turns."""
         self._tickets: dict[str, list[tuple[int, str]]] = {}
         self._taken = 0
         """In the present turn."""
 
-    def enter(self, owner: str, *, ticket: int, key: str) -> None:
+    def push(self, owner: str, *, ticket: int, key: str) -> None:
         waiting = self._tickets.get(owner)
         if waiting is None:
             self._tickets[owner] = [(ticket, key)]
@@ -34,8 +34,8 @@ class Turns:
         else:
             heapq.heappush(waiting, (ticket, key))
 
-    def next(self, take: Callable[[int, str], T | None]) -> T | None:
-        """What `take` makes of the next place. One that it finds empty, with None, does not count."""
+    def pop(self, take: Callable[[int, str], T | None]) -> T | None:
+        """The first result of `take` that is not None. Entries for which it returns None do not count."""
         while self._owners:
             waiting = self._tickets[self._owners[0]]
             taken = None
@@ -45,7 +45,7 @@ class Turns:
             if not waiting:
                 del self._tickets[self._owners.popleft()]
                 self._taken = 0
-            elif self._taken >= TURN:
+            elif self._taken >= QUANTUM:
                 self._owners.rotate(-1)
                 self._taken = 0
             if taken is not None:

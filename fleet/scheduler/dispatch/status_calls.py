@@ -1,25 +1,51 @@
-"""The call that publishes a decision on a policy snapshot, and how two of them become one."""
+"""Status calls: publish decisions on policy snapshots, where users and the placement controller read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import Conflict, NotFound, StaleInputs
+from fleet.framework.cycle.decision import Published
+from fleet.informers.cache import PlacementKinds, is_latest
 from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import key_of
-from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
+from fleet.model.keys import NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import ClusterDecision, Condition, Observed, PolicySnapshot
-from fleet.scheduler.dispatch.api_calls import Call, CallType
-from fleet.scheduler.dispatch.live_reads import read_live, repeatedly
+from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
+from fleet.scheduler.dispatch.dispatcher import Dispatcher
 
-Live = Observed[PolicySnapshot]
+LiveSnapshot = Observed[PolicySnapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """The policy that a decision is about. A snapshot keeps its spec; its annotations and its label change."""
+
+    snapshot: str
+    """For messages."""
+    uid: str
+    generation: str | None
+    number_of_clusters: str | None
+
+    @classmethod
+    def of(cls, snapshot: PolicySnapshot) -> PolicyVersion:
+        metadata = snapshot.metadata
+        generation, count = metadata.annotation(PLACEMENT_GENERATION), metadata.annotation(NUMBER_OF_CLUSTERS)
+        return cls(key_of(metadata), metadata.uid, generation, count)
+
+    def is_current_in(self, snapshot: PolicySnapshot) -> bool:
+        """Whether a decision about this policy is one about that snapshot, too."""
+        return is_latest(snapshot) and PolicyVersion.of(snapshot) == self
+
+    def outdated(self) -> StaleInputs:
+        return StaleInputs(f"policy snapshot {self.snapshot} changed after the decision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,120 +56,131 @@ class StatusChange:
     decisions: tuple[ClusterDecision, ...]
     """All of them: they replace those that were published before."""
 
-    def over(self, earlier: StatusChange) -> StatusChange:
-        said = {one.type for one in self.conditions}
-        also = tuple(one for one in earlier.conditions if one.type not in said)
-        return replace(self, conditions=(*also, *self.conditions))
+    def merge(self, earlier: StatusChange) -> StatusChange:
+        types = {condition.type for condition in self.conditions}
+        kept = tuple(condition for condition in earlier.conditions if condition.type not in types)
+        return replace(self, conditions=(*kept, *self.conditions))
 
-    def applied_to(self, status: dict[str, Any], *, now: str) -> dict[str, Any]:
-        """The whole status, with everything in it that we do not know."""
+    def apply_to(self, status: dict[str, Any], *, now: str) -> dict[str, Any]:
+        """The whole status, unknown fields included."""
         changed = {**status, "observedCRPGeneration": self.generation}
-        changed["conditions"] = _united(status.get("conditions") or [], self.conditions, now=now)
+        changed["conditions"] = _merge_conditions(status.get("conditions") or [], self.conditions, now=now)
         changed.pop("targetClusters", None)
         if self.decisions:
-            changed["targetClusters"] = [_decision(one) for one in self.decisions]
+            changed["targetClusters"] = [_encode_decision(decision) for decision in self.decisions]
         return changed
 
 
 @dataclass(frozen=True, slots=True)
-class StatusMeans:
-    objects: Objects[Live]
+class StatusCall(Call[LiveSnapshot]):
+    type: ClassVar[CallType] = CallType.STATUS
+
+    change: StatusChange
+    seen: LiveSnapshot
+    """The snapshot of the decision, or a newer version of it with the same policy."""
+    objects: Objects[LiveSnapshot]
     retry_policy: RetryPolicy
     clock: Clock
-
-
-@dataclass(frozen=True, slots=True)
-class StatusCall(Call[Live]):
-    change: StatusChange
-    seen: Live
-    """What was decided on, or something newer for which the decision holds as well."""
-    means: StatusMeans
 
     @property
     def key(self) -> str:
         return self.seen.view.metadata.uid
 
-    @property
-    def type(self) -> CallType:
-        return CallType.STATUS
+    async def send(self) -> LiveSnapshot:
+        """After a conflict the decision is published on the fresh object, if that has the same policy."""
+        seen: LiveSnapshot | None = self.seen
 
-    async def send(self) -> Live:
-        """A conflict costs a read, not the decision: it is published on the fresh object if it is still about that."""
-        seen: Live | None = self.seen
-
-        async def attempt() -> Live:
+        async def attempt() -> LiveSnapshot:
             nonlocal seen
             if seen is None:
                 seen = await self._reread()
-                if replace(self, seen=seen).changes_nothing():
+                if replace(self, seen=seen).is_noop():
                     return seen
             try:
-                return await self.means.objects.replace_status(self._document(seen))
+                return await self.objects.replace_status(self._build_document(seen))
             except Conflict:
                 seen = None
                 raise
 
         try:
-            return await repeatedly(attempt, retry_policy=self.means.retry_policy, also=Conflict)
+            return await call_with_retries(attempt, retry_policy=self.retry_policy, on=(*RETRIED, Conflict))
         except NotFound as error:
-            raise StaleInputs(f"{self._name} is gone, nothing can be published on it") from error
+            raise StaleInputs(f"policy snapshot {key_of(self.seen.view.metadata)} was deleted") from error
 
-    def over(self, earlier: Call[Any]) -> StatusCall:
+    def merge(self, earlier: Call[Any]) -> StatusCall:
         assert isinstance(earlier, StatusCall)
-        return replace(self, change=self.change.over(earlier.change))
+        return replace(self, change=self.change.merge(earlier.change))
 
-    def on(self, fresh: Live) -> StatusCall:
-        """An object that asks for another decision is left to the conflict, which tells the caller."""
-        return replace(self, seen=fresh) if asks_the_same(self.seen.view, fresh.view) else self
+    def rebase(self, fresh: LiveSnapshot) -> StatusCall:
+        """An object with another policy leads to the conflict, which the caller receives."""
+        return replace(self, seen=fresh) if self._policy.is_current_in(fresh.view) else self
 
-    def changes_nothing(self) -> bool:
+    def is_noop(self) -> bool:
         before = self.seen.document().get("status")
         if not before:
             return False
-        return _bytes(before) == _bytes(self.change.applied_to(before, now=self._now()))
+        return _encode(before) == _encode(self.change.apply_to(before, now=self._format_now()))
 
-    async def _reread(self) -> Live:
-        fresh = await read_live(self.means.objects, key_of(self.seen.view.metadata))
-        if fresh is None or not asks_the_same(self.seen.view, fresh.view):
-            raise StaleInputs(f"{self._name} changed while it was decided about")
+    @property
+    def _policy(self) -> PolicyVersion:
+        return PolicyVersion.of(self.seen.view)
+
+    async def _reread(self) -> LiveSnapshot:
+        fresh = await self.objects.refresh(key_of(self.seen.view.metadata))
+        if fresh is None or not self._policy.is_current_in(fresh.view):
+            raise self._policy.outdated()
         return fresh
 
-    def _document(self, seen: Live) -> dict[str, Any]:
+    def _build_document(self, seen: LiveSnapshot) -> dict[str, Any]:
         """No more than the server needs: of a PUT to the status it ignores all the rest."""
         metadata = seen.view.metadata
         about = {"name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version}
         if metadata.namespace:
             about["namespace"] = metadata.namespace
         status = seen.document().get("status") or {}
-        return {"metadata": about, "status": self.change.applied_to(status, now=self._now())}
+        return {"metadata": about, "status": self.change.apply_to(status, now=self._format_now())}
 
-    def _now(self) -> str:
-        return format_timestamp(epoch_nanoseconds(self.means.clock))
-
-    @property
-    def _name(self) -> str:
-        return f"policy snapshot {key_of(self.seen.view.metadata)}"
+    def _format_now(self) -> str:
+        return format_timestamp(epoch_nanoseconds(self.clock))
 
 
-def asks_the_same(before: PolicySnapshot, after: PolicySnapshot) -> bool:
-    """Whether a decision about the one is a decision about the other."""
-    same = [PLACEMENT_GENERATION, NUMBER_OF_CLUSTERS]
-    return (
-        after.metadata.uid == before.metadata.uid
-        and after.metadata.label(IS_LATEST_SNAPSHOT) == "true"
-        and all(after.metadata.annotation(one) == before.metadata.annotation(one) for one in same)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWriter:
+    dispatcher: Dispatcher
+    retry_policy: RetryPolicy
+    clock: Clock
+    on_write: Callable[[str], None] = lambda _: None
+    """Called after every write with: written, skipped, conflict or failed."""
+
+    async def write_status(self, kinds: PlacementKinds, snapshot: LiveSnapshot, published: Published) -> bool:
+        """Whether anything had to be written."""
+        if not published.differs_from(snapshot.view.status):
+            self.on_write("skipped")
+            return False
+        objects = kinds.policy_snapshots.objects.with_call_class(CallType.STATUS.call_class)
+        change = StatusChange(published.observed_generation, (published.condition,), published.decisions)
+        outcome = await self.dispatcher.submit(StatusCall(change, snapshot, objects, self.retry_policy, self.clock))
+        self.on_write(_name_result(outcome))
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.result is CallResult.DONE
 
 
-def _united(stored: list[dict[str, Any]], said: Iterable[Condition], *, now: str) -> list[dict[str, Any]]:
+def _name_result(outcome: CallOutcome[LiveSnapshot]) -> str:
+    if outcome.error is None:
+        return "written" if outcome.result is CallResult.DONE else "skipped"
+    return "conflict" if isinstance(outcome.error, Conflict | StaleInputs) else "failed"
+
+
+def _merge_conditions(stored: list[dict[str, Any]], changes: Iterable[Condition], *, now: str) -> list[dict[str, Any]]:
     """Each condition in its old place, new ones at the end."""
-    united = {one.get("type"): one for one in stored}
-    for condition in said:
-        united[condition.type] = _condition(condition, united.get(condition.type, {}), now=now)
-    return list(united.values())
+    merged = {condition.get("type"): condition for condition in stored}
+    for condition in changes:
+        merged[condition.type] = _encode_condition(condition, merged.get(condition.type, {}), now=now)
+    return list(merged.values())
 
 
-def _condition(condition: Condition, before: dict[str, Any], *, now: str) -> dict[str, Any]:
+def _encode_condition(condition: Condition, before: dict[str, Any], *, now: str) -> dict[str, Any]:
     changed_at = before.get("lastTransitionTime") if before.get("status") == condition.status else None
     return {
         **before,
@@ -156,12 +193,12 @@ def _condition(condition: Condition, before: dict[str, Any], *, now: str) -> dic
     }
 
 
-def _decision(decision: ClusterDecision) -> dict[str, Any]:
+def _encode_decision(decision: ClusterDecision) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(decision)
     if document.get("clusterScore") is None:
-        document.pop("clusterScore", None)  # null is no score to the schema
+        document.pop("clusterScore", None)  # the schema does not accept null as a score
     return document
 
 
-def _bytes(status: dict[str, Any]) -> bytes:
+def _encode(status: dict[str, Any]) -> bytes:
     return msgspec.json.encode(status, order="sorted")

@@ -24,14 +24,14 @@ from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status, code_of
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
-from fleet.scheduler.dispatch.api_calls import Fate
+from fleet.scheduler.dispatch.call_queue import CallResult
 from fleet.scheduler.queue.item import QueueItem
 from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
 from fleet.scheduler.telemetry.throughput import Throughput
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
-    from fleet.scheduler.dispatch.api_calls import CallType
+    from fleet.scheduler.dispatch.call_queue import CallType
     from fleet.scheduler.queue.hints import QueueEvent
     from fleet.scheduler.queue.item import QueueCounts
 
@@ -245,7 +245,7 @@ class SchedulerMetrics:
         self._incoming.initialize(("unschedulable",), (_REJECTED,))
         self._binding_writes.initialize(_OPERATIONS.values(), _WRITTEN)
         self._status_writes.initialize(_WRITTEN)
-        self._calls.initialize(_CALL_TYPES.values(), (fate.value for fate in Fate))
+        self._calls.initialize(_CALL_TYPES.values(), (result.value for result in CallResult))
 
     def initialize_series(self, *, kinds: Collection[str], plugins: Iterable[str]) -> None:
         """`kinds`: the watched kinds of objects. `plugins`: those that may reject clusters."""
@@ -285,7 +285,7 @@ class SchedulerMetrics:
 
     def observe_attempt(self, record: AttemptRecord, seconds: float) -> None:
         self._observe_result(record, seconds)
-        if record.asked is not None and record.result is not AttemptResult.BAD_INPUT:
+        if record.inputs is not None and record.result is not AttemptResult.BAD_INPUT:
             self._observe_cycle(record)
         if record.decision is not None:
             self._observe_decision(record.decision)
@@ -338,8 +338,8 @@ class SchedulerMetrics:
         """`result`: written, skipped, conflict or failed."""
         self._status_writes(result).inc()
 
-    def observe_call(self, type: CallType, fate: Fate, seconds: float) -> None:
-        labels = _CALL_TYPES[type.call_class], fate.value
+    def observe_call(self, type: CallType, result: CallResult, seconds: float) -> None:
+        labels = _CALL_TYPES[type.call_class], result.value
         self._calls(*labels).inc()
         self._call_seconds(*labels).observe(seconds)
 

@@ -25,7 +25,7 @@ from fleet.recorder.columns import columns_of, hash_of_names, packed_score
 from fleet.recorder.fleet_changes import RecordedFleet, reads_heartbeats
 from fleet.recorder.recorder import CombinedRecorder, HistoryRecorder, open_history
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
-from fleet.scheduler.dispatch.binding_writes import WriteResult
+from fleet.scheduler.dispatch.binding_calls import WriteResult
 from fleet.settings import Settings
 from fleet.snapshot import Table
 from fleet.snapshot.columns.packing import number_values
@@ -61,7 +61,7 @@ def a_record(policy: PolicyBuilder | None = None, *members: ClusterBuilder, **to
     chosen = policy or a_policy()
     asked = inputs(a_frame(*(members or clusters("c1", "c2"))), chosen, profile=profile_for(()))
     snapshot: Observed[PolicySnapshot] = Observed(chosen.snapshot(), b"{}")
-    return AttemptRecord(key="web", started=NOW, snapshot=snapshot, asked=asked, decision=decide(asked), **told)
+    return AttemptRecord(key="web", started=NOW, snapshot=snapshot, inputs=asked, decision=decide(asked), **told)
 
 
 def offered(record: AttemptRecord, settings: Settings | None = None) -> AttemptSource:
@@ -236,7 +236,7 @@ def test_what_clusters_do_not_tell_cannot_be_repeated_and_is_not_kept() -> None:
     table = a_table(*clusters("c1"))
     table.book("leases", "c1", 1)
     asked = inputs(table.freeze(), a_policy(), profile=profile_for(()))
-    record = replace(a_record(), asked=asked, decision=decide(asked))
+    record = replace(a_record(), inputs=asked, decision=decide(asked))
     assert offered(record).inputs() is None
 
 
@@ -260,7 +260,7 @@ def test_a_fleet_that_changed_weighs_as_much_as_its_changed_clusters() -> None:
             table.put(one.build())
         record = a_record()
         asked = inputs(table.freeze(), a_policy(), profile=profile_for(()))
-        recorder.record(replace(record, asked=asked, decision=None))
+        recorder.record(replace(record, inputs=asked, decision=None))
         return desk.offered[-1].weight
 
     again = itertools.count()

@@ -22,6 +22,8 @@ from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Binding, Observed
+from fleet.scheduler.cleanup import Cleanup
+from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from tests.faults.objects import refusal
 from tests.faults.scripted import Refuse
@@ -201,6 +203,14 @@ class Site:
     @property
     def bindings(self) -> Objects[Observed[Binding]]:
         return self.kinds.bindings.objects
+
+    @property
+    def writer(self) -> BindingWriter:
+        return BindingWriter(dispatcher=self.dispatcher, retry_policy=PATIENCE)
+
+    @property
+    def cleanup(self) -> Cleanup:
+        return Cleanup(bindings=self.writer, retry_policy=PATIENCE)
 
 
 @asynccontextmanager

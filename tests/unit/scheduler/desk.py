@@ -20,7 +20,7 @@ from fleet.model.keys import (
     SCHEDULER_BINDING_CLEANUP,
 )
 from fleet.model.views import Binding
-from fleet.scheduler.dispatch.binding_writes import BindingWrites, WriteResult
+from fleet.scheduler.dispatch.binding_calls import BindingWriter, WriteResult
 from tests.unit.scheduler.crud import (
     DELETED_AT,
     GROUP,
@@ -71,7 +71,7 @@ def a_document(
 @dataclass
 class Desk:
     site: Site
-    writes: BindingWrites
+    writes: BindingWriter
     told: list[tuple[Action, str]] = field(default_factory=list)
     request: PlacementRequest = WEB
 
@@ -115,7 +115,7 @@ class Desk:
 async def a_desk(server: CrudServer | None = None, **more: Any) -> AsyncIterator[Desk]:
     async with a_site(server or CrudServer(), **more) as site:
         told: list[tuple[Action, str]] = []
-        writes = BindingWrites(
+        writes = BindingWriter(
             dispatcher=site.dispatcher,
             retry_policy=PATIENCE,
             on_write=lambda action, result: told.append((action, result)),

@@ -23,8 +23,8 @@ from fleet.model.keys import (
     SCHEDULED,
     UNSCHEDULED,
 )
-from fleet.scheduler.dispatch.binding_writes import WriteResult, raise_failure
-from fleet.scheduler.dispatch.fair_queue import TURN
+from fleet.scheduler.dispatch.binding_calls import WriteResult, raise_failure
+from fleet.scheduler.dispatch.fair_queue import QUANTUM
 from tests.faults.virtual import virtual
 from tests.unit.scheduler.crud import (
     CONFLICT,
@@ -64,7 +64,7 @@ async def test_a_placement_with_few_bindings_waits_for_its_turn_and_not_for_one_
         await asyncio.sleep(0.5)
         desk.request = replace(WEB, placement="few", uid="another")
         await desk.write(*(create(f"few{number}") for number in range(3)))
-        assert len(desk.server.objects) <= slots + TURN + 3 + slots
+        assert len(desk.server.objects) <= slots + QUANTUM + 3 + slots
         await many
 
 

@@ -19,7 +19,7 @@ from fleet.model.keys import (
     UNSCHEDULED,
     WORK_CLEANUP,
 )
-from fleet.scheduler.dispatch.binding_writes import WriteResult
+from fleet.scheduler.dispatch.binding_calls import WriteResult
 from tests.faults.virtual import virtual
 from tests.unit.scheduler.crud import (
     DELETED_AT,

@@ -14,14 +14,12 @@ from fleet.framework.operations import Action
 from fleet.kube.api import Method, Request
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_BINDING_CLEANUP, SCHEDULER_CLEANUP, WORK_CLEANUP
 from fleet.model.views import Binding, Observed
-from fleet.scheduler.cleanup import BindingReleases, Cleanup
-from fleet.scheduler.dispatch.binding_writes import BindingWrites
+from fleet.scheduler.cleanup import BindingReleases
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.scheduler.crud import (
     DELETED_AT,
     GROUP,
     INTERNAL,
-    PATIENCE,
     UNAVAILABLE,
     After,
     Before,
@@ -37,8 +35,7 @@ PLACEMENT = f"{GROUP}/clusterresourceplacements/web"
 
 
 async def clean_up(site: Site) -> None:
-    cleanup = Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE)
-    await cleanup.clean_up(site.kinds, await site.kinds.placements.objects.get("web"))
+    await site.cleanup.clean_up(site.kinds, await site.kinds.placements.objects.get("web"))
 
 
 def deleting(server: CrudServer, *bindings: tuple[str, Json]) -> CrudServer:
@@ -107,7 +104,7 @@ async def test_a_namespaced_placement_takes_the_bindings_of_its_namespace_along(
     server.put(f"{folder}/resourcebindings/b1", a_document("c1", namespace="shop"))
     server.put(f"{GROUP}/namespaces/other/resourcebindings/b1", a_document("c1", namespace="other"))
     async with a_site(server, namespaced=True) as site:
-        cleanup = Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE)
+        cleanup = site.cleanup
         await cleanup.clean_up(site.kinds, await site.kinds.placements.objects.get("shop/web"))
     assert sorted(server.objects) == [
         f"{GROUP}/namespaces/other/resourcebindings/b1",
@@ -155,7 +152,7 @@ async def test_of_what_outlived_its_placement_only_what_is_as_the_scheduler_made
     server.put(path_of("bound"), a_document("c3", state="Bound"))
     async with a_site(server) as site:
         bindings = await site.kinds.bindings.objects.list()
-        await Cleanup(dispatcher=site.dispatcher, retry_policy=PATIENCE).erase_left_behind(site.kinds, "web", bindings)
+        await site.cleanup.delete_orphans(site.kinds, "web", bindings)
     assert left(server) == {"theirs": [WORK_CLEANUP], "bound": [SCHEDULER_BINDING_CLEANUP]}
     assert b'"uid":"uid-' in (server.requests[-1].body or b"")
 
@@ -236,7 +233,7 @@ async def releasing(server: CrudServer) -> AsyncIterator[Releasing]:
     problems: list[tuple[str, Exception]] = []
     async with a_site(server) as site, asyncio.TaskGroup() as group:
         releases = BindingReleases(
-            BindingWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE),
+            site.writer,
             enqueued.append,
             clock=VirtualClock(),
             on_problem=lambda key, error: problems.append((key, error)),
@@ -307,7 +304,7 @@ async def test_a_release_and_an_attempt_that_drops_the_same_finalizer_need_one_r
         server.seconds = 1.0
         desk.releases.add(desk.site.kinds, binding)
         await asyncio.sleep(0.5)
-        writes = BindingWrites(dispatcher=desk.site.dispatcher, retry_policy=PATIENCE)
+        writes = desk.site.writer
         result = await writes.release(desk.site.kinds, binding.view)
         assert (result.error, result.skipped) == (None, True)
         assert server.writes() == [("PATCH", "clusterresourcebindings/b1")]
@@ -321,7 +318,7 @@ async def test_a_refresh_gives_way_to_the_release_of_the_same_binding() -> None:
         server.seconds = 1.0
         desk.releases.add(desk.site.kinds, binding)
         await asyncio.sleep(0.5)
-        writes = BindingWrites(dispatcher=desk.site.dispatcher, retry_policy=PATIENCE)
+        writes = desk.site.writer
         (result,) = await writes.write_operations(desk.site.kinds, WEB, [update(Action.REFRESH, binding.view)])
         assert isinstance(result.error, StaleInputs)
         assert server.writes() == [("PATCH", "clusterresourcebindings/b1")]

@@ -13,9 +13,9 @@ import pytest
 
 from fleet.errors import Conflict, QueueClosed
 from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
-from fleet.scheduler.dispatch.api_calls import Call, CallType, Fate, Outcome
+from fleet.scheduler.dispatch.call_queue import Call, CallOutcome, CallResult, CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
-from fleet.scheduler.dispatch.fair_queue import TURN
+from fleet.scheduler.dispatch.fair_queue import QUANTUM
 from tests.faults.virtual import VirtualClock, virtual
 
 STATUS, BIND, EVICT = CallType
@@ -77,14 +77,14 @@ class Saying(Call[str]):
     async def send(self) -> str:
         return await self.wire.send(self)
 
-    def over(self, earlier: Call[Any]) -> Saying:
+    def merge(self, earlier: Call[Any]) -> Saying:
         assert isinstance(earlier, Saying)
         return replace(self, words=(*(one for one in earlier.words if one not in self.words), *self.words))
 
-    def on(self, fresh: frozenset[str]) -> Saying:
+    def rebase(self, fresh: frozenset[str]) -> Saying:
         return replace(self, heard=fresh)
 
-    def changes_nothing(self) -> bool:
+    def is_noop(self) -> bool:
         return self.heard.issuperset(self.words)
 
 
@@ -96,7 +96,7 @@ class Office:
     def call(self, text: str, *, about: str = "o1", type: CallType = STATUS, heard: str = "", of: str = "") -> Saying:
         return Saying(self.wire, about, type, tuple(text.split()), frozenset(heard.split()), of)
 
-    def submit(self, text: str, **more: Any) -> asyncio.Future[Outcome[str]]:
+    def submit(self, text: str, **more: Any) -> asyncio.Future[CallOutcome[str]]:
         return self.dispatcher.submit(self.call(text, **more))
 
 
@@ -126,8 +126,8 @@ async def test_Q_26_a_bind_over_a_pending_status_is_all_that_is_sent() -> None:
     async with an_office(busy=True) as office:
         status = office.submit("status")
         bind = office.submit("bind", type=BIND)
-        assert await status == Outcome(Fate.OVERWRITTEN, by=BIND)
-        assert await bind == Outcome(Fate.DONE, "bind")
+        assert await status == CallOutcome(CallResult.OVERWRITTEN, by=BIND)
+        assert await bind == CallOutcome(CallResult.DONE, "bind")
     assert office.wire.sent == ["bind"]
 
 
@@ -135,8 +135,8 @@ async def test_Q_26_a_bind_over_a_pending_status_is_all_that_is_sent() -> None:
 async def test_Q_27_a_status_after_a_pending_bind_is_skipped() -> None:
     async with an_office(busy=True) as office:
         bind = office.submit("bind", type=BIND)
-        assert await office.submit("status") == Outcome(Fate.SKIPPED, by=BIND)
-        assert (await bind).fate is Fate.DONE
+        assert await office.submit("status") == CallOutcome(CallResult.SKIPPED, by=BIND)
+        assert (await bind).result is CallResult.DONE
     assert office.wire.sent == ["bind"]
 
 
@@ -145,7 +145,7 @@ async def test_Q_27_a_status_while_a_bind_is_under_way_is_skipped() -> None:
     async with an_office() as office:
         office.submit("bind", type=BIND)
         await asyncio.sleep(0.5)
-        assert await office.submit("status") == Outcome(Fate.SKIPPED, by=BIND)
+        assert await office.submit("status") == CallOutcome(CallResult.SKIPPED, by=BIND)
 
 
 @virtual
@@ -153,9 +153,9 @@ async def test_an_eviction_is_the_strongest() -> None:
     async with an_office(busy=True) as office:
         bind = office.submit("bind", type=BIND)
         evict = office.submit("evict", type=EVICT)
-        assert await bind == Outcome(Fate.OVERWRITTEN, by=EVICT)
-        assert (await evict).fate is Fate.DONE
-        assert await office.submit("status") != Outcome(Fate.SKIPPED, by=BIND)
+        assert await bind == CallOutcome(CallResult.OVERWRITTEN, by=EVICT)
+        assert (await evict).result is CallResult.DONE
+        assert await office.submit("status") != CallOutcome(CallResult.SKIPPED, by=BIND)
 
 
 @virtual
@@ -164,7 +164,10 @@ async def test_a_stronger_call_does_not_disturb_a_weaker_one_under_way_and_follo
         status = office.submit("status")
         await asyncio.sleep(0.5)
         bind = office.submit("bind", type=BIND)
-        assert [await status, await bind] == [Outcome(Fate.DONE, "status"), Outcome(Fate.DONE, "bind")]
+        assert [await status, await bind] == [
+            CallOutcome(CallResult.DONE, "status"),
+            CallOutcome(CallResult.DONE, "bind"),
+        ]
         assert office.wire.times == {"status": 0.0, "bind": 1.0}
 
 
@@ -212,7 +215,7 @@ async def test_ten_bindings_wait_for_one_turn_of_ten_thousand_others() -> None:
         sent_before = len(office.wire.sent)
         few = [office.submit(f"few{number}", about=f"few{number}", type=BIND, of="few") for number in range(10)]
         await asyncio.gather(*few)
-        assert len(office.wire.sent) - sent_before <= slots + TURN + len(few)
+        assert len(office.wire.sent) - sent_before <= slots + QUANTUM + len(few)
 
 
 @virtual
@@ -242,7 +245,7 @@ async def test_at_most_so_many_calls_of_one_type_are_under_way() -> None:
 async def test_Q_28_two_calls_of_one_type_become_one_and_both_callers_are_told() -> None:
     async with an_office(busy=True) as office:
         answers = [office.submit("ready"), office.submit("scheduled")]
-        assert [await one for one in answers] == [Outcome(Fate.DONE, "ready scheduled")] * 2
+        assert [await one for one in answers] == [CallOutcome(CallResult.DONE, "ready scheduled")] * 2
     assert office.wire.sent == ["ready scheduled"]
 
 
@@ -262,7 +265,7 @@ async def test_what_is_under_way_is_not_merged_with_but_followed_by_one_call() -
 @virtual
 async def test_Q_29_a_call_that_changes_nothing_is_not_sent() -> None:
     async with an_office() as office:
-        assert await office.submit("a", heard="a b") == Outcome(Fate.SKIPPED)
+        assert await office.submit("a", heard="a b") == CallOutcome(CallResult.SKIPPED)
     assert office.wire.sent == []
 
 
@@ -270,8 +273,8 @@ async def test_Q_29_a_call_that_changes_nothing_is_not_sent() -> None:
 async def test_Q_29_a_waiting_call_is_dropped_when_the_object_turns_out_to_be_so_already() -> None:
     async with an_office(busy=True) as office:
         answer = office.submit("a")
-        office.dispatcher.saw("o1", frozenset("a"))
-        assert answer.result() == Outcome(Fate.SKIPPED)
+        office.dispatcher.rebase("o1", frozenset("a"))
+        assert answer.result() == CallOutcome(CallResult.SKIPPED)
         await asyncio.sleep(5)
     assert office.wire.sent == []
 
@@ -280,10 +283,10 @@ async def test_Q_29_a_waiting_call_is_dropped_when_the_object_turns_out_to_be_so
 async def test_a_waiting_call_is_rebased_on_every_fresh_object() -> None:
     async with an_office(busy=True) as office:
         answer = office.submit("a", heard="b")
-        office.dispatcher.saw("o1", frozenset("c"))
-        office.dispatcher.saw("o1", frozenset("d"))
+        office.dispatcher.rebase("o1", frozenset("c"))
+        office.dispatcher.rebase("o1", frozenset("d"))
         merged = office.submit("d", heard="d")
-        assert await answer == await merged == Outcome(Fate.DONE, "a d")
+        assert await answer == await merged == CallOutcome(CallResult.DONE, "a d")
 
 
 @virtual
@@ -294,8 +297,8 @@ async def test_whether_something_is_left_is_not_judged_while_another_call_change
         back = office.submit("b", heard="b")
         await asyncio.sleep(0)
         assert not back.done()
-        office.dispatcher.saw("o1", frozenset("a"))
-        assert (await back).fate is Fate.DONE
+        office.dispatcher.rebase("o1", frozenset("a"))
+        assert (await back).result is CallResult.DONE
     assert office.wire.sent == ["a", "b"]
 
 
@@ -305,8 +308,8 @@ async def test_a_call_whose_predecessor_did_its_work_is_dropped() -> None:
         office.submit("a")
         await asyncio.sleep(0.5)
         again = office.submit("a")
-        office.dispatcher.saw("o1", frozenset("a"))
-        assert await again == Outcome(Fate.SKIPPED)
+        office.dispatcher.rebase("o1", frozenset("a"))
+        assert await again == CallOutcome(CallResult.SKIPPED)
     assert office.wire.sent == ["a"]
 
 
@@ -326,7 +329,7 @@ async def test_Q_30_ten_thousand_status_writes_delay_a_bind_by_no_more_than_its_
         asked_at = asyncio.get_running_loop().time()
         await office.submit("b1", about="x", type=BIND)
         assert asyncio.get_running_loop().time() - asked_at <= 0.1
-        assert 1 < office.dispatcher.counts()[STATUS] < 10_000
+        assert 1 < office.dispatcher.count_waiting()[STATUS] < 10_000
 
 
 # --- one at a time ----------------------------------------------------------------------------------------------------
@@ -342,7 +345,7 @@ async def test_Q_31_one_object_never_has_two_calls_under_way() -> None:
             answers.append(office.submit(f"w{step}", about=about, type=type))
             await asyncio.sleep(chance.choice([0.0, 0.05, 0.4]))
         outcomes = await asyncio.gather(*answers)
-    assert {one.fate for one in outcomes} == {Fate.DONE, Fate.SKIPPED, Fate.OVERWRITTEN}
+    assert {one.result for one in outcomes} == {CallResult.DONE, CallResult.SKIPPED, CallResult.OVERWRITTEN}
     assert office.wire.most == 3
 
 
@@ -358,7 +361,7 @@ async def test_a_failure_is_told_and_the_next_call_about_the_object_is_sent() ->
         await asyncio.sleep(0.5)
         good = office.submit("good")
         assert isinstance((await bad).error, Conflict)
-        assert await good == Outcome(Fate.DONE, "good")
+        assert await good == CallOutcome(CallResult.DONE, "good")
 
 
 @virtual
@@ -399,7 +402,7 @@ async def test_Q_32_what_is_under_way_when_closing_is_finished_and_answered() ->
         await asyncio.sleep(0.5)
         follower = office.submit("b")
         office.dispatcher.close()
-        assert await under_way == Outcome(Fate.DONE, "a")
+        assert await under_way == CallOutcome(CallResult.DONE, "a")
         assert isinstance((await follower).error, QueueClosed)
 
 
@@ -439,4 +442,4 @@ async def test_every_call_that_was_sent_is_reported_with_its_duration() -> None:
         await office.submit("a", type=BIND)
         await office.submit("b", type=EVICT, heard="b")
         dispatcher.close()
-    assert told == [(BIND, Fate.DONE, 2.0)]
+    assert told == [(BIND, CallResult.DONE, 2.0)]

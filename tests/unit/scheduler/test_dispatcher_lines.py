@@ -10,8 +10,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.scheduler.dispatch.api_calls import Call, CallType, Fate, Outcome
-from fleet.scheduler.dispatch.call_queue import Answer, Entry, PendingCalls
+from fleet.scheduler.dispatch.call_queue import (
+    Call,
+    CallFuture,
+    CallOutcome,
+    CallQueue,
+    CallResult,
+    CallType,
+    QueuedCall,
+)
 from tests.faults.virtual import run_virtually
 
 KEYS = "abc"
@@ -43,27 +50,27 @@ class Wish(Call[None]):
 
     async def send(self) -> None: ...
 
-    def over(self, earlier: Call[Any]) -> Wish:
+    def merge(self, earlier: Call[Any]) -> Wish:
         assert isinstance(earlier, Wish)
         assert earlier.rank is self.rank
         return replace(self, numbers=self.numbers | earlier.numbers)
 
-    def on(self, fresh: Any) -> Wish:
+    def rebase(self, fresh: Any) -> Wish:
         return replace(self, fulfilled=True)
 
-    def changes_nothing(self) -> bool:
+    def is_noop(self) -> bool:
         return self.fulfilled
 
 
 @dataclass
 class Bench:
-    calls: PendingCalls = field(default_factory=PendingCalls)
-    answers: list[Answer] = field(default_factory=list)
-    under_way: list[Entry] = field(default_factory=list)
+    calls: CallQueue = field(default_factory=CallQueue)
+    answers: list[CallFuture] = field(default_factory=list)
+    under_way: list[QueuedCall] = field(default_factory=list)
     sent: list[Wish] = field(default_factory=list)
 
     def add(self, key: str, type: CallType) -> None:
-        answer: Answer = asyncio.get_running_loop().create_future()
+        answer: CallFuture = asyncio.get_running_loop().create_future()
         self.calls.add(Wish(key, type, frozenset({len(self.answers)})), answer)
         self.answers.append(answer)
 
@@ -78,11 +85,11 @@ class Bench:
     def done(self, position: int) -> None:
         if position < len(self.under_way):
             entry = self.under_way.pop(position)
-            entry.tell(Outcome(Fate.DONE))
-            self.calls.done(entry)
+            entry.resolve(CallOutcome(CallResult.DONE))
+            self.calls.finish(entry)
 
     def saw(self, key: str) -> None:
-        self.calls.saw(key, None)
+        self.calls.rebase(key, None)
 
     def cancel(self, position: int) -> None:
         if position < len(self.answers):
@@ -116,7 +123,7 @@ def test_Q_31_every_call_is_sent_at_most_once_and_told_so(script: list[tuple[Any
     sent = [number for wish in bench.sent for number in wish.numbers]
     answers = dict(enumerate(bench.answers))
     withdrawn = {number for number, answer in answers.items() if answer.cancelled()}
-    told = {number for number in answers.keys() - withdrawn if answers[number].result().fate is Fate.DONE}
+    told = {number for number in answers.keys() - withdrawn if answers[number].result().result is CallResult.DONE}
     assert len(sent) == len(set(sent))
     assert told <= set(sent) <= told | withdrawn
 
@@ -128,4 +135,4 @@ def test_who_gives_way_gives_way_to_a_stronger_call(script: list[tuple[Any, ...]
     outcomes = [None if answer.cancelled() else answer.result() for answer in bench.answers]
     for type, outcome in zip(types, outcomes, strict=True):
         assert outcome is None or outcome.by is None or outcome.by > type
-        assert outcome is None or outcome.fate is not Fate.OVERWRITTEN or outcome.by is not None
+        assert outcome is None or outcome.result is not CallResult.OVERWRITTEN or outcome.by is not None

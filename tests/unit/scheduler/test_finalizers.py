@@ -10,12 +10,10 @@ from fleet.errors import StaleInputs, Unavailable
 from fleet.informers.cache import PlacementKinds
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from fleet.model.views import Observed, Placement
-from fleet.scheduler.dispatch.finalizers import add_finalizer, remove_finalizer
 from tests.faults.virtual import virtual
 from tests.unit.scheduler.crud import (
     DELETED_AT,
     GROUP,
-    PATIENCE,
     UNAVAILABLE,
     After,
     Before,
@@ -50,7 +48,7 @@ async def test_the_finalizer_is_added_by_a_put_of_the_object_as_read() -> None:
     server = CrudServer()
     async with a_site(server) as site:
         before = server.put(PATH, a_placement(PLACEMENT_CLEANUP))
-        held = await add_finalizer(site.kinds, await read(site.kinds), retry_policy=PATIENCE)
+        held = await site.cleanup.add_finalizer(site.kinds, await read(site.kinds))
         assert held is not None
         assert held.view.metadata.finalizers == (PLACEMENT_CLEANUP, SCHEDULER_CLEANUP)
         assert site.kinds.placements.store.get("web") == held
@@ -67,7 +65,7 @@ async def test_the_finalizer_of_a_namespaced_placement() -> None:
     async with a_site(server, namespaced=True) as site:
         path = f"{GROUP}/namespaces/shop/resourceplacements/web"
         server.put(path, a_placement(namespace="shop"))
-        await add_finalizer(site.kinds, await site.kinds.placements.objects.get("shop/web"), retry_policy=PATIENCE)
+        await site.cleanup.add_finalizer(site.kinds, await site.kinds.placements.objects.get("shop/web"))
         assert server.writes() == [("PUT", "namespaces/shop/resourceplacements/web")]
 
 
@@ -77,7 +75,7 @@ async def test_a_placement_that_has_it_is_not_written() -> None:
     async with a_site(server) as site:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
         placement = await read(site.kinds)
-        assert await add_finalizer(site.kinds, placement, retry_policy=PATIENCE) == placement
+        assert await site.cleanup.add_finalizer(site.kinds, placement) == placement
         assert server.writes() == []
 
 
@@ -88,7 +86,7 @@ async def test_after_a_conflict_it_is_added_to_the_live_object() -> None:
         server.put(PATH, a_placement())
         placement = await read(site.kinds)
         server.before = [lambda: server.edit(PATH, {"metadata": {"finalizers": ["theirs"]}, "spec": {"n": 2}})] * 2
-        assert await add_finalizer(site.kinds, placement, retry_policy=PATIENCE) is not None
+        assert await site.cleanup.add_finalizer(site.kinds, placement) is not None
         assert finalizers(server) == ["theirs", SCHEDULER_CLEANUP]
         assert server.objects[PATH]["spec"] == {**ODD["spec"], "n": 2}  # type: ignore[dict-item]
 
@@ -100,7 +98,7 @@ async def test_it_is_not_added_to_a_placement_that_is_being_deleted_meanwhile() 
         server.put(PATH, a_placement(PLACEMENT_CLEANUP))
         placement = await read(site.kinds)
         server.before = [lambda: server.edit(PATH, {"metadata": {"deletionTimestamp": DELETED_AT}})]
-        assert await add_finalizer(site.kinds, placement, retry_policy=PATIENCE) is None
+        assert await site.cleanup.add_finalizer(site.kinds, placement) is None
         assert finalizers(server) == [PLACEMENT_CLEANUP]
 
 
@@ -111,7 +109,7 @@ async def test_a_placement_that_is_gone_meanwhile_is_none() -> None:
         server.put(PATH, a_placement())
         placement = await read(site.kinds)
         server.objects.clear()
-        assert await add_finalizer(site.kinds, placement, retry_policy=PATIENCE) is None
+        assert await site.cleanup.add_finalizer(site.kinds, placement) is None
 
 
 @virtual
@@ -122,8 +120,8 @@ async def test_a_placement_that_was_made_again_is_decided_about_anew() -> None:
         placement = await read(site.kinds)
         del server.objects[PATH]
         server.put(PATH, a_placement())
-        with pytest.raises(StaleInputs, match="placement web was deleted and made again"):
-            await add_finalizer(site.kinds, placement, retry_policy=PATIENCE)
+        with pytest.raises(StaleInputs, match="placement web was deleted and created again"):
+            await site.cleanup.add_finalizer(site.kinds, placement)
 
 
 @virtual
@@ -131,7 +129,7 @@ async def test_an_addition_whose_answer_was_lost_is_not_made_twice() -> None:
     server = failing(After(UNAVAILABLE))
     async with a_site(server) as site:
         server.put(PATH, a_placement())
-        assert await add_finalizer(site.kinds, await read(site.kinds), retry_policy=PATIENCE) is not None
+        assert await site.cleanup.add_finalizer(site.kinds, await read(site.kinds)) is not None
         assert finalizers(server) == [SCHEDULER_CLEANUP]
         assert len(server.writes()) == 1
 
@@ -144,7 +142,7 @@ async def test_only_our_finalizer_is_removed() -> None:
     server = CrudServer()
     async with a_site(server) as site:
         before = server.put(PATH, a_placement(PLACEMENT_CLEANUP, SCHEDULER_CLEANUP, "x", deletionTimestamp=DELETED_AT))
-        await remove_finalizer(site.kinds, await read(site.kinds), retry_policy=PATIENCE)
+        await site.cleanup.remove_finalizer(site.kinds, await read(site.kinds))
         (body,) = server.bodies()
         assert body["metadata"] == {**before["metadata"], "finalizers": [PLACEMENT_CLEANUP, "x"]}
         assert server.writes() == [("PUT", "clusterresourceplacements/web")]
@@ -158,7 +156,7 @@ async def test_after_a_conflict_it_is_removed_from_the_live_object() -> None:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP, "x", deletionTimestamp=DELETED_AT))
         placement = await read(site.kinds)
         server.before = [lambda: server.edit(PATH, {"metadata": {"finalizers": ["y", SCHEDULER_CLEANUP]}})]
-        await remove_finalizer(site.kinds, placement, retry_policy=PATIENCE)
+        await site.cleanup.remove_finalizer(site.kinds, placement)
         assert finalizers(server) == ["y"]
 
 
@@ -169,7 +167,7 @@ async def test_a_placement_that_is_gone_has_no_finalizer_to_remove() -> None:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
         placement = await read(site.kinds)
         server.objects.clear()
-        await remove_finalizer(site.kinds, placement, retry_policy=PATIENCE)
+        await site.cleanup.remove_finalizer(site.kinds, placement)
         assert server.objects == {}
 
 
@@ -181,7 +179,7 @@ async def test_a_successor_of_the_same_name_keeps_its_finalizer() -> None:
         placement = await read(site.kinds)
         del server.objects[PATH]
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
-        await remove_finalizer(site.kinds, placement, retry_policy=PATIENCE)
+        await site.cleanup.remove_finalizer(site.kinds, placement)
         assert finalizers(server) == [SCHEDULER_CLEANUP]
 
 
@@ -191,5 +189,5 @@ async def test_a_removal_is_attempted_four_times() -> None:
     async with a_site(server) as site:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
         with pytest.raises(Unavailable):
-            await remove_finalizer(site.kinds, await read(site.kinds), retry_policy=PATIENCE)
+            await site.cleanup.remove_finalizer(site.kinds, await read(site.kinds))
         assert len(server.writes()) == 4

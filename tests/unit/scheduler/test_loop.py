@@ -34,7 +34,7 @@ class Scripted:
     meanwhile: list[str] = field(default_factory=list)
     """Bindings that appear during the next attempt."""
     appeared: set[str] = field(default_factory=set)
-    asked: Any = None
+    inputs: Any = None
     writes: list[Any] = field(default_factory=list)
 
     @contextmanager
@@ -51,7 +51,13 @@ class Scripted:
             raise ending
         error = DeadlineExceeded("scripted") if ending.is_failure else None
         return AttemptRecord(
-            key=key, number=number, triggers=triggers, result=ending, error=error, asked=self.asked, writes=self.writes
+            key=key,
+            number=number,
+            triggers=triggers,
+            result=ending,
+            error=error,
+            inputs=self.inputs,
+            writes=self.writes,
         )
 
 
@@ -114,7 +120,7 @@ async def test_bindings_that_an_attempt_knows_of_make_no_other(known_as: str) ->
     binding = a_binding("c7").build()
     attempts.meanwhile.append(binding.metadata.name)
     if known_as == "read":
-        attempts.asked = SimpleNamespace(bindings=(binding,))
+        attempts.inputs = SimpleNamespace(bindings=(binding,))
     else:
         attempts.writes.append(SimpleNamespace(written=Observed(binding, b"{}")))
     queue.add("web", trigger="test")

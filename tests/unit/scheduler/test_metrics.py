@@ -16,7 +16,7 @@ from fleet.framework.context import UNREADABLE_PROPERTY, Warning
 from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
-from fleet.scheduler.dispatch.api_calls import CallType, Fate
+from fleet.scheduler.dispatch.call_queue import CallResult, CallType
 from fleet.scheduler.queue.hints import EventKind, QueueEvent
 from fleet.scheduler.queue.item import ItemState, QueueCounts, QueueItem, QueuePolicy
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics, new_registry
@@ -115,7 +115,7 @@ def use_everything(metrics: SchedulerMetrics) -> None:
     metrics.observe_attempt(a_record(AttemptResult.DECIDED, decide=0.1, decision=a_decision(ClusterAffinity=1)), 0.2)
     metrics.count_binding_write(Action.CREATE, "written")
     metrics.count_status_write("written")
-    metrics.observe_call(CallType.STATUS, Fate.DONE, 0.1)
+    metrics.observe_call(CallType.STATUS, CallResult.DONE, 0.1)
     metrics.observe_extension_point(point="filter", status="Success", seconds=0.1)
     metrics.observe_plugin(plugin="A", point="filter", status="Success", seconds=0.1)
     metrics.watch_queue(
@@ -158,7 +158,7 @@ def a_record(ending: AttemptResult, *, decision: Any = None, wrote: bool = True,
     return AttemptRecord(
         key="web",
         result=ending,
-        asked=cast("Any", decision or seconds or None),
+        inputs=cast("Any", decision or seconds or None),
         decision=decision,
         status_written=wrote,
         seconds=seconds,
@@ -432,7 +432,7 @@ def test_writes_of_bindings_count_by_operation_and_result(action: Action, operat
     "type, label", [(CallType.STATUS, "status_patch"), (CallType.BIND, "bind"), (CallType.EVICT, "evict")]
 )
 def test_calls_count_by_type(type: CallType, label: str, bench: Bench) -> None:
-    bench.metrics.observe_call(type, Fate.SKIPPED, 2)
+    bench.metrics.observe_call(type, CallResult.SKIPPED, 2)
     assert bench.value("fleet_async_api_call_executed_total", type=label, result="skipped") == 1
     assert bench.value("fleet_async_api_call_duration_seconds_sum", type=label, result="skipped") == 2
 

@@ -13,9 +13,8 @@ from fleet.framework.cycle.decision import Published
 from fleet.kube.api import Request
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.model.views import ClusterDecision, ClusterScore, Condition, Observed, PolicySnapshot
-from fleet.scheduler.dispatch.api_calls import Fate
-from fleet.scheduler.dispatch.status_calls import StatusCall, StatusChange, StatusMeans
-from fleet.scheduler.dispatch.status_writes import StatusWrites
+from fleet.scheduler.dispatch.call_queue import CallResult
+from fleet.scheduler.dispatch.status_calls import StatusCall, StatusChange, StatusWriter
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.scheduler.crud import (
     GROUP,
@@ -59,7 +58,7 @@ def a_snapshot(status: Json | None = None, **annotations: str) -> Json:
 @dataclass
 class Desk:
     site: Site
-    writes: StatusWrites
+    writes: StatusWriter
     told: list[str] = field(default_factory=list)
 
     @property
@@ -92,14 +91,14 @@ class Desk:
 
     def call(self, snapshot: Observed[PolicySnapshot], change: StatusChange) -> StatusCall:
         objects = self.site.kinds.policy_snapshots.objects
-        return StatusCall(change, snapshot, StatusMeans(objects, PATIENCE, VirtualClock()))
+        return StatusCall(change, snapshot, objects, PATIENCE, VirtualClock())
 
 
 @asynccontextmanager
 async def a_desk(server: CrudServer | None = None) -> AsyncIterator[Desk]:
     async with a_site(server or CrudServer(), concurrency=1) as site:
         told: list[str] = []
-        writes = StatusWrites(
+        writes = StatusWriter(
             dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock(), on_write=told.append
         )
         yield Desk(site, writes, told)
@@ -153,7 +152,7 @@ async def test_a_status_of_a_namespaced_snapshot_goes_into_its_namespace() -> No
         path = f"{GROUP}/namespaces/shop/schedulingpolicysnapshots/web-1"
         site.server.put(path, {**a_snapshot(), "metadata": {**a_snapshot()["metadata"], "namespace": "shop"}})
         snapshot = await site.kinds.policy_snapshots.objects.get("shop/web-1")
-        writes = StatusWrites(dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock())
+        writes = StatusWriter(dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock())
         await writes.write_status(site.kinds, snapshot, published(C1))
         assert site.server.writes() == [("PUT", "namespaces/shop/schedulingpolicysnapshots/web-1/status")]
         assert site.server.bodies()[0]["metadata"]["namespace"] == "shop"
@@ -222,7 +221,7 @@ async def test_Q_29_a_waiting_status_that_was_published_meanwhile_is_not_sent() 
         change = StatusChange(7, (published().condition,), (C1,))
         first = desk.site.dispatcher.submit(desk.call(snapshot, change))
         second = desk.site.dispatcher.submit(desk.call(snapshot, change))
-        assert [(await first).fate, (await second).fate] == [Fate.DONE, Fate.SKIPPED]
+        assert [(await first).result, (await second).result] == [CallResult.DONE, CallResult.SKIPPED]
         assert len(desk.server.writes()) == 1
 
 
@@ -244,7 +243,7 @@ async def test_Q_28_two_waiting_statuses_become_one_with_both_conditions() -> No
 
 def test_Q_28_of_two_conditions_of_one_type_the_new_one_wins() -> None:
     old, new = published(status="False").condition, published(status="True").condition
-    merged = StatusChange(7, (new,), ()).over(StatusChange(6, (old,), ()))
+    merged = StatusChange(7, (new,), ()).merge(StatusChange(6, (old,), ()))
     assert merged.conditions == (new,)
 
 
@@ -279,7 +278,7 @@ async def test_a_snapshot_that_asks_for_another_decision_gets_one(edit: Json) ->
     async with a_desk() as desk:
         snapshot = await desk.holds(a_snapshot())
         desk.edits({"metadata": edit})
-        with pytest.raises(StaleInputs, match="web-1 changed while"):
+        with pytest.raises(StaleInputs, match="web-1 changed after"):
             await desk.write(snapshot, published(C1))
         assert "status" not in desk.server.objects[PATH]
         assert desk.told == ["conflict"]
@@ -300,7 +299,7 @@ async def test_a_snapshot_that_is_gone_means_stale_inputs() -> None:
     async with a_desk() as desk:
         snapshot = await desk.holds(a_snapshot())
         desk.server.objects.clear()
-        with pytest.raises(StaleInputs, match="is gone"):
+        with pytest.raises(StaleInputs, match="was deleted"):
             await desk.write(snapshot, published(C1))
 
 
