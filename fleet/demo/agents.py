@@ -51,7 +51,7 @@ class RolledOut(View, frozen=True):
 
     @property
     def is_applied(self) -> bool:
-        return any(one.type == APPLIED and one.status == "True" for one in self.status.conditions)
+        return any(condition.type == APPLIED and condition.status == "True" for condition in self.status.conditions)
 
 
 class _Selected(View, frozen=True):
@@ -78,7 +78,7 @@ class ResourceSnapshot(View, frozen=True):
         return int(index) if index.isdecimal() else -1
 
     def namespaces(self) -> list[str]:
-        return [one.metadata.name for one in self.spec.selected_resources if one.kind == "Namespace"]
+        return [selected.metadata.name for selected in self.spec.selected_resources if selected.kind == "Namespace"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +147,11 @@ class RolloutStandIn:
 
     def namespaces_on(self, cluster: str) -> Mapping[str, str]:
         """What cluster-scoped placements brought there: namespaces, and the work that owns each."""
-        found: dict[str, str] = {}
+        namespaces: dict[str, str] = {}
         for kinds in self._kinds:
             for held in kinds.bindings.store.by_index(_CLUSTER, cluster):
-                found |= self._namespaces_of(kinds, held.view)
-        return found
+                namespaces |= self._namespaces_of(kinds, held.view)
+        return namespaces
 
     def _namespaces_of(self, kinds: _Kinds, binding: RolledOut) -> dict[str, str]:
         if binding.metadata.namespace or not binding.is_applied:
@@ -190,8 +190,8 @@ class RolloutStandIn:
                 self._queue.add((number, key_of(held.view.metadata)))
 
     def _latest_master(self, kinds: _Kinds, placement: str | None) -> str | None:
-        held = [one.view for one in kinds.snapshots.store.by_index(_PLACEMENT, placement)]
-        latest = max((one for one in held if one.is_latest_master), key=lambda one: one.index, default=None)
+        held = [snapshot.view for snapshot in kinds.snapshots.store.by_index(_PLACEMENT, placement)]
+        latest = max((snapshot for snapshot in held if snapshot.is_latest_master), key=lambda snapshot: snapshot.index, default=None)
         return None if latest is None else latest.metadata.name
 
     # --- the work -----------------------------------------------------------------------------------------------------

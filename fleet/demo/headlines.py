@@ -62,13 +62,13 @@ class Headlines:
 
 
 def _moves(decision: Decision | None) -> list[str]:
-    found: list[str] = []
+    moves: list[str] = []
     operations = () if decision is None else decision.operations
     for action, verb in _VERBS:
-        names = sorted({one.cluster for one in operations if one.action is action})
+        names = sorted({operation.cluster for operation in operations if operation.action is action})
         if names:
-            found.append(f"{verb} {listed(names)}")
-    return found
+            moves.append(f"{verb} {listed(names)}")
+    return moves
 
 
 def _standing(attempt: AttemptRecord) -> str:

@@ -42,12 +42,12 @@ class Timetable:
 
     def due(self, now: float) -> list[str]:
         """Whoever is to be heard by now, the latest first; each is planned again."""
-        found: list[str] = []
+        names: list[str] = []
         while self._due and self._due[0][0] <= now:
             name = self._due[0][1]
-            found.append(name)
+            names.append(name)
             heapq.heapreplace(self._due, (self._after(now, self._places[name]), name))
-        return found
+        return names
 
     def wait(self, now: float) -> float:
         """Seconds until somebody is due; forever if there is nobody."""

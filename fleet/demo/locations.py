@@ -121,8 +121,8 @@ def home_of(name: str) -> Home:
     """The home of that name; a cluster that somebody else has named gets one of ordinary size and price."""
     city, _, ordinal = name.rpartition("-")
     known = _number_of(city.removesuffix("-gpu"), int(ordinal)) if ordinal.isdecimal() else None
-    if known is not None and (found := home(known)).name == name:
-        return found
+    if known is not None and (location := home(known)).name == name:
+        return location
     return replace(home(Random(name).randrange(_FIRST_SITES)), name=name, taints=())
 
 

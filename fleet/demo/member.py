@@ -77,7 +77,7 @@ class Member:
     def created(self, *, heartbeat_seconds: int) -> Document:
         """What the administrator of the fleet writes to let the cluster join."""
         name = self.home.name
-        taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in self.home.taints]
+        taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in self.home.taints]
         return {
             "metadata": {"name": name, "labels": self.home.labels(), "finalizers": [MEMBER_CLUSTER_FINALIZER]},
             "spec": {
@@ -145,5 +145,5 @@ def _number(text: str | None, otherwise: float) -> float:
 
 
 def _joined(seen: MemberCluster) -> str | None:
-    conditions = [one for agent in seen.status.agent_status for one in agent.conditions]
-    return next((one.last_transition_time for one in conditions if one.type == JOINED), None)
+    conditions = [condition for agent in seen.status.agent_status for condition in agent.conditions]
+    return next((condition.last_transition_time for condition in conditions if condition.type == JOINED), None)

@@ -270,7 +270,7 @@ class MemberFleet:
         seen = self.clusters.store.get(name)
         if seen is None or MEMBER_CLUSTER_FINALIZER not in seen.metadata.finalizers:
             return
-        kept = [one for one in seen.metadata.finalizers if one != MEMBER_CLUSTER_FINALIZER]
+        kept = [finalizer for finalizer in seen.metadata.finalizers if finalizer != MEMBER_CLUSTER_FINALIZER]
         patch = {"metadata": {"finalizers": kept, "resourceVersion": seen.metadata.resource_version}}
         await self.clusters.objects.merge_patch(name, patch)
 

@@ -50,18 +50,18 @@ def _with_conditions(document: Document, wanted: tuple[tuple[str, str, str], ...
     if _reports(document, wanted):
         return None
     status = document.get("status", {})
-    before = {one["type"]: one for one in status.get("conditions", ())}
-    conditions = [_condition(*one, before=before.get(one[0]), document=document, now=now) for one in wanted]
-    others = [one for type, one in before.items() if type not in _CHAIN]
+    before = {condition["type"]: condition for condition in status.get("conditions", ())}
+    conditions = [_condition(*condition, before=before.get(condition[0]), document=document, now=now) for condition in wanted]
+    others = [condition for type, condition in before.items() if type not in _CHAIN]
     return document | {"status": status | {"conditions": conditions + others}}
 
 
 def _reports(document: Document, wanted: tuple[tuple[str, str, str], ...]) -> bool:
     """Whether all of these are true of the generation that there is."""
     true = {
-        one["type"]
-        for one in document.get("status", {}).get("conditions", ())
-        if one["status"] == _TRUE and one.get("observedGeneration") == document["metadata"]["generation"]
+        condition["type"]
+        for condition in document.get("status", {}).get("conditions", ())
+        if condition["status"] == _TRUE and condition.get("observedGeneration") == document["metadata"]["generation"]
     }
     return true.issuperset(type for type, _, _ in wanted)
 

@@ -65,15 +65,15 @@ class Patience(NamedTuple):
 
 def cluster_rows(clusters: Iterable[MemberCluster], *, now: int, patience: Patience) -> list[ClusterRow]:
     """Those that need attention first, then by name. `now` in nanoseconds since the epoch."""
-    rows = [_cluster_row(one, now, patience) for one in clusters]
+    rows = [_cluster_row(cluster, now, patience) for cluster in clusters]
     order = list(State)
     return sorted(rows, key=lambda row: (order.index(row.state), row.name))
 
 
 def _cluster_row(cluster: MemberCluster, now: int, patience: Patience) -> ClusterRow:
     metadata = cluster.metadata
-    agents = (one for one in cluster.status.agent_status if one.type == MEMBER_AGENT)
-    heard = next((timestamp_or_none(one.last_received_heartbeat) for one in agents), None)
+    agents = (agent for agent in cluster.status.agent_status if agent.type == MEMBER_AGENT)
+    heard = next((timestamp_or_none(agent.last_received_heartbeat) for agent in agents), None)
     age = None if heard is None else max(0.0, (now - heard) / SECOND)
     state = State.LEAVING if metadata.deletion_timestamp else _state_at(age, patience)
     taints = ", ".join(taint.key for taint in cluster.spec.taints)
@@ -108,7 +108,7 @@ def placement_row(placement: Observed[Placement]) -> PlacementRow:
     view = placement.view
     policy = msgspec.json.decode(view.spec, type=_Spec).policy or PlacementPolicy()
     status = msgspec.json.decode(view.status, type=_Status)
-    selected = tuple(one.cluster_name for one in status.placement_statuses if one.cluster_name)
+    selected = tuple(cluster.cluster_name for cluster in status.placement_statuses if cluster.cluster_name)
     text, is_settled = _status_text(placement, status)
     kind = policy.placement_type or PICK_ALL
     return PlacementRow(key_of(view.metadata), kind, _wanted(policy), selected, text, is_settled)
@@ -144,5 +144,5 @@ def _status_text(placement: Observed[Placement], status: _Status) -> tuple[str, 
 def _current(placement: Observed[Placement], status: _Status) -> dict[str, Condition]:
     """The conditions that speak of the placement as it is now, without the prefix of their kind."""
     generation = placement.view.metadata.generation
-    names = ((one, one.type.removeprefix("Cluster").removeprefix("ResourcePlacement")) for one in status.conditions)
-    return {name: one for one, name in names if one.observed_generation >= generation}
+    names = ((condition, condition.type.removeprefix("Cluster").removeprefix("ResourcePlacement")) for condition in status.conditions)
+    return {name: condition for condition, name in names if condition.observed_generation >= generation}

@@ -106,7 +106,7 @@ def _placements(rows: Sequence[PlacementRow], room: int) -> Panel:
 
 
 def _news(headlines: Sequence[Headline], room: int) -> Panel:
-    lines = [Text(str(one), no_wrap=True, overflow="ellipsis") for one in headlines[-room:]]
+    lines = [Text(str(headline), no_wrap=True, overflow="ellipsis") for headline in headlines[-room:]]
     return Panel(Group(*lines), title="decisions", title_align="left", border_style="dim")
 
 

@@ -89,7 +89,7 @@ def demo_objects() -> list[Created]:
 
 def placement_keys() -> list[str]:
     return [
-        "/".join(filter(None, (one["metadata"].get("namespace"), one["metadata"]["name"]))) for _, one in _placements()
+        "/".join(filter(None, (placement["metadata"].get("namespace"), placement["metadata"]["name"]))) for _, placement in _placements()
     ]
 
 

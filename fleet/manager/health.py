@@ -109,11 +109,11 @@ class HealthServer:
         self._bound.clear()
 
     def _by_address(self) -> dict[Address, list[str]]:
-        found: dict[Address, list[str]] = {}
+        purposes: dict[Address, list[str]] = {}
         for purpose, address in self._wanted:
             if not address.is_off:
-                found.setdefault(address, []).append(purpose)
-        return found
+                purposes.setdefault(address, []).append(purpose)
+        return purposes
 
     async def _serve(self, address: Address, purposes: list[str], opening: AsyncExitStack) -> tuple[str, int]:
         runner = web.AppRunner(self._app(purposes), access_log=None, shutdown_timeout=_GOODBYE)
@@ -126,7 +126,7 @@ class HealthServer:
             wanted = " and ".join(f"{purpose}.address" for purpose in purposes)
             raise ConfigurationError(f"{wanted}: cannot listen on {address}: {error.strerror or error}") from error
         # On all interfaces there may be one for each family; with port 0 each of them has a port of its own.
-        host, port = min((one[:2] for one in runner.addresses), key=lambda one: ":" in one[0])
+        host, port = min((bound[:2] for bound in runner.addresses), key=lambda bound: ":" in bound[0])
         return host, port
 
     def _app(self, purposes: list[str]) -> web.Application:

@@ -189,7 +189,7 @@ class Controller:
         log.info("working", identity=self._identity)
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one.run(self._stopping)) for one in self._workers()]
+                tasks = [group.create_task(worker.run(self._stopping)) for worker in self._workers()]
                 self._working.set()
                 await self._stopping.wait()
                 await self._finish(tasks)

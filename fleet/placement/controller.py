@@ -73,11 +73,11 @@ class PlacementController:
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping` is set and what was begun is finished; cancel it, and that is cut off. The caches are synced
         when this is called."""
-        for one in self._watches:
-            one.subscribe(self._sources.content)
+        for watch in self._watches:
+            watch.subscribe(self._sources.content)
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._copies.reflector.run(), name="watching visible statuses")]
-            beside += [group.create_task(one.run(), name="watching content") for one in self._watches]
+            beside += [group.create_task(watch.run(), name="watching content") for watch in self._watches]
             self._sources.subscribe(self._caches, self._copies.store)
             try:
                 await self._work_until(stopping)

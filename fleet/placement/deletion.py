@@ -71,12 +71,12 @@ async def sweep(
         return
     kept = (kinds.policy_snapshots.objects, resource_snapshots)
     labels = f"{PARENT_PLACEMENT}={name}"
-    listed = [(objects, one) for objects in kept for one in await objects.list(namespace=namespace, labels=labels)]
+    listed = [(objects, snapshot) for objects in kept for snapshot in await objects.list(namespace=namespace, labels=labels)]
     if not listed or await kinds.placements.objects.find(key) is not None:
         return
-    for objects, one in listed:
+    for objects, snapshot in listed:
         with suppress(Conflict):  # another has its name by now
-            await erase(objects, objects.codec.metadata_of(one), retry_policy=retry_policy)
+            await erase(objects, objects.codec.metadata_of(snapshot), retry_policy=retry_policy)
 
 
 async def erase(objects: Objects[Any], metadata: Metadata, *, retry_policy: RetryPolicy) -> None:
@@ -97,7 +97,7 @@ async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, ret
         finalizers = metadata.get("finalizers") or []
         if PLACEMENT_CLEANUP not in finalizers:
             return None
-        left = [one for one in finalizers if one != PLACEMENT_CLEANUP]
+        left = [finalizer for finalizer in finalizers if finalizer != PLACEMENT_CLEANUP]
         return {**document, "metadata": {**metadata, "finalizers": left}}
 
     await update_with_retries(

@@ -58,7 +58,7 @@ class Sources:
             self._queue.add(key_of(new.view.metadata))
 
     def _snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
-        for owner in {owner_key(one.view.metadata) for one in (old, new) if one is not None}:
+        for owner in {owner_key(state.view.metadata) for state in (old, new) if state is not None}:
             if owner is not None:
                 self._queue.add(owner)
 

@@ -18,8 +18,8 @@ _NO_STATE: Final = ""
 
 def bindings_by_state(caches: Caches) -> Mapping[str, int]:
     """Of both flavours; a binding without a state counts under an empty one."""
-    bindings = (one for kinds in caches.kinds for one in kinds.bindings.store.values())
-    return Counter(one.view.spec.state or _NO_STATE for one in bindings)
+    bindings = (binding for kinds in caches.kinds for binding in kinds.bindings.store.values())
+    return Counter(binding.view.spec.state or _NO_STATE for binding in bindings)
 
 
 def snapshots_by_kind(caches: Caches, groups: ResourceGroups) -> Mapping[str, Tally]:
@@ -30,13 +30,13 @@ def snapshots_by_kind(caches: Caches, groups: ResourceGroups) -> Mapping[str, Ta
 def _snapshot_sizes(caches: Caches, groups: ResourceGroups) -> Iterator[tuple[str, list[int]]]:
     for kinds in caches.kinds:
         policies = kinds.policy_snapshots
-        yield policies.resource.kind, [len(one.raw) for one in policies.store.values()]
+        yield policies.resource.kind, [len(snapshot.raw) for snapshot in policies.store.values()]
     for resource, snapshots in groups.snapshots():
-        yield resource.kind, [one.size for one in snapshots]
+        yield resource.kind, [snapshot.size for snapshot in snapshots]
 
 
 def heartbeat_ages(caches: Caches, clock: Clock) -> Mapping[str, float]:
     """Seconds by cluster. A cluster that was never heard of has no age."""
     now = epoch_nanoseconds(clock)
-    seen = {one.metadata.name: signals_of(one) for one in caches.clusters.values()}
-    return {name: (now - one.last_seen) / SECOND for name, one in seen.items() if one.flags & HEARTBEAT_KNOWN}
+    seen = {cluster.metadata.name: signals_of(cluster) for cluster in caches.clusters.values()}
+    return {name: (now - signals.last_seen) / SECOND for name, signals in seen.items() if signals.flags & HEARTBEAT_KNOWN}

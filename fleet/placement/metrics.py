@@ -98,7 +98,7 @@ class PlacementMetrics:
         Series of earlier generations of the placement end."""
         series = (namespace, name, str(generation), condition_type, status, reason)
         known = self._series[namespace, name]
-        for old in [one for one in known if one[2] != series[2]]:
+        for old in [labels for labels in known if labels[2] != series[2]]:
             self._conditions.remove(*old)
             known.discard(old)
         known.add(series)
@@ -141,10 +141,10 @@ class PlacementMetrics:
 
     def watch_snapshots(self, by_kind: Callable[[], Mapping[str, Tally]]) -> None:
         def read() -> Mapping[str, Values]:
-            found = by_kind()
+            totals = by_kind()
             return {
-                _SNAPSHOTS: {(kind,): one.count for kind, one in found.items()},
-                _SNAPSHOT_BYTES: {(kind,): one.bytes for kind, one in found.items()},
+                _SNAPSHOTS: {(kind,): total.count for kind, total in totals.items()},
+                _SNAPSHOT_BYTES: {(kind,): total.bytes for kind, total in totals.items()},
             }
 
         self._readings.attach_together((_SNAPSHOTS, _SNAPSHOT_BYTES), read)

@@ -155,7 +155,7 @@ class Passes:
     def _shown(self, look: Look, group: Ensured, selected: Selected) -> Shown:
         """While a newer group has to wait, the status goes on describing the present one."""
         if group.wait_seconds is None:
-            return Shown(index=str(group.index), resources=[one.identifier() for one in selected.objects])
+            return Shown(index=str(group.index), resources=[selected_object.identifier() for selected_object in selected.objects])
         return self._shown_as_stored(look, group.index)
 
     def _shown_as_stored(self, look: Look, index: int) -> Shown:
@@ -176,7 +176,7 @@ class Passes:
             return "" if index is None else str(index)
 
         observed = self._with.caches.bindings(look.key)
-        bindings = [decode(one.raw, BindingReport).view for one in observed]
+        bindings = [decode(binding.raw, BindingReport).view for binding in observed]
         return progress_of(decided, bindings, chain=look.chain, master=master, index_of=index_of)
 
 

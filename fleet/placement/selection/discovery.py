@@ -66,7 +66,7 @@ class Kinds:
 
     def missing(self, wanted: Callable[[str, str], bool]) -> list[GroupVersion]:
         """Of these versions of groups, those of which nothing could ever be read."""
-        return sorted(one for one in self.unreadable if one not in self.by_version and wanted(*one))
+        return sorted(version for version in self.unreadable if version not in self.by_version and wanted(*version))
 
     def preferred(self) -> Iterator[Resource]:
         """Every kind once, at the version its group prefers among those that have it."""
@@ -78,7 +78,7 @@ class Kinds:
                     yield resource
 
     def resources(self) -> frozenset[Resource]:
-        return frozenset(one for resources in self.by_version.values() for one in resources.values())
+        return frozenset(resource for resources in self.by_version.values() for resource in resources.values())
 
 
 def nothing(_group: str, _version: str) -> bool:
@@ -152,7 +152,7 @@ class _Group(msgspec.Struct, frozen=True, rename="camel"):
     preferred_version: _Version = _Version("")
 
     def ordered(self) -> Iterator[str]:
-        versions = [one.version for one in self.versions]
+        versions = [entry.version for entry in self.versions]
         return iter(sorted(versions, key=lambda version: version != self.preferred_version.version))
 
 
@@ -189,12 +189,12 @@ async def read_kinds(api: Api, *, known: Kinds) -> Kinds:
     groups = (await _get(api, "/apis", _Groups)).groups
     versions += [(group.name, version) for group in groups for version in group.ordered()]
     async with asyncio.TaskGroup() as tasks:
-        looks = [tasks.create_task(_look(api, one, known), name=f"discovery of {one}") for one in versions]
-    found = dict(zip(versions, (look.result() for look in looks), strict=True))
+        looks = [tasks.create_task(_look(api, version, known), name=f"discovery of {version}") for version in versions]
+    documents = dict(zip(versions, (look.result() for look in looks), strict=True))
     return Kinds(
-        by_version={version: one.resources for version, one in found.items() if one.is_known},
-        unwatchable=frozenset[KindName]().union(*(one.unwatchable for one in found.values())),
-        unreadable=frozenset(version for version, one in found.items() if not one.is_readable),
+        by_version={version: document.resources for version, document in documents.items() if document.is_known},
+        unwatchable=frozenset[KindName]().union(*(document.unwatchable for document in documents.values())),
+        unreadable=frozenset(version for version, document in documents.items() if not document.is_readable),
     )
 
 

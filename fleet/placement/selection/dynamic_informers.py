@@ -123,5 +123,5 @@ class Selectable:
 
 def _which(kinds: Iterable[WatchedKind]) -> str:
     resources = [kind.watched.resource for kind in kinds]
-    names = sorted(f"{one.api_version} {one.kind}" for one in resources)
+    names = sorted(f"{resource.api_version} {resource.kind}" for resource in resources)
     return f"cache of kind {', '.join(names)} is not synced yet"

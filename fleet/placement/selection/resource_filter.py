@@ -41,14 +41,14 @@ class KindList:
     @classmethod
     def parse(cls, texts: Iterable[str]) -> Self:
         """Each text may hold several entries, separated by semicolons."""
-        found: dict[int, set[tuple[str, ...]]] = {1: set(), 2: set(), 3: set()}
+        names: dict[int, set[tuple[str, ...]]] = {1: set(), 2: set(), 3: set()}
         for entry in filter(None, (part.strip() for text in texts for part in text.split(";"))):
-            for one in _names_in(entry):
-                found[len(one)].add(one)
+            for name in _names_in(entry):
+                names[len(name)].add(name)
         return cls(
-            frozenset(group for (group,) in found[1]),
-            frozenset((group, version) for group, version in found[2]),
-            frozenset((group, version, kind) for group, version, kind in found[3]),
+            frozenset(group for (group,) in names[1]),
+            frozenset((group, version) for group, version in names[2]),
+            frozenset((group, version, kind) for group, version, kind in names[3]),
         )
 
     def __bool__(self) -> bool:

@@ -102,8 +102,8 @@ class Content:
         )
 
     def _labels_of(self, namespace: str) -> Labels:
-        found = self._selectable.get(NAMESPACES, namespace)
-        return None if found is None else found.metadata.labels
+        candidate = self._selectable.get(NAMESPACES, namespace)
+        return None if candidate is None else candidate.metadata.labels
 
     def _kinds_changed(self, before: Kinds, after: Kinds) -> None:
         gone = before.resources() - after.resources()
@@ -155,16 +155,16 @@ class _View:
 
     def needed(self, terms: Sequence[ResourceSelector]) -> set[Resource]:
         """The kinds whose objects decide about a selection."""
-        found = {NAMESPACES} if any(term.selects_namespaces for term in terms) else set[Resource]()
+        resources = {NAMESPACES} if any(term.selects_namespaces for term in terms) else set[Resource]()
         for term in terms:
             resource = self.find(term.kind_name)
             if resource is not None and self.rules.places(resource):
-                found.add(resource)
+                resources.add(resource)
             if term.takes_whole_namespaces:
-                found.update(self.namespaced())
-        if any((one.group, one.kind) == ("", "Endpoints") for one in found):
-            found.add(SERVICES)
-        return found
+                resources.update(self.namespaced())
+        if any((resource.group, resource.kind) == ("", "Endpoints") for resource in resources):
+            resources.add(SERVICES)
+        return resources
 
     def find(self, name: KindName) -> Resource | None:
         return self.kinds.find(name)

@@ -98,7 +98,7 @@ def select(terms: Sequence[ResourceSelector], *, namespace: str, source: Source,
     selection.run()
     if selection.problems:
         return Selected(problems=tuple(dict.fromkeys(selection.problems)))
-    objects = sorted((entry.object for entry in selection.taken.values()), key=lambda one: one.place)
+    objects = sorted((entry.object for entry in selection.taken.values()), key=lambda selected: selected.place)
     return Selected(tuple(objects), unmatched=tuple(selection.unmatched))
 
 
@@ -166,8 +166,8 @@ class _Selection:
         return "it does not exist" if self.source.get(namespaces, name) is None else ""
 
     def _is_terminating(self, namespaces: Resource, name: str) -> bool:
-        found = self.source.get(namespaces, name)
-        return found is None or found.metadata.deletion_timestamp is not None
+        candidate = self.source.get(namespaces, name)
+        return candidate is None or candidate.metadata.deletion_timestamp is not None
 
     # --- pass 2 -------------------------------------------------------------------------------------------------------
 
@@ -175,12 +175,12 @@ class _Selection:
         resource = self._resource_of(position, term)
         if self._is_malformed(position, term) or resource is None:
             return
-        found = 0
+        matched = 0
         for candidate in self._candidates(position, term, resource):
             if is_placeable(candidate.resource, candidate, has_service=self.source.has_service):
                 self._take(position, candidate)
-                found += 1
-        if not found:
+                matched += 1
+        if not matched:
             self.unmatched.append(Unmatched(position, term))
 
     def _resource_of(self, position: int, term: ResourceSelector) -> Resource | None:
@@ -236,8 +236,8 @@ class _Selection:
             return
         if term.name:
             key = f"{namespace}/{term.name}" if resource.namespaced else term.name
-            found = self.source.get(resource, key)
-            candidates: Iterable[Candidate] = () if found is None else (found,)
+            named = self.source.get(resource, key)
+            candidates: Iterable[Candidate] = () if named is None else (named,)
         elif resource.namespaced and namespace:
             candidates = self.source.within(resource, namespace)
         else:
@@ -255,10 +255,10 @@ class _Selection:
             places = sorted({before.position, position})
             self._refuse("PL-12", f"{named} is selected by more than one selector", *places)
             return
-        found = SelectedObject(
+        selected = SelectedObject(
             resource.group, resource.version, resource.kind, metadata.namespace, metadata.name, candidate.content
         )
-        self.taken[identity] = _Taken(found, position)
+        self.taken[identity] = _Taken(selected, position)
 
     def _refuse_reserved(self, position: int, namespace: str) -> None:
         if not self.terms[position].chooses_inside:  # told in pass 1

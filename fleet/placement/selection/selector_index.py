@@ -87,17 +87,17 @@ class Attention:
         self, old: Candidate | None, new: Candidate | None, *, labels_of: Callable[[str], Labels]
     ) -> set[str]:
         """`labels_of` a namespace."""
-        states = [one for one in (old, new) if one is not None]
+        states = [state for state in (old, new) if state is not None]
         group, kind = states[0].resource.group, states[0].resource.kind
         namespace, name = states[0].metadata.namespace, states[0].metadata.name
-        labels = [one.metadata.labels for one in states]
-        found = set(self._at((group, kind, namespace, name), (group, kind, namespace, ANY), labels))
+        labels = [state.metadata.labels for state in states]
+        keys = set(self._at((group, kind, namespace, name), (group, kind, namespace, ANY), labels))
         if (group, kind) == ("", "Service"):  # decides whether Endpoints of its name are placed
-            found.update(*(self._spots.get(("", "Endpoints", namespace, at), ()) for at in (name, ANY)))
+            keys.update(*(self._spots.get(("", "Endpoints", namespace, at), ()) for at in (name, ANY)))
         if namespace:
-            found.update(self._whole.get(namespace, ()))
-            found.update(self._taking(namespace, labels_of))
-        return found
+            keys.update(self._whole.get(namespace, ()))
+            keys.update(self._taking(namespace, labels_of))
+        return keys
 
     def _at(self, named: Spot, anywhere: Spot, labels: Iterable[Labels]) -> Iterator[str]:
         yield from self._spots.get(named, ())
@@ -116,17 +116,17 @@ class Attention:
 
 def _registration(terms: Iterable[ResourceSelector], namespace: str) -> _Registration:
     terms = tuple(terms)
-    found = _Registration()
+    registration = _Registration()
     inside = {namespace} if namespace else {"", *(term.name for term in terms if term.chooses_inside)}
     for term in terms:
-        found.kinds.add((term.group, term.kind))
+        registration.kinds.add((term.group, term.kind))
         for where in {""} if term.selects_namespaces else inside:
-            found.spots.append(((term.group, term.kind, where, term.name or ANY), term.label_selector))
+            registration.spots.append(((term.group, term.kind, where, term.name or ANY), term.label_selector))
         if term.takes_whole_namespaces and term.name:
-            found.whole_namespaces.add(term.name)
+            registration.whole_namespaces.add(term.name)
         elif term.takes_whole_namespaces:
-            found.namespaces_by_label.append(term.label_selector)
-    return found
+            registration.namespaces_by_label.append(term.label_selector)
+    return registration
 
 
 def _may_match(selector: LabelSelector | None, labels: Labels) -> bool:

@@ -31,9 +31,9 @@ def policy_hash(policy: Json | None) -> str:
     return _hex(_policy_text(policy))
 
 
-def policies_equal(one: Json | None, other: Json | None) -> bool:
+def policies_equal(policy: Json | None, other: Json | None) -> bool:
     """Whether both ask for the same, their number of clusters aside. No policy is the one that picks all."""
-    return _policy_text(_defaulted(one)) == _policy_text(_defaulted(other))
+    return _policy_text(_defaulted(policy)) == _policy_text(_defaulted(other))
 
 
 def resources_hash(contents: Iterable[bytes]) -> str:
@@ -43,8 +43,8 @@ def resources_hash(contents: Iterable[bytes]) -> str:
 
 def fingerprint(contents: Iterable[bytes]) -> str:
     """The same for the same objects, however they are written and in whatever order. Never stored."""
-    found = [json.loads(content, parse_float=_plainly) for content in contents]
-    text = json.dumps(sorted(found, key=_place_of), sort_keys=True, separators=(",", ":"))
+    documents = [json.loads(content, parse_float=_plainly) for content in contents]
+    text = json.dumps(sorted(documents, key=_place_of), sort_keys=True, separators=(",", ":"))
     return _hex(text.encode())
 
 
@@ -152,9 +152,9 @@ def _defaulted(policy: Json | None) -> Json:
     """As the API server completes it."""
     full = _with_defaults(policy or {}, _POLICY_DEFAULTS)
     full["topologySpreadConstraints"] = [
-        _with_defaults(one, _SPREAD_DEFAULTS) for one in full.get("topologySpreadConstraints") or ()
+        _with_defaults(constraint, _SPREAD_DEFAULTS) for constraint in full.get("topologySpreadConstraints") or ()
     ]
-    full["tolerations"] = [_with_defaults(one, _TOLERATION_DEFAULTS) for one in full.get("tolerations") or ()]
+    full["tolerations"] = [_with_defaults(toleration, _TOLERATION_DEFAULTS) for toleration in full.get("tolerations") or ()]
     return full
 
 

@@ -100,8 +100,8 @@ class _Snapshot:
     def belongs_to(self, placement: Observed[Placement]) -> bool:
         """Leftovers of a deleted placement of the same name are none of ours: they are about to be collected."""
         metadata = placement.view.metadata
-        owners = [one for one in self.stored.metadata.owner_references if one.name == metadata.name]
-        return not owners or any(one.uid == metadata.uid for one in owners)
+        owners = [owner for owner in self.stored.metadata.owner_references if owner.name == metadata.name]
+        return not owners or any(owner.uid == metadata.uid for owner in owners)
 
     def is_for(self, policy: Json | None) -> bool:
         same_hash = self.stored.spec.policy_hash == _as_stored(policy_hash(policy))
@@ -152,12 +152,12 @@ class PolicySnapshots:
         metadata = placement.view.metadata
         if reads_live:
             objects = kinds.policy_snapshots.objects
-            found = await objects.list(namespace=metadata.namespace, labels=f"{PARENT_PLACEMENT}={metadata.name}")
-            for one in found:
-                kinds.policy_snapshots.store.apply_write(one)
+            observed = await objects.list(namespace=metadata.namespace, labels=f"{PARENT_PLACEMENT}={metadata.name}")
+            for snapshot in observed:
+                kinds.policy_snapshots.store.apply_write(snapshot)
         else:
-            found = self._caches.policy_snapshots(key_of(metadata))
-        ours = [one for one in map(_Snapshot.of, found) if one.belongs_to(placement)]
+            observed = self._caches.policy_snapshots(key_of(metadata))
+        ours = [snapshot for snapshot in map(_Snapshot.of, observed) if snapshot.belongs_to(placement)]
         return sorted(ours, key=attrgetter("index", "name"))
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -172,11 +172,11 @@ class PolicySnapshots:
         limit: int,
     ) -> Observed[PolicySnapshot]:
         """One snapshot always stays until there is a newer one, because indices go on from it."""
-        for one in known:
-            if one.is_latest and not one.is_terminating:
-                await self._unmark(kinds, one)
+        for snapshot in known:
+            if snapshot.is_latest and not snapshot.is_terminating:
+                await self._unmark(kinds, snapshot)
         await self._delete(kinds, _oldest(known, keep=max(limit - 1, 1)))
-        index = max((one.index for one in known), default=-1) + 1
+        index = max((snapshot.index for snapshot in known), default=-1) + 1
         created = await self._create(kinds, placement, policy, index=index)
         if limit == 1:
             await self._delete(kinds, _oldest(known, keep=0)[-1:])
@@ -254,22 +254,22 @@ class PolicySnapshots:
         )
 
     async def _delete(self, kinds: PlacementKinds, snapshots: Iterable[_Snapshot]) -> None:
-        for one in snapshots:
-            await erase(kinds.policy_snapshots.objects, one.observed.view.metadata, retry_policy=self._retry_policy)
+        for snapshot in snapshots:
+            await erase(kinds.policy_snapshots.objects, snapshot.observed.view.metadata, retry_policy=self._retry_policy)
 
 
 def _current(known: Sequence[_Snapshot]) -> _Snapshot | None:
-    alive = [one for one in known if not one.is_terminating]
-    latest = [one for one in alive if one.is_latest]
+    alive = [snapshot for snapshot in known if not snapshot.is_terminating]
+    latest = [snapshot for snapshot in alive if snapshot.is_latest]
     if len(latest) > 1:
-        names = ", ".join(one.name for one in latest)
+        names = ", ".join(snapshot.name for snapshot in latest)
         raise SeveralLatest(f"policy snapshots {names} are all marked as the latest; exactly one may be")
     return latest[0] if latest else (alive[-1] if alive else None)
 
 
 def _oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | None = None) -> list[_Snapshot]:
-    alive = [one for one in known if not one.is_terminating]
-    return [one for one in alive[: max(0, len(alive) - keep)] if one is not sparing]
+    alive = [snapshot for snapshot in known if not snapshot.is_terminating]
+    return [snapshot for snapshot in alive[: max(0, len(alive) - keep)] if snapshot is not sparing]
 
 
 # --- the object -------------------------------------------------------------------------------------------------------
@@ -307,10 +307,10 @@ def controller_reference(kinds: PlacementKinds, placement: Observed[Placement]) 
 
 def _annotations(placement: Observed[Placement], policy: Json | None) -> dict[str, str]:
     """Without a number where the policy lacks one: the scheduler says so to whoever wrote it."""
-    found = {PLACEMENT_GENERATION: str(placement.view.metadata.generation)}
+    annotations = {PLACEMENT_GENERATION: str(placement.view.metadata.generation)}
     if policy is not None and policy.get("placementType") == PICK_N and "numberOfClusters" in policy:
-        found[NUMBER_OF_CLUSTERS] = str(policy["numberOfClusters"])
-    return found
+        annotations[NUMBER_OF_CLUSTERS] = str(policy["numberOfClusters"])
+    return annotations
 
 
 def _as_stored(hash_text: str) -> str:

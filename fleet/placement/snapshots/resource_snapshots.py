@@ -123,15 +123,15 @@ class ResourceGroups:
 
     def index_of(self, placement: Observed[Placement], snapshot: str) -> int | None:
         """None for a snapshot that does not exist or does not say."""
-        for one in self._stored.cached(placement.view.metadata):
-            if one.name == snapshot and one.index >= 0:
-                return one.index
+        for stored in self._stored.cached(placement.view.metadata):
+            if stored.name == snapshot and stored.index >= 0:
+                return stored.index
         return None
 
     def resources_of(self, placement: Observed[Placement], index: int) -> list[Json]:
         """The identifiers of the objects in a group, as a status lists them."""
-        parts = (one for one in self._stored.cached(placement.view.metadata) if one.index == index)
-        return [found for part in sorted(parts, key=_order_of) for found in part.identifiers()]
+        parts = (part for part in self._stored.cached(placement.view.metadata) if part.index == index)
+        return [identifier for part in sorted(parts, key=_order_of) for identifier in part.identifiers()]
 
     def objects(self, namespace: str) -> Objects[ResourceSnapshot]:
         return self._stored.objects(namespace)
@@ -149,7 +149,7 @@ class ResourceGroups:
         if spec.strategy.type == EXTERNAL:
             raise ValueError(f"the resource snapshots of {key_of(metadata)} are made by staged updates")
         await self.ready()
-        contents = (one.content for one in selected.objects)
+        contents = (selected_object.content for selected_object in selected.objects)
         parts = split(selected.objects, limit=self._part_bytes)
         plan = Plan(self._stored.owner(metadata), metadata, resources_hash(contents), parts)
         attempt = _Attempt(self._stored, self._retry_policy, self._pacing, plan, limit=spec.revision_history_limit)
@@ -203,7 +203,7 @@ class _Attempt:
             position = 0 if part.subindex is None else part.subindex + 1
             wanted = self.plan.parts[position] if position < len(self.plan.parts) else ()
             there = await self.stored.contents(self.plan.placement, part)
-            if fingerprint(there) != fingerprint(one.content for one in wanted):
+            if fingerprint(there) != fingerprint(selected_object.content for selected_object in wanted):
                 return False
         return True
 

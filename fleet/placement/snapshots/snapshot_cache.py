@@ -97,23 +97,23 @@ class StoredGroups:
         return self._kinds[bool(namespace)].watched.objects
 
     def cached(self, placement: Metadata) -> list[ResourceSnapshot]:
-        found = self._of(placement).watched.store.by_index(_BY_OWNER, key_of(placement))
-        return [one for one in found if one.belongs_to(placement)]
+        snapshots = self._of(placement).watched.store.by_index(_BY_OWNER, key_of(placement))
+        return [snapshot for snapshot in snapshots if snapshot.belongs_to(placement)]
 
     async def known(self, placement: Metadata, *, reads_live: bool) -> Known:
         ours = await self._live(placement) if reads_live else self.cached(placement)
-        groups = groups_of(one for one in ours if not one.is_terminating)
-        return Known(groups, next_index=max((one.index for one in ours), default=-1) + 1)
+        groups = groups_of(snapshot for snapshot in ours if not snapshot.is_terminating)
+        return Known(groups, next_index=max((snapshot.index for snapshot in ours), default=-1) + 1)
 
     async def get(self, placement: Metadata, name: str) -> ResourceSnapshot:
         """Live; the cache learns of it."""
         key = join_key(placement.namespace, name)
         try:
-            found = await self.objects(placement.namespace).get(key)
+            snapshot = await self.objects(placement.namespace).get(key)
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {key} was deleted a moment ago") from error
-        self._of(placement).watched.store.apply_write(found)
-        return found
+        self._of(placement).watched.store.apply_write(snapshot)
+        return snapshot
 
     async def fingerprint(self, placement: Metadata, group: Group) -> str:
         """Of all objects in a complete group. Read once: groups never change."""
@@ -121,7 +121,7 @@ class StoredGroups:
         key, uid = key_of(placement), group.master.metadata.uid
         known = self._read.get(key)
         if known is None or known[0] != uid:
-            objects = [one for part in group.parts() for one in await self.contents(placement, part)]
+            objects = [content for part in group.parts() for content in await self.contents(placement, part)]
             known = self._read[key] = uid, fingerprint(objects)
         return known[1]
 
@@ -130,7 +130,7 @@ class StoredGroups:
             whole = await self._of(placement).whole.get(key_of(part.metadata))
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {part.name} was deleted a moment ago") from error
-        return [bytes(one) for one in whole.view.spec.selected_resources]
+        return [bytes(content) for content in whole.view.spec.selected_resources]
 
     def forget(self, key: str) -> None:
         """The placement is gone."""
@@ -162,10 +162,10 @@ class StoredGroups:
     async def _live(self, placement: Metadata) -> list[ResourceSnapshot]:
         kind = self._of(placement)
         labels = f"{PARENT_PLACEMENT}={placement.name}"
-        found = await kind.watched.objects.list(namespace=placement.namespace, labels=labels)
-        for one in found:
-            kind.watched.store.apply_write(one)
-        return [one for one in found if one.belongs_to(placement)]
+        snapshots = await kind.watched.objects.list(namespace=placement.namespace, labels=labels)
+        for snapshot in snapshots:
+            kind.watched.store.apply_write(snapshot)
+        return [snapshot for snapshot in snapshots if snapshot.belongs_to(placement)]
 
 
 def _kind(access: InformerConfig, flavour: PlacementScope) -> _Kind:

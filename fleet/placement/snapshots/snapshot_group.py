@@ -83,19 +83,19 @@ class ResourceSnapshot(View, frozen=True):
 
     def identifiers(self) -> list[Json]:
         """Of the objects inside, as ResourceIdentifiers without their empty fields."""
-        return [_identifier(one) for one in self.spec.selected_resources]
+        return [_identifier(identity) for identity in self.spec.selected_resources]
 
     def belongs_to(self, placement: Metadata) -> bool:
         """A leftover of a deleted placement of the same name does not."""
         owners = self.metadata.owner_references
         is_tracked = self.metadata.label(PARENT_PLACEMENT) == placement.name
-        return is_tracked and (not owners or any(one.uid == placement.uid for one in owners))
+        return is_tracked and (not owners or any(owner.uid == placement.uid for owner in owners))
 
 
-def _identifier(one: _Identity) -> Json:
-    group, _, version = one.api_version.rpartition("/")
-    named = {"group": group, "version": version, "kind": one.kind, "name": one.metadata.name}
-    return {key: value for key, value in (named | {"namespace": one.metadata.namespace}).items() if value}
+def _identifier(identity: _Identity) -> Json:
+    group, _, version = identity.api_version.rpartition("/")
+    named = {"group": group, "version": version, "kind": identity.kind, "name": identity.metadata.name}
+    return {key: value for key, value in (named | {"namespace": identity.metadata.namespace}).items() if value}
 
 
 def snapshot_codec() -> Codec[ResourceSnapshot]:
@@ -134,7 +134,7 @@ class Group:
 
     @property
     def is_latest(self) -> bool:
-        return any(one.is_latest for one in self.masters)
+        return any(master.is_latest for master in self.masters)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -147,15 +147,15 @@ class Group:
 
 def groups_of(snapshots: Iterable[ResourceSnapshot]) -> list[Group]:
     """By index."""
-    found: dict[int, Group] = {}
-    for snapshot in sorted(snapshots, key=lambda one: one.name):
-        group = found.setdefault(snapshot.index, Group(snapshot.index))
+    groups: dict[int, Group] = {}
+    for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.name):
+        group = groups.setdefault(snapshot.index, Group(snapshot.index))
         subindex = snapshot.subindex
         if subindex is None:
             group.masters.append(snapshot)
         else:
             group.others[subindex] = snapshot
-    return [found[index] for index in sorted(found)]
+    return [groups[index] for index in sorted(groups)]
 
 
 # --- making -----------------------------------------------------------------------------------------------------------
@@ -165,12 +165,12 @@ def split(objects: Sequence[SelectedObject], *, limit: int = PART_BYTES) -> list
     """In order, as many to a part as fit; at least one part, and an object that fits nowhere has its own."""
     parts: list[list[SelectedObject]] = [[]]
     size = 0
-    for one in objects:
-        size += len(one.content)
+    for selected in objects:
+        size += len(selected.content)
         if parts[-1] and size > limit:
             parts.append([])
-            size = len(one.content)
-        parts[-1].append(one)
+            size = len(selected.content)
+        parts[-1].append(selected)
     return [tuple(part) for part in parts]
 
 
@@ -204,7 +204,7 @@ class Plan:
         return (_master_name(self.placement, index), *others)
 
     def contents(self) -> list[bytes]:
-        return [one.content for one in self._objects()]
+        return [selected.content for selected in self._objects()]
 
     def _objects(self) -> Iterator[SelectedObject]:
         for part in self.parts:
@@ -217,7 +217,7 @@ class Plan:
             "labels": {PARENT_PLACEMENT: self.placement.name, RESOURCE_INDEX: str(index)},
             "ownerReferences": [self._owner_reference()],
         }
-        return {"metadata": metadata, "spec": {"selectedResources": [msgspec.Raw(one.content) for one in part]}}
+        return {"metadata": metadata, "spec": {"selectedResources": [msgspec.Raw(selected.content) for selected in part]}}
 
     def _owner_reference(self) -> Json:
         return {
@@ -238,10 +238,10 @@ def _other_name(placement: Metadata, index: int, subindex: int) -> str:
     return f"{placement.name}-{index}-{subindex}"
 
 
-def _is_envelope(one: SelectedObject) -> bool:
-    if one.group == PLACEMENT_GROUP:
-        return one.kind in ENVELOPES
-    if (one.group, one.kind) != ("", "ConfigMap") or LEGACY_ENVELOPE.encode() not in one.content:
+def _is_envelope(selected: SelectedObject) -> bool:
+    if selected.group == PLACEMENT_GROUP:
+        return selected.kind in ENVELOPES
+    if (selected.group, selected.kind) != ("", "ConfigMap") or LEGACY_ENVELOPE.encode() not in selected.content:
         return False
-    metadata = msgspec.json.decode(one.content).get("metadata") or {}
+    metadata = msgspec.json.decode(selected.content).get("metadata") or {}
     return LEGACY_ENVELOPE in (metadata.get("annotations") or {})

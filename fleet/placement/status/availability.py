@@ -63,12 +63,12 @@ class Troubles:
         self._by_placement: dict[str, Counter[str]] = {}
 
     def looked_at(self, key: str, status: Json) -> None:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for cluster in status.get("placementStatuses") or ():
             for state, field in _LISTS.items():
-                found[state] += len(cluster.get(field) or ())
-        if any(found.values()):
-            self._by_placement[key] = found
+                counts[state] += len(cluster.get(field) or ())
+        if any(counts.values()):
+            self._by_placement[key] = counts
         else:
             self.forget(key)
 
@@ -77,6 +77,6 @@ class Troubles:
 
     def counts(self) -> Mapping[str, int]:
         total: Counter[str] = Counter(dict.fromkeys(_LISTS, 0))
-        for one in self._by_placement.values():
-            total.update(one)
+        for counts in self._by_placement.values():
+            total.update(counts)
         return total

@@ -48,12 +48,12 @@ class Decided:
 
     @property
     def selected(self) -> list[ClusterDecision]:
-        return [one for one in self.decisions if one.selected]
+        return [decision for decision in self.decisions if decision.selected]
 
     @property
     def unfilled(self) -> list[ClusterDecision]:
         """Why places stayed empty, one decision for each."""
-        refused = [one for one in self.decisions if not one.selected]
+        refused = [decision for decision in self.decisions if not decision.selected]
         return refused[: max(0, self._places - len(self.selected))]
 
     @property
@@ -88,14 +88,14 @@ def progress_of(
 ) -> list[Progress]:
     """In the scheduler's order. `master` as in `conditions.reached`."""
     by_cluster = _by_cluster(decided.snapshot, bindings)
-    found = []
+    progress = []
     for decision in decided.selected:
         binding = by_cluster.get(decision.cluster_name)
         findings = reached(chain, decision.cluster_name, binding, master=master)
         name = "" if binding is None else binding.spec.resource_snapshot_name
         index = index_of(name) if name else ""
-        found.append(Progress(decision=decision, binding=binding, findings=findings, index=index))
-    return found
+        progress.append(Progress(decision=decision, binding=binding, findings=findings, index=index))
+    return progress
 
 
 def entries(
@@ -106,16 +106,16 @@ def entries(
     generation: int,
     now: str,
 ) -> list[Json]:
-    known = {one.cluster_name: by_type(one.conditions) for one in before if one.cluster_name}
-    empty = [by_type(one.conditions) for one in before if not one.cluster_name]
+    known = {status.cluster_name: by_type(status.conditions) for status in before if status.cluster_name}
+    empty = [by_type(status.conditions) for status in before if not status.cluster_name]
     empty += [{}] * (len(unfilled) - len(empty))
 
     def dated(findings: Iterable[Finding], earlier: Mapping[str, Condition]) -> list[Json]:
-        return [one.dated(earlier.get(one.type), generation=generation, now=now) for one in findings]
+        return [finding.dated(earlier.get(finding.type), generation=generation, now=now) for finding in findings]
 
     taken = [
-        {**_details(one), "conditions": dated([_picked(one.decision), *one.findings], known.get(one.cluster, {}))}
-        for one in progress
+        {**_details(cluster), "conditions": dated([_picked(cluster.decision), *cluster.findings], known.get(cluster.cluster, {}))}
+        for cluster in progress
     ]
     return taken + [
         {"conditions": dated([_refused(decision)], earlier)} for decision, earlier in zip(unfilled, empty, strict=False)
@@ -125,12 +125,12 @@ def entries(
 def _by_cluster(snapshot: str, bindings: Iterable[BindingReport]) -> dict[str, BindingReport]:
     """The binding that counts for each cluster. Should there be several, one that is being given up counts last."""
     counting = [
-        one
-        for one in bindings
-        if one.spec.scheduling_policy_snapshot_name == snapshot and not one.metadata.deletion_timestamp
+        binding
+        for binding in bindings
+        if binding.spec.scheduling_policy_snapshot_name == snapshot and not binding.metadata.deletion_timestamp
     ]
-    counting.sort(key=lambda one: (one.spec.state != UNSCHEDULED, one.metadata.name))
-    return {one.spec.target_cluster: one for one in counting}
+    counting.sort(key=lambda binding: (binding.spec.state != UNSCHEDULED, binding.metadata.name))
+    return {binding.spec.target_cluster: binding for binding in counting}
 
 
 def _picked(decision: ClusterDecision) -> Finding:
@@ -154,29 +154,29 @@ def _details(progress: Progress) -> Json:
 
 
 def _overrides(binding: BindingReport) -> Json:
-    found = {
-        "applicableResourceOverrides": [msgspec.json.decode(one) for one in binding.spec.resource_override_snapshots],
+    overrides = {
+        "applicableResourceOverrides": [msgspec.json.decode(name) for name in binding.spec.resource_override_snapshots],
         "applicableClusterResourceOverrides": list(binding.spec.cluster_resource_override_snapshots),
     }
-    return {field: names for field, names in found.items() if names}
+    return {field: names for field, names in overrides.items() if names}
 
 
 def _objects(binding: BindingReport, findings: Sequence[Finding]) -> Json:
-    statuses = {one.type: one.status for one in findings}
+    statuses = {finding.type: finding.status for finding in findings}
     failed = FALSE in (statuses.get(APPLIED.name), statuses.get(AVAILABLE.name))
     differing = failed or statuses.get(DIFF_REPORTED.name) == TRUE
     status = binding.status
-    found = {
+    lists = {
         "failedPlacements": _cut(status.failed_placements) if failed else [],
         "driftedPlacements": _cut(status.drifted_placements),
         "diffedPlacements": _cut(status.diffed_placements) if differing else [],
     }
-    return {field: objects for field, objects in found.items() if objects}
+    return {field: objects for field, objects in lists.items() if objects}
 
 
 def _cut(objects: Sequence[msgspec.Raw]) -> list[Json]:
     """Sorted before it is cut: which objects are shown must not depend on the order in which a member reports."""
-    decoded: list[Json] = [msgspec.json.decode(one) for one in objects]
+    decoded: list[Json] = [msgspec.json.decode(placed) for placed in objects]
     return sorted(decoded, key=_identity)[:MOST_LISTED]
 
 

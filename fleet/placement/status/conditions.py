@@ -87,7 +87,7 @@ class Finding:
 
 
 def by_type(conditions: Iterable[Condition]) -> dict[str, Condition]:
-    return {one.type: one for one in conditions}
+    return {condition.type: condition for condition in conditions}
 
 
 # --- one cluster ------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _reached(chain: Chain, cluster: str, binding: BindingReport | None, *, maste
 
 def _said(binding: BindingReport, stage: Stage, *, master: str | None) -> Condition | None:
     """The binding's condition, if it is about the binding as it is now and about the wanted resources."""
-    said = next((one for one in binding.status.conditions if one.type == stage.name), None)
+    said = next((condition for condition in binding.status.conditions if condition.type == stage.name), None)
     if said is None or said.observed_generation < binding.metadata.generation or said.status not in (TRUE, FALSE):
         return None
     is_other_content = master is not None and binding.spec.resource_snapshot_name != master
@@ -128,9 +128,9 @@ def summed_up(chain: Chain, clusters: Mapping[str, Sequence[Finding]]) -> list[F
 
 def _summed_up(chain: Chain, clusters: Mapping[str, Sequence[Finding]]) -> Iterator[Finding]:
     for position, stage in enumerate(chain):
-        found = {cluster: findings[position] for cluster, findings in clusters.items()}
-        worst = _worst(one.status for one in found.values())
-        yield _finding_of_all(stage, worst, found)
+        by_cluster = {cluster: findings[position] for cluster, findings in clusters.items()}
+        worst = _worst(finding.status for finding in by_cluster.values())
+        yield _finding_of_all(stage, worst, by_cluster)
         if worst != TRUE:
             return
 
@@ -140,18 +140,18 @@ def _worst(statuses: Iterable[str]) -> str:
     return UNKNOWN if UNKNOWN in seen else FALSE if FALSE in seen else TRUE
 
 
-def _finding_of_all(stage: Stage, status: str, found: Mapping[str, Finding]) -> Finding:
+def _finding_of_all(stage: Stage, status: str, by_cluster: Mapping[str, Finding]) -> Finding:
     if status == TRUE:
-        return _reached_by_all(stage, found)
-    concerned = sorted(cluster for cluster, finding in found.items() if finding.status == status)
+        return _reached_by_all(stage, by_cluster)
+    concerned = sorted(cluster for cluster, finding in by_cluster.items() if finding.status == status)
     if status == UNKNOWN:
         return Finding(stage.name, status, stage.unknown, messages.waiting(stage.name, concerned))
-    first = found[concerned[0]]
+    first = by_cluster[concerned[0]]
     text = messages.failing(stage.name, concerned, cause=first.message or first.reason)
     return Finding(stage.name, status, stage.false, text)
 
 
-def _reached_by_all(stage: Stage, found: Mapping[str, Finding]) -> Finding:
-    if stage is OVERRIDDEN and all(one.reason == NO_OVERRIDE for one in found.values()):
+def _reached_by_all(stage: Stage, by_cluster: Mapping[str, Finding]) -> Finding:
+    if stage is OVERRIDDEN and all(finding.reason == NO_OVERRIDE for finding in by_cluster.values()):
         return Finding(stage.name, TRUE, NO_OVERRIDE, messages.NO_OVERRIDE)
-    return Finding(stage.name, TRUE, stage.true, messages.done(stage.name, len(found)))
+    return Finding(stage.name, TRUE, stage.true, messages.done(stage.name, len(by_cluster)))

@@ -108,8 +108,8 @@ class Reports:
         if missing is None:
             condition_type, state, reason = COMPLETED, TRUE, COMPLETED
         else:
-            found = said.condition(missing) or {"status": _NIL, "reason": _NIL}
-            condition_type, state, reason = look.prefix + missing, found["status"], found["reason"]
+            condition = said.condition(missing) or {"status": _NIL, "reason": _NIL}
+            condition_type, state, reason = look.prefix + missing, condition["status"], condition["reason"]
         self._metrics.set_condition(
             namespace=metadata.namespace,
             name=metadata.name,
@@ -131,11 +131,11 @@ class Reports:
 
     def unmatched(self, look: Look, selectors: Sequence[object]) -> None:
         """Once for every selector that finds nothing, until it finds something or is changed."""
-        found = frozenset(map(str, selectors))
-        for text in sorted(found - self._unmatched.get(look.key, frozenset())):
+        texts = frozenset(map(str, selectors))
+        for text in sorted(texts - self._unmatched.get(look.key, frozenset())):
             self._events.emit(_about(look), WARNING, MATCHED_NOTHING, text)
-        if found:
-            self._unmatched[look.key] = found
+        if texts:
+            self._unmatched[look.key] = texts
         else:
             self._unmatched.pop(look.key, None)
 
@@ -158,16 +158,16 @@ class _Said:
 
     def __init__(self, status: Json, prefix: str, generation: int) -> None:
         self.conditions = [
-            one for one in status.get("conditions") or () if one.get("observedGeneration", 0) >= generation
+            condition for condition in status.get("conditions") or () if condition.get("observedGeneration", 0) >= generation
         ]
-        self._by_name = {one["type"].removeprefix(prefix): one for one in self.conditions}
+        self._by_name = {condition["type"].removeprefix(prefix): condition for condition in self.conditions}
 
     def condition(self, name: str) -> Json | None:
         return self._by_name.get(name)
 
     def is_true(self, name: str) -> bool:
-        found = self._by_name.get(name)
-        return found is not None and bool(found["status"] == TRUE)
+        condition = self._by_name.get(name)
+        return condition is not None and bool(condition["status"] == TRUE)
 
     def first_missing(self, look: Look) -> str | None:
         """The first condition that does not hold; None, if the placement is complete."""

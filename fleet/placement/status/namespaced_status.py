@@ -64,7 +64,7 @@ class VisibleStatuses:
     def namespace_in_use(self, placement: Observed[Placement]) -> str:
         """Where the status was shown first; empty, if it never was as far as anyone knows."""
         held = self.copies.store.by_index(_BY_NAME, placement.view.metadata.name)
-        shown = sorted(one.view.metadata.namespace for one in held if _is_owned(one, placement))
+        shown = sorted(copy.view.metadata.namespace for copy in held if _is_owned(copy, placement))
         return shown[0] if shown else _remembered(placement)
 
     async def show(
@@ -87,7 +87,7 @@ class VisibleStatuses:
 
         def change(document: Json) -> Json | None:
             metadata = document["metadata"]
-            is_owned = any(one.get("uid") == owner["uid"] for one in metadata.get("ownerReferences") or ())
+            is_owned = any(reference.get("uid") == owner["uid"] for reference in metadata.get("ownerReferences") or ())
             if document.get("sourceStatus") == source and is_owned:
                 return None
             return {**document, **wanted, "metadata": {**metadata, "ownerReferences": [owner]}}
@@ -109,12 +109,12 @@ def is_accessible(spec: PlacementSpec, placement: Observed[Placement]) -> bool:
 
 def chosen_namespace(placement: Observed[Placement], selected: Selected) -> str:
     """The one namespace that is selected; empty, if there is not exactly one."""
-    terms = [one for one in read_selectors(placement) if one.selects_namespaces]
+    terms = [term for term in read_selectors(placement) if term.selects_namespaces]
     if len(terms) != 1:
         return ""
     if terms[0].name:
         return terms[0].name
-    names = [one.name for one in selected.objects if (one.group, one.kind) == ("", NAMESPACE)]
+    names = [selected_object.name for selected_object in selected.objects if (selected_object.group, selected_object.kind) == ("", NAMESPACE)]
     return names[0] if len(names) == 1 else ""
 
 
@@ -131,21 +131,21 @@ def _is_namespace(identifier: Json) -> bool:
 
 def _is_owned(copy: Copy, placement: Observed[Placement]) -> bool:
     owners = copy.document()["metadata"].get("ownerReferences") or []
-    return any(one.get("uid") == placement.view.metadata.uid for one in owners)
+    return any(reference.get("uid") == placement.view.metadata.uid for reference in owners)
 
 
 def _remembered(placement: Observed[Placement]) -> str:
     """The copy may have been deleted; then the status of the placement still tells."""
     status: Json = msgspec.json.decode(bytes(placement.view.status) or b"{}") or {}
-    said = (one for one in status.get("conditions") or () if one["type"].endswith(STATUS_SYNCED))
-    if not any(one["status"] == TRUE for one in said):
+    said = (condition for condition in status.get("conditions") or () if condition["type"].endswith(STATUS_SYNCED))
+    if not any(condition["status"] == TRUE for condition in said):
         return ""
-    names = [one["name"] for one in status.get("selectedResources") or () if _is_namespace(one)]
+    names = [identifier["name"] for identifier in status.get("selectedResources") or () if _is_namespace(identifier)]
     return names[0] if len(names) == 1 else ""
 
 
 def _without_own_condition(status: Json, prefix: str) -> Json:
-    conditions = [one for one in status.get("conditions") or () if one.get("type") != prefix + STATUS_SYNCED]
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != prefix + STATUS_SYNCED]
     return {**status, "conditions": conditions}
 
 

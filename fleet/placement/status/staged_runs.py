@@ -24,7 +24,7 @@ NAMESPACED_RUNS: Final = Resource(
 
 def common_index(clusters: Iterable[Progress]) -> str:
     """The index of the resource snapshot that all clusters have; empty, if there is none."""
-    indices = {one.index for one in clusters}
+    indices = {cluster.index for cluster in clusters}
     return indices.pop() if len(indices) == 1 else ""
 
 
@@ -40,8 +40,8 @@ class StagedRuns:
     async def naming(self, placement: Metadata) -> list[str]:
         """The runs of a placement, by name. None, where staged updates are unknown or not ours to see."""
         try:
-            found = await self._runs[bool(placement.namespace)].list(namespace=placement.namespace)
+            runs = await self._runs[bool(placement.namespace)].list(namespace=placement.namespace)
         except (NotFound, Forbidden):
             return []
-        names = [one.view.metadata.name for one in found if one.view.spec.placement_name == placement.name]
+        names = [run.view.metadata.name for run in runs if run.view.spec.placement_name == placement.name]
         return sorted(names)

@@ -107,7 +107,7 @@ def pending(generation: int, shown: Shown | None) -> Statement:
 
 def verdict(snapshot: PolicySnapshot, generation: int) -> Finding:
     """What the scheduler says about this generation of the placement; Unknown, if that is still to come."""
-    said = next((one for one in snapshot.status.conditions if one.type == SCHEDULED_CONDITION), None)
+    said = next((condition for condition in snapshot.status.conditions if condition.type == SCHEDULED_CONDITION), None)
     if (
         said is None
         or said.status not in (TRUE, FALSE)
@@ -126,7 +126,7 @@ def scheduled(
     clusters: Sequence[Progress],
     unfilled: Sequence[ClusterDecision],
 ) -> Statement:
-    later = summed_up(chain, {one.cluster: one.findings for one in clusters})
+    later = summed_up(chain, {cluster.cluster: cluster.findings for cluster in clusters})
     return Statement(scheduled=said, shown=shown, later=later, clusters=clusters, unfilled=unfilled)
 
 
@@ -177,17 +177,17 @@ def _conditions(
     said = [dated(statement.scheduled)]
     if statement.later is not None:
         replaced |= {prefix + stage.name for stage in ALL_STAGES}
-        said += [dated(one) for one in statement.later]
+        said += [dated(finding) for finding in statement.later]
     if statement.synced is not None:
         replaced.add(prefix + STATUS_SYNCED)
-    kept = [one for one in old.get("conditions") or () if one.get("type") not in replaced]
+    kept = [condition for condition in old.get("conditions") or () if condition.get("type") not in replaced]
     return said + kept + ([dated(statement.synced)] if statement.synced is not None else [])
 
 
 def _shown(shown: Shown | None, old: Json) -> Json:
     if shown is None:
         return {field: old[field] for field in ("observedResourceIndex", "selectedResources") if field in old}
-    return {"observedResourceIndex": shown.index, "selectedResources": [dict(one) for one in shown.resources]}
+    return {"observedResourceIndex": shown.index, "selectedResources": [dict(identifier) for identifier in shown.resources]}
 
 
 def is_same_but_for_times(status: Json, other: Json) -> bool:
