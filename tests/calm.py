@@ -8,7 +8,7 @@ CALM: Final = """
 from functools import partial
 from fleet.demo import members
 
-members.Habits = partial(members.Habits, calm=3600.0)
+members.MemberBehavior = partial(members.MemberBehavior, calm=3600.0)
 
 from fleet.cli.main import run
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from api.live.live import Live
 from fleet.clock import Clock, SystemClock
 from fleet.errors import ConfigurationError
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 
 
-def live_of(controller: Controller, *, clock: Clock | None = None) -> Live:
+def live_of(controller: Manager, *, clock: Clock | None = None) -> Live:
     scheduler = controller.scheduler
     if scheduler is None:
         raise ConfigurationError("the API needs a controller that schedules; add scheduler to --controllers")

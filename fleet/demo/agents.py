@@ -42,7 +42,7 @@ class _Status(View, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class RolledOut(View, frozen=True):
+class RolloutBinding(View, frozen=True):
     """A binding with what the agents say about it."""
 
     metadata: Metadata = Metadata()
@@ -63,7 +63,7 @@ class _Resources(View, frozen=True):
     selected_resources: tuple[_Selected, ...] = ()
 
 
-class ResourceSnapshot(View, frozen=True):
+class SnapshotSummary(View, frozen=True):
     metadata: Metadata = Metadata()
     spec: _Resources = _Resources()
 
@@ -82,7 +82,7 @@ class ResourceSnapshot(View, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class AgentDelays:
     """How long the stand-ins take, in seconds."""
 
     binding: float = 0.0
@@ -90,20 +90,20 @@ class Pace:
     removing: float = 0.0
 
 
-AT_ONCE: Final = Pace()
+NO_DELAYS: Final = AgentDelays()
 
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    bindings: Informer[Observed[RolledOut]]
-    snapshots: Informer[Observed[ResourceSnapshot]]
+    bindings: Informer[Observed[RolloutBinding]]
+    snapshots: Informer[Observed[SnapshotSummary]]
 
 
 _Key = tuple[int, str]
 """The number of the flavour, and the key of the binding."""
 
 
-class RolloutStandIn:
+class RolloutSimulator:
     """Runs beside any scheduler, on the embedded hub and on a real API server.
 
     A hub without some of the kinds of `flavours` is served for the others only if those are left out.
@@ -115,7 +115,7 @@ class RolloutStandIn:
         *,
         clock: Clock,
         jitter: Jitter,
-        pace: Pace = AT_ONCE,
+        pace: AgentDelays = NO_DELAYS,
         flavours: Sequence[PlacementScope] = (CLUSTER_SCOPED, NAMESPACED),
     ) -> None:
         self._clock = clock
@@ -126,7 +126,7 @@ class RolloutStandIn:
         self._kinds = tuple(self._watched(access, number, flavour) for number, flavour in enumerate(flavours))
 
     @property
-    def bindings(self) -> tuple[Informer[Observed[RolledOut]], ...]:
+    def bindings(self) -> tuple[Informer[Observed[RolloutBinding]], ...]:
         """One per flavour."""
         return tuple(kinds.bindings for kinds in self._kinds)
 
@@ -153,7 +153,7 @@ class RolloutStandIn:
                 namespaces |= self._namespaces_of(kinds, held.view)
         return namespaces
 
-    def _namespaces_of(self, kinds: _Kinds, binding: RolledOut) -> dict[str, str]:
+    def _namespaces_of(self, kinds: _Kinds, binding: RolloutBinding) -> dict[str, str]:
         if binding.metadata.namespace or not binding.is_applied:
             return {}
         held = kinds.snapshots.store.get(binding.spec.resource_snapshot_name)
@@ -164,8 +164,8 @@ class RolloutStandIn:
 
     def _watched(self, access: InformerConfig, number: int, flavour: PlacementScope) -> _Kinds:
         kinds = _Kinds(
-            Informer(access, flavour.binding, build_codec(RolledOut)),
-            Informer(access, flavour.resource_snapshot, build_codec(ResourceSnapshot)),
+            Informer(access, flavour.binding, build_codec(RolloutBinding)),
+            Informer(access, flavour.resource_snapshot, build_codec(SnapshotSummary)),
         )
         kinds.bindings.store.add_index(_PLACEMENT, _placement_of)
         kinds.bindings.store.add_index(_CLUSTER, lambda held: (held.view.spec.target_cluster,))
@@ -174,14 +174,16 @@ class RolloutStandIn:
         kinds.snapshots.store.subscribe(partial(self._snapshot_changed, number))
         return kinds
 
-    def _binding_changed(self, number: int, old: Observed[RolledOut] | None, new: Observed[RolledOut] | None) -> None:
+    def _binding_changed(
+        self, number: int, old: Observed[RolloutBinding] | None, new: Observed[RolloutBinding] | None
+    ) -> None:
         if new is not None:
             self._queue.add((number, key_of(new.view.metadata)))
         elif old is not None:
             self._due.pop((number, key_of(old.view.metadata)), None)
 
     def _snapshot_changed(
-        self, number: int, old: Observed[ResourceSnapshot] | None, new: Observed[ResourceSnapshot] | None
+        self, number: int, old: Observed[SnapshotSummary] | None, new: Observed[SnapshotSummary] | None
     ) -> None:
         changed = new or old
         placement = changed and owner_key(changed.view.metadata)
@@ -191,7 +193,11 @@ class RolloutStandIn:
 
     def _latest_master(self, kinds: _Kinds, placement: str | None) -> str | None:
         held = [snapshot.view for snapshot in kinds.snapshots.store.by_index(_PLACEMENT, placement)]
-        latest = max((snapshot for snapshot in held if snapshot.is_latest_master), key=lambda snapshot: snapshot.index, default=None)
+        latest = max(
+            (snapshot for snapshot in held if snapshot.is_latest_master),
+            key=lambda snapshot: snapshot.index,
+            default=None,
+        )
         return None if latest is None else latest.metadata.name
 
     # --- the work -----------------------------------------------------------------------------------------------------
@@ -230,7 +236,7 @@ class RolloutStandIn:
         elif state == BOUND:
             await self._report(key, kinds, held)
 
-    async def _report(self, key: _Key, kinds: _Kinds, held: Observed[RolledOut]) -> None:
+    async def _report(self, key: _Key, kinds: _Kinds, held: Observed[RolloutBinding]) -> None:
         document, now = held.document(), format_timestamp(epoch_nanoseconds(self._clock))
         wanted = rollout.available(document, now)
         if wanted is not None and not self._has_waited(key, held.view.metadata, "applying", self._pace.applying):

@@ -7,17 +7,17 @@ from random import Random
 from typing import Final
 
 from fleet.clock import Clock
-from fleet.demo.agents import Pace, RolloutStandIn
-from fleet.demo.members import Habits, MemberFleet, Tell
+from fleet.demo.agents import AgentDelays, RolloutSimulator
+from fleet.demo.members import Announce, MemberBehavior, SimulatedMembers
 from fleet.demo.workloads import Workloads
 from fleet.kube.api import Api
 
 FIRST_SIZE: Final = 12
-UNHURRIED: Final = Pace(binding=0.5, applying=1.5, removing=1.0)
+VISIBLE_DELAYS: Final = AgentDelays(binding=0.5, applying=1.5, removing=1.0)
 """Slow enough to be seen."""
 
 
-class Ensemble:
+class Demo:
     """Everything of a fleet but its controller."""
 
     def __init__(
@@ -26,13 +26,13 @@ class Ensemble:
         *,
         clock: Clock,
         random: Random,
-        habits: Habits | None = None,
-        pace: Pace = UNHURRIED,
-        tell: Tell = lambda *_: None,
+        habits: MemberBehavior | None = None,
+        pace: AgentDelays = VISIBLE_DELAYS,
+        tell: Announce = lambda *_: None,
     ) -> None:
-        self._stand_in = RolloutStandIn(api, clock=clock, jitter=random.random, pace=pace)
+        self._stand_in = RolloutSimulator(api, clock=clock, jitter=random.random, pace=pace)
         self._workloads = Workloads(api, clock=clock, jitter=random.random)
-        self.members = MemberFleet(
+        self.members = SimulatedMembers(
             api, clock=clock, random=random, habits=habits, namespaces_on=self._stand_in.namespaces_on, tell=tell
         )
 
@@ -46,6 +46,6 @@ class Ensemble:
         """Returns when members and workloads are there. Without a size, a fleet that was here before goes on as it is,
         and a new one gets a dozen members."""
         if size is None:
-            size = 0 if await self._workloads.were_here() else FIRST_SIZE
+            size = 0 if await self._workloads.was_started_before() else FIRST_SIZE
         await self.members.establish(size)
         await self._workloads.establish()

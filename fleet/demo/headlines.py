@@ -67,7 +67,7 @@ def _moves(decision: Decision | None) -> list[str]:
     for action, verb in _VERBS:
         names = sorted({operation.cluster for operation in operations if operation.action is action})
         if names:
-            moves.append(f"{verb} {listed(names)}")
+            moves.append(f"{verb} {join_names(names)}")
     return moves
 
 
@@ -103,6 +103,6 @@ def _because(triggers: Sequence[str]) -> str:
     return f" [{triggers[0]}{more}]"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

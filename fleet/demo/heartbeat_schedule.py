@@ -13,7 +13,7 @@ from typing import Final
 _GOLDEN: Final = 0.6180339887498949
 
 
-class Timetable:
+class HeartbeatSchedule:
     """Times are seconds of any clock that never goes back. A change of the interval counts from the next time on."""
 
     def __init__(self, interval: float) -> None:

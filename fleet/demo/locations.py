@@ -15,7 +15,7 @@ LONGEST_FLEET: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class Location:
     """What does not change about a cluster while it lives, and the size and the prices it starts with."""
 
     name: str
@@ -93,7 +93,7 @@ _GPU: Final = Taint(key="nvidia.com/gpu", value="a100", effect="NoSchedule")
 _MAINTENANCE: Final = Taint(key="maintenance", value="kernel-upgrade", effect="NoSchedule")
 
 
-def home(number: int) -> Home:
+def location_at(number: int) -> Location:
     """The home of member `number`, counted from 0."""
     site, ordinal = _site_of(number)
     chance = Random(f"{site.city}-{ordinal}")
@@ -101,7 +101,7 @@ def home(number: int) -> Home:
     has_gpus = number % _GPU_EVERY == _GPU_EVERY - 1
     make = _GPU_MAKE if has_gpus else chance.choice(_MAKES)
     price = site.price * make.price * chance.uniform(0.95, 1.05)
-    return Home(
+    return Location(
         name=f"{site.city}-gpu-{ordinal}" if has_gpus else f"{site.city}-{ordinal}",
         region=site.region,
         zone=site.zone,
@@ -117,13 +117,13 @@ def home(number: int) -> Home:
     )
 
 
-def home_of(name: str) -> Home:
+def find_location(name: str) -> Location:
     """The home of that name; a cluster that somebody else has named gets one of ordinary size and price."""
     city, _, ordinal = name.rpartition("-")
     known = _number_of(city.removesuffix("-gpu"), int(ordinal)) if ordinal.isdecimal() else None
-    if known is not None and (location := home(known)).name == name:
+    if known is not None and (location := location_at(known)).name == name:
         return location
-    return replace(home(Random(name).randrange(_FIRST_SITES)), name=name, taints=())
+    return replace(location_at(Random(name).randrange(_FIRST_SITES)), name=name, taints=())
 
 
 def _number_of(city: str, ordinal: int) -> int | None:

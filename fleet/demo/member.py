@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from fleet.demo.locations import Home
+from fleet.demo.locations import Location
 from fleet.errors import QuantityError
 from fleet.model.keys import (
     HEALTHY,
@@ -40,7 +40,7 @@ _REPRICES: Final = 0.1
 class Member:
     """`load` is the share of the allocatable resources that is in use."""
 
-    home: Home
+    location: Location
     nodes: int
     load: float
     core_price: float
@@ -49,13 +49,20 @@ class Member:
     """Since when, as the API writes times."""
 
     @classmethod
-    def fresh(cls, home: Home, random: Random, *, now: str) -> Member:
-        return cls(home, home.nodes, random.uniform(0.3, 0.8), home.core_price, home.gibibyte_price, now)
+    def fresh(cls, location: Location, random: Random, *, now: str) -> Member:
+        return cls(
+            location,
+            location.nodes,
+            random.uniform(0.3, 0.8),
+            location.core_price,
+            location.gibibyte_price,
+            now,
+        )
 
     @classmethod
-    def resumed(cls, home: Home, seen: MemberCluster, random: Random, *, now: str) -> Member:
+    def resumed(cls, location: Location, seen: MemberCluster, random: Random, *, now: str) -> Member:
         """Goes on from what the cluster reported last, as far as that can be read."""
-        member = cls.fresh(home, random, now=_joined(seen) or now)
+        member = cls.fresh(location, random, now=_joined(seen) or now)
         reported = {name: value.value for name, value in (seen.status.properties or {}).items()}
         member.nodes = round(_number(reported.get(NODE_COUNT), member.nodes))
         member.core_price = _number(reported.get(CORE_PRICE), member.core_price)
@@ -76,10 +83,10 @@ class Member:
 
     def created(self, *, heartbeat_seconds: int) -> Document:
         """What the administrator of the fleet writes to let the cluster join."""
-        name = self.home.name
-        taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in self.home.taints]
+        name = self.location.name
+        taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in self.location.taints]
         return {
-            "metadata": {"name": name, "labels": self.home.labels(), "finalizers": [MEMBER_CLUSTER_FINALIZER]},
+            "metadata": {"name": name, "labels": self.location.labels(), "finalizers": [MEMBER_CLUSTER_FINALIZER]},
             "spec": {
                 "identity": {"kind": "User", "name": f"member-agent-{name}"},
                 "heartbeatPeriodSeconds": heartbeat_seconds,
@@ -111,13 +118,13 @@ class Member:
     def _properties(self) -> dict[str, str]:
         return {
             NODE_COUNT: str(self.nodes),
-            VERSION: self.home.version,
+            VERSION: self.location.version,
             CORE_PRICE: f"{self.core_price:.4f}",
             GIBIBYTE_PRICE: f"{self.gibibyte_price:.5f}",
         }
 
     def _usage(self) -> Document:
-        cores, gibibytes = self.nodes * self.home.cores, self.nodes * self.home.gibibytes
+        cores, gibibytes = self.nodes * self.location.cores, self.nodes * self.location.gibibytes
         left = _ALLOCATABLE * (1 - self.load)
         return {
             "capacity": {"cpu": str(cores), "memory": f"{gibibytes}Gi"},

@@ -19,8 +19,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.demo.heartbeat_schedule import Timetable
-from fleet.demo.locations import LONGEST_FLEET, Home, home, home_of
+from fleet.demo.heartbeat_schedule import HeartbeatSchedule
+from fleet.demo.locations import LONGEST_FLEET, Location, find_location, location_at
 from fleet.demo.member import OWN_NAMESPACES, Document, Member
 from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api
@@ -48,7 +48,7 @@ _CODEC: Final[Codec[MemberCluster]] = Codec(msgspec.json.Decoder(MemberCluster).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
+class MemberBehavior:
     """How members behave, in seconds. What happens `every` so long does so on average, and never if that is 0."""
 
     heartbeat: float = 5.0
@@ -69,7 +69,7 @@ class Habits:
         return max(self.heartbeat, members / self.heartbeats_per_second)
 
 
-Tell = Callable[[str, str], None]
+Announce = Callable[[str, str], None]
 """About whom, and what."""
 
 
@@ -81,7 +81,7 @@ def _nothing_placed(_: str) -> Mapping[str, str]:
     return {}
 
 
-class MemberFleet:
+class SimulatedMembers:
     """`namespaces_on` says which namespaces were placed on a cluster, and whose work they are; `tell` hears in words
     what the members do of their own accord."""
 
@@ -91,20 +91,20 @@ class MemberFleet:
         *,
         clock: Clock,
         random: Random,
-        habits: Habits | None = None,
+        habits: MemberBehavior | None = None,
         namespaces_on: Callable[[str], Mapping[str, str]] = _nothing_placed,
-        tell: Tell = _tell_nobody,
+        tell: Announce = _tell_nobody,
     ) -> None:
         self._clock = clock
         self._random = random
         self._size = 0
         self._established = asyncio.Event()
-        self._habits = habits or Habits()
+        self._habits = habits or MemberBehavior()
         self._namespaces_on = namespaces_on
         self._tell = tell
         jitter = Random(random.random()).random  # how often requests are repeated must not change what happens
         self._retry_policy = RetryPolicy(clock, jitter)
-        self._timetable = Timetable(self._habits.heartbeat)
+        self._timetable = HeartbeatSchedule(self._habits.heartbeat)
         self._members: dict[str, Member] = {}
         self._unheard: set[str] = set()
         """Members that had no turn yet."""
@@ -165,7 +165,7 @@ class MemberFleet:
 
     def _adopt(self, seen: MemberCluster) -> None:
         name = seen.metadata.name
-        self._members[name] = Member.resumed(home_of(name), seen, self._random, now=self._now())
+        self._members[name] = Member.resumed(find_location(name), seen, self._random, now=self._now())
         self._timetable.add(name, self._clock.elapsed())
         self._unheard.add(name)
 
@@ -252,14 +252,14 @@ class MemberFleet:
         heard = sorted(name for name in self._members if name in self._timetable and name not in self._silent)
         return self._random.choice(heard) if heard else None
 
-    def _homes_without_cluster(self, *, first: int = 0) -> Iterator[Home]:
+    def _homes_without_cluster(self, *, first: int = 0) -> Iterator[Location]:
         """In the order of their numbers, from the first on and then from 0."""
         numbers = (*range(first, LONGEST_FLEET), *range(first))
-        return (free for free in map(home, numbers) if free.name not in self.clusters.store)
+        return (free for free in map(location_at, numbers) if free.name not in self.clusters.store)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    async def _create(self, newcomer: Home) -> None:
+    async def _create(self, newcomer: Location) -> None:
         member = Member.fresh(newcomer, self._random, now=self._now())
         document = member.created(heartbeat_seconds=min(math.ceil(self.interval), 600))
         with contextlib.suppress(AlreadyExists):  # somebody was faster, or an answer was lost

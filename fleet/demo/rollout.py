@@ -51,7 +51,9 @@ def _with_conditions(document: Document, wanted: tuple[tuple[str, str, str], ...
         return None
     status = document.get("status", {})
     before = {condition["type"]: condition for condition in status.get("conditions", ())}
-    conditions = [_condition(*condition, before=before.get(condition[0]), document=document, now=now) for condition in wanted]
+    conditions = [
+        _condition(*condition, before=before.get(condition[0]), document=document, now=now) for condition in wanted
+    ]
     others = [condition for type, condition in before.items() if type not in _CHAIN]
     return document | {"status": status | {"conditions": conditions + others}}
 

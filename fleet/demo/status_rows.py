@@ -35,7 +35,7 @@ class State(enum.StrEnum):
     CONNECTED = "connected"
 
 
-class ClusterRow(NamedTuple):
+class ClusterStatusRow(NamedTuple):
     name: str
     region: str
     age: float | None
@@ -44,7 +44,7 @@ class ClusterRow(NamedTuple):
     taints: str
 
 
-class PlacementRow(NamedTuple):
+class PlacementStatusRow(NamedTuple):
     key: str
     type: str
     wanted: str
@@ -54,7 +54,7 @@ class PlacementRow(NamedTuple):
     """Everything asked for is selected and available."""
 
 
-class Patience(NamedTuple):
+class HeartbeatThresholds(NamedTuple):
     """In seconds."""
 
     late: float
@@ -63,24 +63,26 @@ class Patience(NamedTuple):
     """When a cluster counts as not connected."""
 
 
-def cluster_rows(clusters: Iterable[MemberCluster], *, now: int, patience: Patience) -> list[ClusterRow]:
+def cluster_rows(
+    clusters: Iterable[MemberCluster], *, now: int, patience: HeartbeatThresholds
+) -> list[ClusterStatusRow]:
     """Those that need attention first, then by name. `now` in nanoseconds since the epoch."""
     rows = [_cluster_row(cluster, now, patience) for cluster in clusters]
     order = list(State)
     return sorted(rows, key=lambda row: (order.index(row.state), row.name))
 
 
-def _cluster_row(cluster: MemberCluster, now: int, patience: Patience) -> ClusterRow:
+def _cluster_row(cluster: MemberCluster, now: int, patience: HeartbeatThresholds) -> ClusterStatusRow:
     metadata = cluster.metadata
     agents = (agent for agent in cluster.status.agent_status if agent.type == MEMBER_AGENT)
     heard = next((timestamp_or_none(agent.last_received_heartbeat) for agent in agents), None)
     age = None if heard is None else max(0.0, (now - heard) / SECOND)
     state = State.LEAVING if metadata.deletion_timestamp else _state_at(age, patience)
     taints = ", ".join(taint.key for taint in cluster.spec.taints)
-    return ClusterRow(metadata.name, metadata.label("region") or "", age, state, taints)
+    return ClusterStatusRow(metadata.name, metadata.label("region") or "", age, state, taints)
 
 
-def _state_at(age: float | None, patience: Patience) -> State:
+def _state_at(age: float | None, patience: HeartbeatThresholds) -> State:
     if age is None:
         return State.JOINING
     if age > patience.silent:
@@ -104,14 +106,14 @@ class _Status(View, frozen=True):
     placement_statuses: tuple[_ClusterStatus, ...] = ()
 
 
-def placement_row(placement: Observed[Placement]) -> PlacementRow:
+def placement_row(placement: Observed[Placement]) -> PlacementStatusRow:
     view = placement.view
     policy = msgspec.json.decode(view.spec, type=_Spec).policy or PlacementPolicy()
     status = msgspec.json.decode(view.status, type=_Status)
     selected = tuple(cluster.cluster_name for cluster in status.placement_statuses if cluster.cluster_name)
     text, is_settled = _status_text(placement, status)
     kind = policy.placement_type or PICK_ALL
-    return PlacementRow(key_of(view.metadata), kind, _wanted(policy), selected, text, is_settled)
+    return PlacementStatusRow(key_of(view.metadata), kind, _wanted(policy), selected, text, is_settled)
 
 
 def is_decided(placement: Observed[Placement]) -> bool:
@@ -144,5 +146,8 @@ def _status_text(placement: Observed[Placement], status: _Status) -> tuple[str, 
 def _current(placement: Observed[Placement], status: _Status) -> dict[str, Condition]:
     """The conditions that speak of the placement as it is now, without the prefix of their kind."""
     generation = placement.view.metadata.generation
-    names = ((condition, condition.type.removeprefix("Cluster").removeprefix("ResourcePlacement")) for condition in status.conditions)
+    names = (
+        (condition, condition.type.removeprefix("Cluster").removeprefix("ResourcePlacement"))
+        for condition in status.conditions
+    )
     return {name: condition for condition, name in names if condition.observed_generation >= generation}

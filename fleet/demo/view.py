@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fleet.demo.headlines import Headline, listed
-from fleet.demo.status_rows import ClusterRow, PlacementRow, State
+from fleet.demo.headlines import Headline, join_names
+from fleet.demo.status_rows import ClusterStatusRow, PlacementStatusRow, State
 
 _STYLES: Final = {
     State.CONNECTED: "green",
@@ -30,12 +30,12 @@ _NARROW: Final = 110
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class Screen:
     """Everything there is to show at one moment."""
 
     title: str
-    clusters: Sequence[ClusterRow] = ()
-    placements: Sequence[PlacementRow] = ()
+    clusters: Sequence[ClusterStatusRow] = ()
+    placements: Sequence[PlacementStatusRow] = ()
     headlines: Sequence[Headline] = field(default=())
     commands: Sequence[str] = ()
 
@@ -44,16 +44,16 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class LivePicture:
+class LiveScreen:
     """Asks for a new picture each time it is drawn."""
 
-    take: Callable[[], Picture]
+    take: Callable[[], Screen]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from self.take().__rich_console__(console, options)
 
 
-def _arranged(picture: Picture, *, width: int) -> Layout:
+def _arranged(picture: Screen, *, width: int) -> Layout:
     head = len(picture.commands) + _FRAME
     tables = Layout(name="tables", ratio=3)
     left = Layout(name="clusters", size=_CLUSTERS_WIDTH) if width >= _NARROW else Layout(name="clusters")
@@ -78,11 +78,11 @@ class _Fitting:
         yield self.make(max((options.height or console.height) - _FRAME, _HEADING))
 
 
-def _header(picture: Picture) -> Panel:
+def _header(picture: Screen) -> Panel:
     return Panel(Text("\n".join(picture.commands), style="bold"), title=Text(picture.title), title_align="left")
 
 
-def _clusters(rows: Sequence[ClusterRow], room: int) -> Panel:
+def _clusters(rows: Sequence[ClusterStatusRow], room: int) -> Panel:
     table = _table("CLUSTER", "REGION", "HEARD", "STATE")
     shown = room - _HEADING
     for row in rows[:shown]:
@@ -90,17 +90,17 @@ def _clusters(rows: Sequence[ClusterRow], room: int) -> Panel:
     return _framed(table, f"{len(rows)} clusters", rows[shown:])
 
 
-def _state(row: ClusterRow) -> Text:
+def _state(row: ClusterStatusRow) -> Text:
     text = Text(row.state.value, style=_STYLES[row.state])
     return text.append(f" ({row.taints})", style="dim") if row.taints else text
 
 
-def _placements(rows: Sequence[PlacementRow], room: int) -> Panel:
+def _placements(rows: Sequence[PlacementStatusRow], room: int) -> Panel:
     table = _table("PLACEMENT", "TYPE", "WANTED", "STATUS", "CLUSTERS")
     shown = room - _HEADING
     for row in rows[:shown]:
         status = Text(row.status, style="green" if row.is_settled else "yellow")
-        selected = f"{len(row.selected)}: {listed(row.selected)}" if row.selected else "0"
+        selected = f"{len(row.selected)}: {join_names(row.selected)}" if row.selected else "0"
         table.add_row(Text(row.key), Text(row.type), row.wanted, status, Text(selected))
     return _framed(table, f"{len(rows)} placements", rows[shown:])
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.clock import Clock
-from fleet.demo.locations import home
+from fleet.demo.locations import location_at
 from fleet.errors import AlreadyExists, NotFound
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
@@ -33,7 +33,7 @@ RECORD_NAMESPACE: Final = "fleet-demo"
 RECORD_NAME: Final = "created"
 _RECORD: Final = f"{RECORD_NAMESPACE}/{RECORD_NAME}"
 
-Created = tuple[Resource, Document]
+DemoObject = tuple[Resource, Document]
 
 
 class _Record(View, frozen=True):
@@ -52,11 +52,11 @@ class Workloads:
         self._retry_policy = RetryPolicy(clock, jitter)
         self._records = Objects(api, CONFIG_MAP, _RECORDS)
 
-    async def were_here(self) -> bool:
+    async def was_started_before(self) -> bool:
         """Whether the demo was started on this hub before."""
         return await self._records.find(_RECORD) is not None
 
-    async def establish(self, objects: Sequence[Created] | None = None) -> None:
+    async def establish(self, objects: Sequence[DemoObject] | None = None) -> None:
         known = await self._record()
         for resource, document in demo_objects() if objects is None else objects:
             name = _recorded_name(resource, document)
@@ -82,14 +82,15 @@ class Workloads:
             await call_with_retries(lambda: objects.create(document), retry_policy=self._retry_policy)
 
 
-def demo_objects() -> list[Created]:
+def demo_objects() -> list[DemoObject]:
     """In an order in which they can be created."""
     return [*_namespaces(), *_content(), *_placements()]
 
 
 def placement_keys() -> list[str]:
     return [
-        "/".join(filter(None, (placement["metadata"].get("namespace"), placement["metadata"]["name"]))) for _, placement in _placements()
+        "/".join(filter(None, (placement["metadata"].get("namespace"), placement["metadata"]["name"])))
+        for _, placement in _placements()
     ]
 
 
@@ -107,11 +108,11 @@ def _named(name: str, namespace: str | None = None) -> Document:
 # --- what is placed ---------------------------------------------------------------------------------------------------
 
 
-def _namespaces() -> list[Created]:
+def _namespaces() -> list[DemoObject]:
     return [(NAMESPACE, _named(name)) for name in ("shop", "payments", "batch-reports", "node-agents")]
 
 
-def _content() -> list[Created]:
+def _content() -> list[DemoObject]:
     return [
         _deployment("shop", "storefront", replicas=3),
         _deployment("shop", "catalog-cache", replicas=2),
@@ -124,7 +125,7 @@ def _content() -> list[Created]:
     ]
 
 
-def _deployment(namespace: str, name: str, *, replicas: int) -> Created:
+def _deployment(namespace: str, name: str, *, replicas: int) -> DemoObject:
     labels = {"app": name}
     container = {"name": name, "image": f"registry.example.com/{namespace}/{name}:1.4.2"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
@@ -132,14 +133,14 @@ def _deployment(namespace: str, name: str, *, replicas: int) -> Created:
     return DEPLOYMENT, _named(name, namespace) | {"spec": spec}
 
 
-def _config_map(namespace: str, name: str, **data: str) -> Created:
+def _config_map(namespace: str, name: str, **data: str) -> DemoObject:
     return CONFIG_MAP, _named(name, namespace) | {"data": data}
 
 
 # --- where it is placed -----------------------------------------------------------------------------------------------
 
 
-def _placements() -> list[Created]:
+def _placements() -> list[DemoObject]:
     return [
         _cluster_placement("node-agents", "node-agents", _everywhere()),
         _cluster_placement("payments-ledger", "payments", _by_name()),
@@ -149,7 +150,7 @@ def _placements() -> list[Created]:
     ]
 
 
-def _cluster_placement(name: str, namespace: str, policy: Document) -> Created:
+def _cluster_placement(name: str, namespace: str, policy: Document) -> DemoObject:
     selector = {"group": "", "version": "v1", "kind": "Namespace", "name": namespace}
     return CLUSTER_SCOPED.placement, _named(name) | {"spec": {"resourceSelectors": [selector], "policy": policy}}
 
@@ -160,7 +161,7 @@ def _everywhere() -> Document:
 
 def _by_name() -> Document:
     """On the two oldest members of Europe and America, by name."""
-    return {"placementType": "PickFixed", "clusterNames": [home(0).name, home(1).name]}
+    return {"placementType": "PickFixed", "clusterNames": [location_at(0).name, location_at(1).name]}
 
 
 def _spread_over_regions() -> Document:
@@ -212,7 +213,7 @@ def _by_property(weight: int, name: str, order: str) -> Document:
     return {"weight": weight, "preference": {"propertySorter": {"name": name, "sortOrder": order}}}
 
 
-def _catalog_cache() -> Created:
+def _catalog_cache() -> DemoObject:
     """Goes only where its namespace has arrived, so it has to wait for the storefront."""
     selector = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "catalog-cache"}
     preferred = [{"weight": 50, "preference": {"labelSelector": {"matchLabels": {"region": "eu-west"}}}}]

@@ -27,7 +27,7 @@ from fleet.kube.leader_election import LeaderElector, Leadership, LeaseDurations
 from fleet.kube.resource import Resource
 from fleet.manager.leader_metrics import LeadershipMetrics
 from fleet.placement.metrics import PlacementMetrics
-from fleet.placement.setup import placement_controller
+from fleet.placement.setup import build_placement_controller
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
 from fleet.scheduler.loop import shorten_names
 from fleet.scheduler.profiles import close_plugins
@@ -54,7 +54,7 @@ class Worker(Protocol):
         """What was begun."""
 
 
-class Controller:
+class Manager:
     """One candidate for the lease, or, without `elects`, the only one there is."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Controller:
             else None
         )
         self.placements = (
-            placement_controller(
+            build_placement_controller(
                 self.caches,
                 access,
                 settings,

@@ -19,7 +19,7 @@ from fleet.eventloop import loop_factory
 from fleet.manager.health import Health, HealthServer
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
-from fleet.manager.manager import CONTROLLERS, Controller
+from fleet.manager.manager import CONTROLLERS, Manager
 from fleet.manager.watchdog import AFTERWARDS, end_within
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
 from fleet.settings import Settings
@@ -67,7 +67,7 @@ async def _serve(options: ControllerOptions) -> int:
         await connect(settings, kubeconfig=options.kubeconfig, context=options.context, clock=clock) as transport,
         _history(settings, clock=clock) as history,
     ):
-        controller = Controller(
+        controller = Manager(
             transport,
             settings,
             controllers=options.controllers,
@@ -120,7 +120,7 @@ def _tell_about(history: History | None, registry: CollectorRegistry) -> None:
         RecorderMetrics(registry, counts=history.counts, state=history.state)
 
 
-def _stop_on_signals(controller: Controller, *, within: float) -> None:
+def _stop_on_signals(controller: Manager, *, within: float) -> None:
     """The first asks for an orderly end, within so many seconds. The second ends the process as it is: nothing is lost
     by that either."""
     loop = asyncio.get_running_loop()

@@ -14,9 +14,9 @@ from fleet.errors import ApiError, LeadershipLost, NotLeading, QueueClosed, Stal
 from fleet.informers.cache import Caches
 from fleet.kube.scopes import find_scope
 from fleet.kube.workqueue import WorkQueue
-from fleet.placement.event_handlers import Sources
-from fleet.placement.reconciler import Passes
-from fleet.placement.status.namespaced_status import VisibleStatuses
+from fleet.placement.event_handlers import PlacementEventHandlers
+from fleet.placement.reconciler import PlacementReconciler
+from fleet.placement.status.namespaced_status import NamespacedStatuses
 
 RECHECK: Final = 1800.0
 """Seconds after which every placement is looked at, whether anything seems to have changed or not."""
@@ -52,8 +52,8 @@ class PlacementController:
     def __init__(
         self,
         caches: Caches,
-        passes: Passes,
-        visible: VisibleStatuses,
+        passes: PlacementReconciler,
+        visible: NamespacedStatuses,
         *watches: Watches,
         metrics: Metrics,
         clock: Clock,
@@ -68,7 +68,7 @@ class PlacementController:
         self._workers = workers
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
         self._doubtful: set[str] = set()
-        self._sources = Sources(self._queue, on_gone=passes.forget)
+        self._sources = PlacementEventHandlers(self._queue, on_gone=passes.forget)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping` is set and what was begun is finished; cancel it, and that is cut off. The caches are synced

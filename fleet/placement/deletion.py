@@ -1,4 +1,4 @@
-"""The end of a placement: its snapshots go, then our finalizer. `erase` is the end of a single object.
+"""The end of a placement: its snapshots go, then our finalizer. `delete_object` is the end of a single object.
 
 Bindings are the scheduler's to delete and works the work generator's; nobody waits for the members here. Every step may
 be repeated: what is gone is gone.
@@ -19,7 +19,7 @@ from fleet.model.labels import is_label_value
 from fleet.model.views import Metadata, Observed, Placement
 
 
-async def claim(
+async def add_finalizer(
     kinds: PlacementKinds, placement: Observed[Placement], *, retry_policy: RetryPolicy
 ) -> Observed[Placement] | None:
     """Our finalizer on the placement, so that nothing of it stays behind; None if it is gone or going."""
@@ -40,7 +40,7 @@ async def claim(
     return None if claimed is None or claimed.view.metadata.deletion_timestamp else claimed
 
 
-async def clean_up(
+async def delete_snapshots(
     kinds: PlacementKinds,
     resource_snapshots: Objects[Any],
     placement: Observed[Placement],
@@ -55,11 +55,11 @@ async def clean_up(
         labels = f"{PARENT_PLACEMENT}={metadata.name}"
         for objects in (kinds.policy_snapshots.objects, resource_snapshots):
             await _delete_all(objects, namespace=metadata.namespace, labels=labels, retry_policy=retry_policy)
-    await _release(kinds, placement, retry_policy=retry_policy)
+    await _remove_finalizer(kinds, placement, retry_policy=retry_policy)
     return True
 
 
-async def sweep(
+async def delete_orphans(
     kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, retry_policy: RetryPolicy
 ) -> None:
     """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
@@ -71,15 +71,17 @@ async def sweep(
         return
     kept = (kinds.policy_snapshots.objects, resource_snapshots)
     labels = f"{PARENT_PLACEMENT}={name}"
-    listed = [(objects, snapshot) for objects in kept for snapshot in await objects.list(namespace=namespace, labels=labels)]
+    listed = [
+        (objects, snapshot) for objects in kept for snapshot in await objects.list(namespace=namespace, labels=labels)
+    ]
     if not listed or await kinds.placements.objects.find(key) is not None:
         return
     for objects, snapshot in listed:
         with suppress(Conflict):  # another has its name by now
-            await erase(objects, objects.codec.metadata_of(snapshot), retry_policy=retry_policy)
+            await delete_object(objects, objects.codec.metadata_of(snapshot), retry_policy=retry_policy)
 
 
-async def erase(objects: Objects[Any], metadata: Metadata, *, retry_policy: RetryPolicy) -> None:
+async def delete_object(objects: Objects[Any], metadata: Metadata, *, retry_policy: RetryPolicy) -> None:
     """That one object: what is gone is gone, and a Conflict says that another has taken its place."""
     with suppress(NotFound):
         await call_with_retries(lambda: objects.delete(key_of(metadata), uid=metadata.uid), retry_policy=retry_policy)
@@ -91,7 +93,9 @@ async def _delete_all(objects: Objects[Any], *, namespace: str, labels: str, ret
     )
 
 
-async def _release(kinds: PlacementKinds, placement: Observed[Placement], *, retry_policy: RetryPolicy) -> None:
+async def _remove_finalizer(
+    kinds: PlacementKinds, placement: Observed[Placement], *, retry_policy: RetryPolicy
+) -> None:
     def change(document: dict[str, Any]) -> dict[str, Any] | None:
         metadata = document["metadata"]
         finalizers = metadata.get("finalizers") or []

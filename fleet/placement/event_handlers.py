@@ -17,28 +17,28 @@ from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.decoding import decode
 from fleet.model.views import Binding, BindingStatus, Condition, Metadata, Observed, Placement, PolicySnapshot, View
-from fleet.placement.status.namespaced_status import Copy
+from fleet.placement.status.namespaced_status import StatusCopy
 
 COLLECTING: Final = 0.2
 """Seconds."""
 
 
-class Gone(Protocol):
+class DeletionHandler(Protocol):
     def __call__(self, namespace: str, name: str) -> None: ...
 
 
-class _Report(View, frozen=True):
+class _BindingReport(View, frozen=True):
     """Of a binding, what other controllers wrote into it."""
 
     status: BindingStatus = BindingStatus()
 
 
-class Sources:
-    def __init__(self, queue: WorkQueue[str], *, on_gone: Gone) -> None:
+class PlacementEventHandlers:
+    def __init__(self, queue: WorkQueue[str], *, on_gone: DeletionHandler) -> None:
         self._queue = queue
         self._on_gone = on_gone
 
-    def subscribe(self, caches: Caches, copies: Store[Copy]) -> None:
+    def subscribe(self, caches: Caches, copies: Store[StatusCopy]) -> None:
         """From now on; every placement that is there already comes up once."""
         for kinds in caches.kinds:
             kinds.placements.store.subscribe(self._placement)
@@ -68,7 +68,7 @@ class Sources:
         if owner is not None and _report(old) != _report(new):
             self._queue.add_after(owner, COLLECTING)
 
-    def _copy(self, old: Copy | None, new: Copy | None) -> None:
+    def _copy(self, old: StatusCopy | None, new: StatusCopy | None) -> None:
         if new is None and old is not None:
             self._queue.add(old.view.metadata.name)
 
@@ -81,7 +81,7 @@ def _report(binding: Observed[Binding] | None) -> BindingStatus:
     """What counts of it: nothing, once the binding is going."""
     if binding is None or binding.view.metadata.deletion_timestamp:
         return BindingStatus()
-    status = decode(binding.raw, _Report).view.status
+    status = decode(binding.raw, _BindingReport).view.status
     return msgspec.structs.replace(status, conditions=tuple(map(_without_time, status.conditions)))
 
 

@@ -9,25 +9,25 @@ from typing import Final
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.informers.cache import Caches
 from fleet.model.timestamps import SECOND
-from fleet.placement.metrics import Tally
-from fleet.placement.snapshots.resource_snapshots import ResourceGroups
+from fleet.placement.metrics import SnapshotTotals
+from fleet.placement.snapshots.resource_snapshots import ResourceSnapshots
 from fleet.snapshot.columns.signals import HEARTBEAT_KNOWN, signals_of
 
 _NO_STATE: Final = ""
 
 
-def bindings_by_state(caches: Caches) -> Mapping[str, int]:
+def count_bindings_by_state(caches: Caches) -> Mapping[str, int]:
     """Of both flavours; a binding without a state counts under an empty one."""
     bindings = (binding for kinds in caches.kinds for binding in kinds.bindings.store.values())
     return Counter(binding.view.spec.state or _NO_STATE for binding in bindings)
 
 
-def snapshots_by_kind(caches: Caches, groups: ResourceGroups) -> Mapping[str, Tally]:
+def total_snapshots_by_kind(caches: Caches, groups: ResourceSnapshots) -> Mapping[str, SnapshotTotals]:
     """Of policies and of resources: how many, and their size as the API server sends them."""
-    return {kind: Tally(len(sizes), sum(sizes)) for kind, sizes in _snapshot_sizes(caches, groups)}
+    return {kind: SnapshotTotals(len(sizes), sum(sizes)) for kind, sizes in _snapshot_sizes(caches, groups)}
 
 
-def _snapshot_sizes(caches: Caches, groups: ResourceGroups) -> Iterator[tuple[str, list[int]]]:
+def _snapshot_sizes(caches: Caches, groups: ResourceSnapshots) -> Iterator[tuple[str, list[int]]]:
     for kinds in caches.kinds:
         policies = kinds.policy_snapshots
         yield policies.resource.kind, [len(snapshot.raw) for snapshot in policies.store.values()]
@@ -35,8 +35,10 @@ def _snapshot_sizes(caches: Caches, groups: ResourceGroups) -> Iterator[tuple[st
         yield resource.kind, [snapshot.size for snapshot in snapshots]
 
 
-def heartbeat_ages(caches: Caches, clock: Clock) -> Mapping[str, float]:
+def compute_heartbeat_ages(caches: Caches, clock: Clock) -> Mapping[str, float]:
     """Seconds by cluster. A cluster that was never heard of has no age."""
     now = epoch_nanoseconds(clock)
     seen = {cluster.metadata.name: signals_of(cluster) for cluster in caches.clusters.values()}
-    return {name: (now - signals.last_seen) / SECOND for name, signals in seen.items() if signals.flags & HEARTBEAT_KNOWN}
+    return {
+        name: (now - signals.last_seen) / SECOND for name, signals in seen.items() if signals.flags & HEARTBEAT_KNOWN
+    }

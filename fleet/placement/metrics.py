@@ -34,7 +34,7 @@ _Series = tuple[str, str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class SnapshotTotals:
     count: int
     bytes: int
 
@@ -139,7 +139,7 @@ class PlacementMetrics:
     def watch_bindings(self, by_state: Callable[[], Mapping[str, int]]) -> None:
         self._readings.attach("fleet_bindings", _keyed(by_state))
 
-    def watch_snapshots(self, by_kind: Callable[[], Mapping[str, Tally]]) -> None:
+    def watch_snapshots(self, by_kind: Callable[[], Mapping[str, SnapshotTotals]]) -> None:
         def read() -> Mapping[str, Values]:
             totals = by_kind()
             return {

@@ -8,14 +8,14 @@ from fleet.informers.cache import PlacementKinds
 from fleet.kube.resource import key_of
 from fleet.model.keys import PICK_FIXED, PICK_N
 from fleet.model.views import Observed, Placement, PlacementSpec
-from fleet.placement.snapshots.policy_snapshots import policy_of
+from fleet.placement.snapshots.policy_snapshots import read_policy
 from fleet.placement.status.conditions import Chain
 from fleet.placement.status.namespaced_status import is_accessible
 from fleet.placement.status.status import chain_of
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReconcileContext:
     kinds: PlacementKinds
     placement: Observed[Placement]
     spec: PlacementSpec
@@ -47,9 +47,9 @@ class Look:
         return is_accessible(self.spec, self.placement)
 
     @property
-    def needs_no_cluster(self) -> bool:
+    def selects_no_cluster(self) -> bool:
         """No cluster at all is what was asked for."""
-        policy = policy_of(self.spec) or {}
+        policy = read_policy(self.spec) or {}
         kind = policy.get("placementType")
         return (kind == PICK_N and policy.get("numberOfClusters") == 0) or (
             kind == PICK_FIXED and not policy.get("clusterNames")

@@ -6,28 +6,28 @@ from fleet.informers.cache import Caches
 from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.patch import RetryPolicy
 from fleet.placement.controller import PlacementController
-from fleet.placement.gauges import bindings_by_state, heartbeat_ages, snapshots_by_kind
+from fleet.placement.gauges import compute_heartbeat_ages, count_bindings_by_state, total_snapshots_by_kind
 from fleet.placement.metrics import PlacementMetrics
-from fleet.placement.reconciler import Equipment, Passes
-from fleet.placement.selection.resource_filter import KindList, Rules
-from fleet.placement.selection.resource_selection import Content
-from fleet.placement.snapshots.resource_snapshots import Pacing, ResourceGroups
-from fleet.placement.status.kubernetes_events import Events, Reports
-from fleet.placement.status.namespaced_status import VisibleStatuses, watched_copies
-from fleet.placement.status.staged_runs import StagedRuns
+from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
+from fleet.placement.selection.resource_filter import KindList, ResourceFilter
+from fleet.placement.selection.resource_selection import ResourceSelection
+from fleet.placement.snapshots.resource_snapshots import Pacing, ResourceSnapshots
+from fleet.placement.status.kubernetes_events import Events, PlacementReporter
+from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
+from fleet.placement.status.staged_runs import StagedRunLister
 from fleet.settings import Settings
 
 
-def placement_controller(
+def build_placement_controller(
     caches: Caches, access: InformerConfig, settings: Settings, *, events: Events, metrics: PlacementMetrics
 ) -> PlacementController:
-    metrics.watch_bindings(lambda: bindings_by_state(caches))
-    metrics.watch_heartbeats(lambda: heartbeat_ages(caches, access.clock))
-    reports = Reports(events, metrics, access.clock)
+    metrics.watch_bindings(lambda: count_bindings_by_state(caches))
+    metrics.watch_heartbeats(lambda: compute_heartbeat_ages(caches, access.clock))
+    reports = PlacementReporter(events, metrics, access.clock)
     metrics.watch_troubles(reports.troubles.counts)
     retry_policy = RetryPolicy(access.clock, access.jitter)
-    content = Content(access, rules_of(settings))
-    groups = ResourceGroups(
+    content = ResourceSelection(access, build_resource_filter(settings))
+    groups = ResourceSnapshots(
         access,
         [kinds.flavour for kinds in caches.kinds],
         retry_policy=retry_policy,
@@ -35,15 +35,15 @@ def placement_controller(
             settings.resource_snapshots.minimum_interval.seconds, settings.resource_snapshots.collection_time.seconds
         ),
     )
-    metrics.watch_snapshots(lambda: snapshots_by_kind(caches, groups))
-    visible = VisibleStatuses(watched_copies(access), retry_policy=retry_policy, clock=access.clock)
-    passes = Passes(
-        Equipment(
+    metrics.watch_snapshots(lambda: total_snapshots_by_kind(caches, groups))
+    visible = NamespacedStatuses(build_copy_informer(access), retry_policy=retry_policy, clock=access.clock)
+    passes = PlacementReconciler(
+        ReconcilerDeps(
             caches=caches,
             content=content,
             groups=groups,
             visible=visible,
-            runs=StagedRuns(access.reads),
+            runs=StagedRunLister(access.reads),
             reports=reports,
             retry_policy=retry_policy,
             clock=access.clock,
@@ -52,9 +52,9 @@ def placement_controller(
     return PlacementController(caches, passes, visible, content, groups, metrics=metrics, clock=access.clock)
 
 
-def rules_of(settings: Settings) -> Rules:
+def build_resource_filter(settings: Settings) -> ResourceFilter:
     chosen = settings.selection
-    return Rules(
+    return ResourceFilter(
         skipped=KindList.parse(chosen.skipped_kinds),
         allowed=KindList.parse(chosen.allowed_kinds),
         skipped_namespaces=frozenset(chosen.skipped_namespaces),

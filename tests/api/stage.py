@@ -24,7 +24,7 @@ from fleet.history.history import WriterTiming as PaceOfRecords
 from fleet.hub.access.authentication import ADMINISTRATORS, AUTHENTICATED, Tokens, User
 from fleet.hub.hub import Hub
 from fleet.kube.resource import Resource
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings
@@ -109,7 +109,7 @@ class Stage:
     world: World
     app: FastAPI
     history: History | None
-    controller: Controller
+    controller: Manager
 
     def client(self, token: str | None = ADMIN, **headers: str) -> httpx.AsyncClient:
         if token is not None:

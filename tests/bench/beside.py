@@ -16,7 +16,7 @@ from fleet.clock import SystemClock
 from fleet.eventloop import loop_factory
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.settings import Address, load_settings
 from tests.bench.controller.workers import SETTINGS
 
@@ -38,7 +38,7 @@ async def _serve(kubeconfig: Path, ready_file: Path) -> None:
         await connect(effective.settings, kubeconfig=kubeconfig, context=None, clock=clock) as transport,
         asyncio.TaskGroup() as tasks,
     ):
-        controller = Controller(transport, effective.settings, controllers={"scheduler"}, elects=False, clock=clock)
+        controller = Manager(transport, effective.settings, controllers={"scheduler"}, elects=False, clock=clock)
         tasks.create_task(controller.run(), name="controller")
         await controller.ready()
         live = live_of(controller, clock=clock)

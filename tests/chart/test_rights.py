@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from fleet.clock import SystemClock
-from fleet.demo.agents import RolloutStandIn
+from fleet.demo.agents import RolloutSimulator
 from fleet.kube.backoff import JITTER
 from fleet.kube.scopes import find_scope
 from fleet.model.keys import PARENT_PLACEMENT
@@ -138,7 +138,7 @@ async def live(access: Access, api: Container) -> dict[tuple[str, str], int]:
     async with Hub("real", access).connected() as admin, asyncio.TaskGroup() as beside:
         world = World(admin)
         await scenario.prepare(world)
-        stand_in = RolloutStandIn(admin, clock=SystemClock(), jitter=JITTER)
+        stand_in = RolloutSimulator(admin, clock=SystemClock(), jitter=JITTER)
         rolling = beside.create_task(stand_in.run(), name="rollout")
         for step, ends in STORY:
             await step(world)

@@ -18,9 +18,9 @@ from fleet.kube.informer.store import build_codec
 from fleet.kube.patch import RetryPolicy
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
-from fleet.placement.selection.resource_selection import Content
-from fleet.placement.selection.selection import Selected
-from fleet.placement.snapshots.resource_snapshots import Ensured, Pacing, ResourceGroups
+from fleet.placement.selection.resource_selection import ResourceSelection
+from fleet.placement.selection.selection import SelectionResult
+from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 from tests.control_plane.waiting import SECONDS_BETWEEN_LOOKS
@@ -34,11 +34,11 @@ Json = dict[str, Any]
 
 @dataclass
 class Bench:
-    content: Content
-    groups: ResourceGroups
+    content: ResourceSelection
+    groups: ResourceSnapshots
     woken: asyncio.Queue[str]
 
-    async def resolve(self, placement: Observed[Placement]) -> Selected:
+    async def resolve(self, placement: Observed[Placement]) -> SelectionResult:
         """Again, as the controller does, while a kind cannot be read: other tests define some and take them away."""
         while True:
             with suppress(StaleInputs):
@@ -50,13 +50,15 @@ class Bench:
         while await self.woken.get() != key:
             pass
 
-    async def selects(self, placement: Observed[Placement], key: str, *wanted: str) -> Selected:
+    async def selects(self, placement: Observed[Placement], key: str, *wanted: str) -> SelectionResult:
         """What is selected, as soon as it is this. It may be woken more often than for what the test does."""
         while names(selected := await self.resolve(placement)) != [*wanted]:
             await self.told(key)
         return selected
 
-    async def ensure(self, placement: Observed[Placement], selected: Selected, *, reads_live: bool = False) -> Ensured:
+    async def ensure(
+        self, placement: Observed[Placement], selected: SelectionResult, *, reads_live: bool = False
+    ) -> EnsureResult:
         now = epoch_nanoseconds(SystemClock())
         return await self.groups.ensure(placement, selected, now=now, reads_live=reads_live)
 
@@ -65,9 +67,9 @@ class Bench:
 async def working(transport: Transport, *, part_bytes: int = 600) -> AsyncIterator[Bench]:
     clock, woken = SystemClock(), asyncio.Queue[str]()
     access = InformerConfig(reads=transport, writes=transport, clock=clock, jitter=lambda: 0.0)
-    content = Content(access)
+    content = ResourceSelection(access)
     content.subscribe(woken.put_nowait)
-    groups = ResourceGroups(
+    groups = ResourceSnapshots(
         access,
         (CLUSTER_SCOPED, NAMESPACED),
         retry_policy=RetryPolicy(clock, lambda: 0.0),
@@ -97,7 +99,7 @@ async def create(hub: Hub, plural: str, document: Json, *, group: str = "/api/v1
     await asyncio.to_thread(lambda: hub.http.post(path, document).ok())
 
 
-def names(selected: Selected) -> list[str]:
+def names(selected: SelectionResult) -> list[str]:
     assert selected.user_error is None, selected.user_error
     return [one.name for one in selected.objects]
 

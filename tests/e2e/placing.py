@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.clock import SystemClock
-from fleet.demo.agents import RolloutStandIn
+from fleet.demo.agents import RolloutSimulator
 from fleet.kube.api import Api, Method
 from fleet.kube.backoff import JITTER
 from fleet.kube.resource import STATUS, Resource
@@ -159,8 +159,8 @@ async def places(
             task.cancel()
 
 
-def _stand_in(api: Api) -> RolloutStandIn:
-    return RolloutStandIn(api, clock=SystemClock(), jitter=JITTER)
+def _stand_in(api: Api) -> RolloutSimulator:
+    return RolloutSimulator(api, clock=SystemClock(), jitter=JITTER)
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

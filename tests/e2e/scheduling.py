@@ -20,7 +20,7 @@ from fleet.kube.informer.informer import Informer
 from fleet.kube.objects import JSON_PATCH
 from fleet.kube.resource import STATUS, Resource, key_of
 from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
-from fleet.manager.manager import CONTROLLERS, SCHEDULER, Controller
+from fleet.manager.manager import CONTROLLERS, SCHEDULER, Manager
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,
@@ -124,7 +124,7 @@ class Notebook:
 class Stage(World):
     """A world in which one controller works."""
 
-    def __init__(self, api: Api, controller: Controller, overheard: Overheard, notebook: Notebook) -> None:
+    def __init__(self, api: Api, controller: Manager, overheard: Overheard, notebook: Notebook) -> None:
         super().__init__(api)
         self.controller = controller
         self.overheard = overheard

@@ -16,7 +16,7 @@ from fleet.kube.api import Api, Method, Request
 from fleet.kube.objects import MERGE_PATCH
 from fleet.kube.resource import STATUS, Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, find_scope
-from fleet.manager.manager import CONTROLLERS, Controller
+from fleet.manager.manager import CONTROLLERS, Manager
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from fleet.scheduler.attempt_record import Recorder
 from fleet.settings import Settings
@@ -225,10 +225,10 @@ async def controlled(
     controllers: Iterable[str] = CONTROLLERS,
     elects: bool = False,
     recorder: Recorder | None = None,
-) -> AsyncIterator[Controller]:
+) -> AsyncIterator[Manager]:
     """A controller in this process, ready to work; what it dies of fails the test."""
     settings = configured(*assignments)
-    controller = Controller(api, settings, controllers=frozenset(controllers), elects=elects, recorder=recorder)
+    controller = Manager(api, settings, controllers=frozenset(controllers), elects=elects, recorder=recorder)
     async with asyncio.TaskGroup() as group:
         group.create_task(controller.run(), name="controller")
         await controller.ready()
@@ -236,7 +236,7 @@ async def controlled(
         controller.stop()
 
 
-async def handed_over(controller: Controller) -> None:
+async def handed_over(controller: Manager) -> None:
     """The history was given every decision that shows on the hub: it gets an attempt a moment after its last write, and
     before it counts as finished."""
     scheduler = controller.scheduler
@@ -248,7 +248,7 @@ async def handed_over(controller: Controller) -> None:
     await soon(is_between_attempts)
 
 
-async def all_recorded(controller: Controller, history: History) -> None:
+async def all_recorded(controller: Manager, history: History) -> None:
     """Every decision that shows on the hub is in the history."""
     await handed_over(controller)
     assert await asyncio.to_thread(history.flush, seconds=SECONDS_TO_HAPPEN)

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from tests.e2e.world import World, configured
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import EPOCH, VirtualClock, no_jitter, virtual
@@ -28,7 +28,7 @@ async def controlled(clock: VirtualClock) -> AsyncIterator[World]:
     world = World(hub)
     for name in CLUSTERS:
         await world.join(name)
-    controller = Controller(hub, configured(), elects=False, clock=clock, jitter=no_jitter)
+    controller = Manager(hub, configured(), elects=False, clock=clock, jitter=no_jitter)
     async with asyncio.TaskGroup() as group:
         group.create_task(controller.run(), name="controller")
         await controller.ready()

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.kube.api import Request
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from tests.e2e.world import World, configured
 from tests.faults.controller.faults import is_watch
 from tests.faults.controller.guard import Guard
@@ -39,7 +39,7 @@ class Candidate:
         self.line = Line(hub, faults=faults, rng=Random(name), on_kill=lambda: None)
         settings = configured("eligibility.heartbeatTimeout=8760h")
         jitter = Random(name).random
-        controller = Controller(self.line, settings, elects=True, clock=clock, jitter=jitter, identity=name)
+        controller = Manager(self.line, settings, elects=True, clock=clock, jitter=jitter, identity=name)
         self.controller = controller
         self.running = asyncio.create_task(controller.run(), name=name)
 

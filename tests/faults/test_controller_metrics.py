@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 from prometheus_client.core import Metric
 
-from fleet.demo.agents import RolloutStandIn
+from fleet.demo.agents import RolloutSimulator
 from fleet.kube.scopes import CLUSTER_SCOPED
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.model.keys import NUMBER_OF_CLUSTERS
 from tests.e2e.world import World, configured
 from tests.faults.controller.scenario import STEPS, prepare
@@ -55,13 +55,13 @@ def has_values(family: Metric) -> bool:
     return any(one.value for one in family.samples if one.name.endswith(("_total", "_count")))
 
 
-async def play(hub: HubApi, clock: VirtualClock, controller: Controller) -> None:
+async def play(hub: HubApi, clock: VirtualClock, controller: Manager) -> None:
     """People come and change their minds, a cluster and a snapshot say nonsense, and once the hub is unwell."""
     user = World(hub)
     await prepare(user)
     await user.join("odd", properties={"kubernetes-fleet.io/node-count": "a few"})
     async with asyncio.TaskGroup() as group:
-        stand_in = group.create_task(RolloutStandIn(hub, clock=clock, jitter=no_jitter).run())
+        stand_in = group.create_task(RolloutSimulator(hub, clock=clock, jitter=no_jitter).run())
         group.create_task(controller.run())
         await controller.ready()
         await user.place("largest", LARGEST)
@@ -106,7 +106,7 @@ def figures() -> dict[str, Metric]:
         clock.set_by = datetime.now(UTC) - EPOCH  # heartbeats are written by the test in real time
         hub = a_hub(clock=lambda: clock.now().timestamp())
         settings = configured("eligibility.heartbeatTimeout=8760h")
-        controller = Controller(hub, settings, elects=False, clock=clock, jitter=no_jitter)
+        controller = Manager(hub, settings, elects=False, clock=clock, jitter=no_jitter)
         await play(hub, clock, controller)
         return by_name(controller.registry.collect())
 

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from fleet.clock import SystemClock
-from fleet.demo.agents import RolloutStandIn
+from fleet.demo.agents import RolloutSimulator
 from fleet.errors import ApiError
 from fleet.kube.leader_election import LEASES
 from fleet.kube.scopes import CLUSTER_SCOPED
@@ -69,7 +69,7 @@ def hub(target: str, access: Access) -> Hub:
 async def acted_on(hub: Hub) -> AsyncIterator[World]:
     """With a stand-in for rollout beside."""
     async with hub.connected() as own, hub.connected() as around, asyncio.TaskGroup() as group:
-        stand_in = group.create_task(RolloutStandIn(around, clock=SystemClock(), jitter=no_jitter).run())
+        stand_in = group.create_task(RolloutSimulator(around, clock=SystemClock(), jitter=no_jitter).run())
         yield World(own)
         stand_in.cancel()
 

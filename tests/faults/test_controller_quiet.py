@@ -13,11 +13,11 @@ from typing import Any, Final
 import pytest
 
 from fleet.clock import epoch_nanoseconds
-from fleet.demo.agents import RolloutStandIn
+from fleet.demo.agents import RolloutSimulator
 from fleet.kube.api import Request
 from fleet.kube.resource import STATUS
 from fleet.kube.scopes import MEMBER_CLUSTERS
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.model.timestamps import format_timestamp
 from fleet.placement.controller import RECHECK
 from tests.e2e.world import NAMESPACES, World, configured, member_status
@@ -97,16 +97,16 @@ POLICIES: Final[dict[str, dict[str, Any]]] = {
 
 
 @asynccontextmanager
-async def controlled(hub: HubApi, clock: VirtualClock, *, elects: bool) -> AsyncIterator[tuple[Controller, Line]]:
+async def controlled(hub: HubApi, clock: VirtualClock, *, elects: bool) -> AsyncIterator[tuple[Manager, Line]]:
     line = Line(hub, rng=Random(0), on_kill=lambda: None)
-    controller = Controller(line, configured(), elects=elects, clock=clock, jitter=no_jitter)
+    controller = Manager(line, configured(), elects=elects, clock=clock, jitter=no_jitter)
     async with asyncio.TaskGroup() as group:
         group.create_task(controller.run(), name="controller")
         yield controller, line
         controller.stop()
 
 
-def counters(controller: Controller) -> dict[tuple[object, ...], float]:
+def counters(controller: Manager) -> dict[tuple[object, ...], float]:
     """Everything that the controller counts: what it took up, decided, wrote, and whom it woke."""
     found: dict[tuple[object, ...], float] = {}
     for metric in controller.registry.collect():
@@ -155,7 +155,7 @@ async def a_thousand_beat() -> None:
 @asynccontextmanager
 async def stood_in(hub: HubApi, clock: VirtualClock) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(RolloutStandIn(hub, clock=clock, jitter=no_jitter).run())
+        task = group.create_task(RolloutSimulator(hub, clock=clock, jitter=no_jitter).run())
         yield
         task.cancel()
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from fleet.errors import DeadlineExceeded
 from fleet.kube.api import Request
 from fleet.kube.leader_election import LEASES
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.settings import Settings
 from tests.e2e.hub import Hub, fresh_access
 from tests.e2e.world import World, configured
@@ -65,7 +65,7 @@ class Freezing:
 class Ending:
     """A leader at rest on a hub, about to be asked to stop."""
 
-    def __init__(self, hub: HubApi, api: Freezing, controller: Controller, running: asyncio.Task[None]) -> None:
+    def __init__(self, hub: HubApi, api: Freezing, controller: Manager, running: asyncio.Task[None]) -> None:
         self.hub = hub
         self.api = api
         self.controller = controller
@@ -90,7 +90,7 @@ async def a_leader(*assignments: str) -> AsyncIterator[Ending]:
     await prepare(World(hub))
     settings = configured(f"shutdown.gracePeriod={GRACE:g}s", "eligibility.heartbeatTimeout=87600h", *assignments)
     api = Freezing(hub)
-    controller = Controller(api, settings, clock=VirtualClock(), jitter=no_jitter, identity="leader")
+    controller = Manager(api, settings, clock=VirtualClock(), jitter=no_jitter, identity="leader")
     running = asyncio.create_task(controller.run())
     try:
         await controller.ready()

@@ -19,7 +19,7 @@ from api.live.embedded import live_of
 from fleet.clock import SystemClock
 from fleet.history import History, migrate
 from fleet.hub.access.authentication import ADMINISTRATORS, AUTHENTICATED, User
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.recorder.metrics import RecorderMetrics
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.settings import load_settings
@@ -41,7 +41,7 @@ Troubled = Callable[[], AbstractContextManager[Trouble]]
 @dataclass
 class Stage:
     world: World
-    controller: Controller
+    controller: Manager
     history: History
     app: FastAPI
 

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from fleet.errors import ApiError, StaleInputs
 from fleet.kube.api import Request
-from fleet.placement.selection.selection import Selected
+from fleet.placement.selection.selection import SelectionResult
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import run_virtually
 from tests.unit.controllers.memory_hub import PLACEMENTS, Fault, Json, Lost, MemoryHub, Refused
@@ -117,7 +117,7 @@ class Life:
         await self.runs("c1", "c2", snapshot="web-0-snapshot")
 
     async def change_of_content(self) -> None:
-        self.bench.content.selected = Selected((THE_NAMESPACE, an_object("settings"), an_object("more")))
+        self.bench.content.selected = SelectionResult((THE_NAMESPACE, an_object("settings"), an_object("more")))
         self.bench.content.wake("web")
         await self.rest()
         await asyncio.sleep(60)  # changes are collected for a while

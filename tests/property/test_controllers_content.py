@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from fleet.kube.resource import Resource
 from fleet.placement.selection.candidates import candidate_codec
-from fleet.placement.selection.sanitizing import sanitise
+from fleet.placement.selection.sanitizing import sanitize
 from fleet.placement.selection.selection import SelectedObject
 from fleet.placement.snapshots import canonical_json as canonical
-from fleet.placement.snapshots.hashing import fingerprint, policies_equal, policy_hash, resources_hash
+from fleet.placement.snapshots.hashing import are_policies_equal, fingerprint, policy_hash, resources_hash
 from fleet.placement.snapshots.snapshot_group import split
 
 KINDS = ("Namespace", "ConfigMap", "Service", "Job", "Deployment", "Widget", "Gear")
@@ -122,12 +122,12 @@ def test_neither_the_order_of_keys_nor_that_of_objects_matters_to_a_group(
 def test_the_order_of_keys_never_matters_to_a_policy(policy: dict[str, Any], luck: random.Random) -> None:
     other = shuffled(policy, luck)
     assert policy_hash(policy) == policy_hash(other)
-    assert policies_equal(policy, other)
+    assert are_policies_equal(policy, other)
 
 
 @given(POLICIES, POLICIES)
 def test_policies_with_one_hash_ask_for_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert policies_equal(one, other) or policy_hash(one) != policy_hash(other)
+    assert are_policies_equal(one, other) or policy_hash(one) != policy_hash(other)
 
 
 @given(VALUES)
@@ -141,8 +141,8 @@ def test_canonical_json_means_the_same_and_is_final(value: Any) -> None:
 @given(OBJECTS)
 def test_sanitising_twice_is_sanitising_once(document: dict[str, Any]) -> None:
     api_version, kind = document["apiVersion"], document["kind"]
-    once = sanitise(json.loads(json.dumps(document)), api_version=api_version, kind=kind)
-    again = sanitise(json.loads(json.dumps(once)), api_version=api_version, kind=kind)
+    once = sanitize(json.loads(json.dumps(document)), api_version=api_version, kind=kind)
+    again = sanitize(json.loads(json.dumps(once)), api_version=api_version, kind=kind)
     assert once == again
 
 

@@ -19,7 +19,7 @@ from fleet.history import History
 from fleet.hub.access.authentication import read_tokens
 from fleet.hub.http.server import Endpoint
 from fleet.kube.api import Api
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.recorder.metrics import RecorderMetrics
 from fleet.recorder.recorder import run_history
 from fleet.settings import Address, Effective, Settings
@@ -44,7 +44,7 @@ def keeping(settings: Settings, endpoint: Endpoint, *, clock: Clock) -> Abstract
 
 @asynccontextmanager
 async def answering(
-    controller: Controller, history: History | None, hub: Api, effective: Effective, endpoint: Endpoint, *, port: int
+    controller: Manager, history: History | None, hub: Api, effective: Effective, endpoint: Endpoint, *, port: int
 ) -> AsyncIterator[ApiEndpoint]:
     """Questions are answered, and other commands of this user find out where, for as long as this lasts."""
     live = live_of(controller)

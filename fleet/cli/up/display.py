@@ -14,8 +14,8 @@ from rich.live import Live
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.demo.headlines import Headlines
-from fleet.demo.status_rows import Patience, cluster_rows, placement_row
-from fleet.demo.view import LivePicture, Picture
+from fleet.demo.status_rows import HeartbeatThresholds, cluster_rows, placement_row
+from fleet.demo.view import LiveScreen, Screen
 from fleet.hub.http.server import Endpoint
 from fleet.informers.cache import Caches
 from fleet.settings import Settings
@@ -44,11 +44,11 @@ def _program() -> str:
 
 
 def greeting(endpoint: Endpoint, data_dir: Path | None, *, clusters: int) -> str:
-    kept = "in memory, gone when it ends" if data_dir is None else f"in {data_dir}"
-    listed = "\n".join(f"  {command}" for command in commands(endpoint))
+    kept = "live in memory and are lost when it stops" if data_dir is None else f"are kept in {data_dir}"
+    command_lines = "\n".join(f"  {command}" for command in commands(endpoint))
     return (
-        f"A fleet of {clusters} clusters is up at {endpoint.url}; objects are kept {kept}. Ctrl-C ends it. In another "
-        f"terminal:\n\n{listed}\n"
+        f"A fleet of {clusters} clusters is up at {endpoint.url}; objects {kept}. Ctrl-C ends it. In another "
+        f"terminal:\n\n{command_lines}\n"
     )
 
 
@@ -59,19 +59,19 @@ class Show:
         self._caches = caches
         self._headlines = headlines
         self._endpoint = endpoint
-        self._patience = Patience(_LATE * interval, settings.eligibility.heartbeat_timeout.seconds)
+        self._patience = HeartbeatThresholds(_LATE * interval, settings.eligibility.heartbeat_timeout.seconds)
 
     async def run(self, clock: Clock, console: Console | None = None) -> None:
         """Until cancelled. The terminal is as before then."""
-        picture = LivePicture(lambda: self.picture(clock))
+        picture = LiveScreen(lambda: self.picture(clock))
         with Live(picture, console=console, screen=True, auto_refresh=False) as live:
             while True:
                 live.refresh()
                 await clock.sleep(_EVERY)
 
-    def picture(self, clock: Clock) -> Picture:
+    def picture(self, clock: Clock) -> Screen:
         placements = [one for kinds in self._caches.kinds for one in kinds.placements.store.values()]
-        return Picture(
+        return Screen(
             title=f"fleet up: {self._endpoint.url}, Ctrl-C ends it",
             clusters=cluster_rows(
                 self._caches.clusters.values(), now=epoch_nanoseconds(clock), patience=self._patience

@@ -25,7 +25,7 @@ from fleet.cli.up.api import LOOPBACK, ApiEndpoint, answering, keeping
 from fleet.cli.up.display import Overheard, Show, greeting
 from fleet.cli.up.interrupts import Interrupts
 from fleet.clock import Clock, SystemClock
-from fleet.demo.demo import Ensemble
+from fleet.demo.demo import Demo
 from fleet.demo.headlines import Headline, Headlines
 from fleet.demo.status_rows import is_decided
 from fleet.demo.workloads import placement_keys
@@ -38,7 +38,7 @@ from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.manager import logs
 from fleet.manager.hub_connection import flow_of
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.recorder.recorder import CombinedRecorder, build_recorder
 from fleet.settings import Duration, Effective, Settings, load_settings
 from fleet.settings.loading import DEFAULT
@@ -128,7 +128,7 @@ class Up:
         self._effective = effective
         self._endpoint = endpoint
         self._clock = clock
-        self._controller: Controller | None = None
+        self._controller: Manager | None = None
         self._shows_view = not options.quiet and sys.stdout.isatty()
 
     async def run(self, own: Transport, members: Transport) -> None:
@@ -137,7 +137,7 @@ class Up:
         publish: Callable[[Headline], None] = (lambda _: None) if self._shows_view else lines.headline
         headlines = Headlines(self._clock, publish=publish)
         self._configure_logs(headlines)
-        demo = Ensemble(members, clock=self._clock, random=Random(), tell=headlines.tell)
+        demo = Demo(members, clock=self._clock, random=Random(), tell=headlines.tell)
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(demo.run(), name="demo")]
             try:
@@ -146,7 +146,7 @@ class Up:
                 settings = effective.settings
                 async with keeping(settings, self._endpoint, clock=self._clock) as history:
                     recorder = CombinedRecorder(headlines, build_recorder(history, settings))
-                    controller = Controller(own, settings, elects=False, recorder=recorder, clock=self._clock)
+                    controller = Manager(own, settings, elects=False, recorder=recorder, clock=self._clock)
                     show = Show(controller.caches, headlines, settings, self._endpoint, interval=demo.members.interval)
                     self._controller = controller
                     api = answering(controller, history, own, effective, self._endpoint, port=self._options.api_port)
@@ -158,7 +158,7 @@ class Up:
                     task.cancel()
 
     async def _tell(
-        self, controller: Controller, lines: Lines, show: Show, api: AbstractAsyncContextManager[ApiEndpoint]
+        self, controller: Manager, lines: Lines, show: Show, api: AbstractAsyncContextManager[ApiEndpoint]
     ) -> None:
         """Until cancelled."""
         await controller.ready()

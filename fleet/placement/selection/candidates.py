@@ -8,16 +8,16 @@ from typing import Any
 from fleet.kube.informer.store import Codec, build_codec
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Metadata, View
-from fleet.placement.selection.sanitizing import sanitise
+from fleet.placement.selection.sanitizing import sanitize
 from fleet.placement.snapshots import canonical_json as canonical
 
 
-class OwnerReference(View, frozen=True, gc=False):
+class OwnerUid(View, frozen=True, gc=False):
     uid: str = ""
 
 
 class ObjectMetadata(Metadata, frozen=True):
-    owner_references: tuple[OwnerReference, ...] = ()
+    owner_references: tuple[OwnerUid, ...] = ()
 
 
 class AnyObject(View, frozen=True):
@@ -26,7 +26,7 @@ class AnyObject(View, frozen=True):
     """Of a Secret what it holds; other kinds may mean anything by it."""
 
 
-class Candidate:
+class CandidateObject:
     """An object of the hub as it is now."""
 
     def __init__(self, resource: Resource, view: AnyObject, raw: bytes) -> None:
@@ -43,20 +43,20 @@ class Candidate:
     def content(self) -> bytes:
         """As it goes to members, in canonical JSON. Worked out at most once for each state of the object."""
         document = canonical.read(self._raw)
-        return canonical.write(sanitise(document, api_version=self.resource.api_version, kind=self.resource.kind))
+        return canonical.write(sanitize(document, api_version=self.resource.api_version, kind=self.resource.kind))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Candidate) and self._raw == other._raw and self.resource == other.resource
+        return isinstance(other, CandidateObject) and self._raw == other._raw and self.resource == other.resource
 
     def __hash__(self) -> int:
         return hash((self.resource, self._raw))
 
 
-def candidate_codec(resource: Resource) -> Codec[Candidate]:
+def candidate_codec(resource: Resource) -> Codec[CandidateObject]:
     read_view = build_codec(AnyObject).read
 
-    def read(document: bytes) -> Candidate:
+    def read(document: bytes) -> CandidateObject:
         observed = read_view(document)
-        return Candidate(resource, observed.view, observed.raw)
+        return CandidateObject(resource, observed.view, observed.raw)
 
     return Codec(read, lambda candidate: candidate.metadata)

@@ -48,7 +48,7 @@ GroupVersion = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class DiscoveredKinds:
     """What the API server served when it was asked."""
 
     by_version: Mapping[GroupVersion, Mapping[str, Resource]] = field(default_factory=dict)
@@ -81,26 +81,30 @@ class Kinds:
         return frozenset(resource for resources in self.by_version.values() for resource in resources.values())
 
 
-def nothing(_group: str, _version: str) -> bool:
+def match_no_group(_group: str, _version: str) -> bool:
     return False
 
 
 class Discovery:
     """The kinds, read when first asked for, and again when a kind is missing or `refresh` is called."""
 
-    def __init__(self, api: Api, clock: Clock, *, on_change: Callable[[Kinds, Kinds], None] = lambda *_: None) -> None:
+    def __init__(
+        self, api: Api, clock: Clock, *, on_change: Callable[[DiscoveredKinds, DiscoveredKinds], None] = lambda *_: None
+    ) -> None:
         self._api = api
         self._clock = clock
         self._on_change = on_change
-        self._kinds: Kinds | None = None
+        self._kinds: DiscoveredKinds | None = None
         self._read_at = 0.0
         self._under_way: asyncio.Event | None = None
 
     @property
-    def kinds(self) -> Kinds:
-        return self._kinds or Kinds()
+    def kinds(self) -> DiscoveredKinds:
+        return self._kinds or DiscoveredKinds()
 
-    async def knowing(self, names: Iterable[KindName], *, completely: Callable[[str, str], bool] = nothing) -> Kinds:
+    async def resolve_kinds(
+        self, names: Iterable[KindName], *, completely: Callable[[str, str], bool] = match_no_group
+    ) -> DiscoveredKinds:
         """The kinds, as new as it takes to say whether these exist, and with every kind of the latter groups.
 
         Half a namespace would look as if the rest had been deleted: then rather no answer."""
@@ -125,7 +129,7 @@ class Discovery:
             self._under_way.set()
             self._under_way = None
 
-    def _take(self, kinds: Kinds) -> None:
+    def _take(self, kinds: DiscoveredKinds) -> None:
         before, self._kinds = self.kinds, kinds
         self._read_at = self._clock.elapsed()
         if kinds.resources() != before.resources():
@@ -183,7 +187,7 @@ class _Found:
     is_known: bool = True
 
 
-async def read_kinds(api: Api, *, known: Kinds) -> Kinds:
+async def read_kinds(api: Api, *, known: DiscoveredKinds) -> DiscoveredKinds:
     """One look at the whole API. Parts that cannot be read are taken from what is known."""
     versions = [("", version) for version in (await _get(api, "/api", _Core)).versions]
     groups = (await _get(api, "/apis", _Groups)).groups
@@ -191,14 +195,14 @@ async def read_kinds(api: Api, *, known: Kinds) -> Kinds:
     async with asyncio.TaskGroup() as tasks:
         looks = [tasks.create_task(_look(api, version, known), name=f"discovery of {version}") for version in versions]
     documents = dict(zip(versions, (look.result() for look in looks), strict=True))
-    return Kinds(
+    return DiscoveredKinds(
         by_version={version: document.resources for version, document in documents.items() if document.is_known},
         unwatchable=frozenset[KindName]().union(*(document.unwatchable for document in documents.values())),
         unreadable=frozenset(version for version, document in documents.items() if not document.is_readable),
     )
 
 
-async def _look(api: Api, version: GroupVersion, known: Kinds) -> _Found:
+async def _look(api: Api, version: GroupVersion, known: DiscoveredKinds) -> _Found:
     group, name = version
     path = f"/apis/{group}/{name}" if group else f"/api/{name}"
     try:
@@ -210,7 +214,7 @@ async def _look(api: Api, version: GroupVersion, known: Kinds) -> _Found:
     return _sorted_out(version, [entry for entry in entries if "/" not in entry.name])
 
 
-def _as_known(version: GroupVersion, known: Kinds) -> _Found:
+def _as_known(version: GroupVersion, known: DiscoveredKinds) -> _Found:
     unwatchable = frozenset(name for name in known.unwatchable if name.group_version == version)
     return _Found(
         known.by_version.get(version, {}), unwatchable, is_readable=False, is_known=version in known.by_version

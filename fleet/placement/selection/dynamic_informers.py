@@ -14,11 +14,11 @@ from typing import Final, NoReturn
 from fleet.errors import StaleInputs
 from fleet.kube.informer.informer import Informer, InformerConfig
 from fleet.kube.resource import Resource
-from fleet.placement.selection.candidates import Candidate, candidate_codec
+from fleet.placement.selection.candidates import CandidateObject, candidate_codec
 
 BY_NAMESPACE: Final = "namespace"
 
-Handler = Callable[[Candidate | None, Candidate | None], None]
+Handler = Callable[[CandidateObject | None, CandidateObject | None], None]
 
 
 class NotSyncedYet(StaleInputs):
@@ -26,25 +26,25 @@ class NotSyncedYet(StaleInputs):
 
 
 @dataclass(slots=True)
-class WatchedKind:
-    watched: Informer[Candidate]
+class KindInformer:
+    watched: Informer[CandidateObject]
     tells_first_list: bool
     """Whether what the first list holds is told as news: those who asked for the kind wait for it anyway."""
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: tuple[asyncio.Task[None], ...] = ()
 
 
-class Selectable:
+class DynamicInformers:
     """Stores by kind. `on_change` hears of changes from the first complete list on."""
 
     def __init__(self, access: InformerConfig, on_change: Handler) -> None:
         self._access = access
         self._on_change = on_change
-        self._kinds: dict[Resource, WatchedKind] = {}
+        self._kinds: dict[Resource, KindInformer] = {}
         self._group: asyncio.TaskGroup | None = None
 
     @property
-    def kinds(self) -> Mapping[Resource, WatchedKind]:
+    def kinds(self) -> Mapping[Resource, KindInformer]:
         return self._kinds
 
     async def run(self) -> NoReturn:
@@ -61,7 +61,7 @@ class Selectable:
             return
         watched = Informer(self._access, resource, candidate_codec(resource))
         watched.store.add_index(BY_NAMESPACE, lambda candidate: (candidate.metadata.namespace,))
-        kind = self._kinds[resource] = WatchedKind(watched, tells_first_list)
+        kind = self._kinds[resource] = KindInformer(watched, tells_first_list)
         watched.store.subscribe(lambda old, new: self._tell(kind, old, new))
         if self._group is not None:
             self._begin(kind)
@@ -86,22 +86,22 @@ class Selectable:
         except TimeoutError:
             raise NotSyncedYet(_which(kind for kind in late if not kind.synced.is_set())) from None
 
-    def all_of(self, resource: Resource) -> list[Candidate]:
+    def all_of(self, resource: Resource) -> list[CandidateObject]:
         """Nothing, if the kind has just ceased to exist."""
         kind = self._kinds.get(resource)
         return [] if kind is None else kind.watched.store.values()
 
-    def within(self, resource: Resource, namespace: str) -> list[Candidate]:
+    def within(self, resource: Resource, namespace: str) -> list[CandidateObject]:
         kind = self._kinds.get(resource)
         return [] if kind is None else kind.watched.store.by_index(BY_NAMESPACE, namespace)
 
-    def get(self, resource: Resource, key: str) -> Candidate | None:
+    def get(self, resource: Resource, key: str) -> CandidateObject | None:
         kind = self._kinds.get(resource)
         return None if kind is None else kind.watched.store.get(key)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _begin(self, kind: WatchedKind) -> None:
+    def _begin(self, kind: KindInformer) -> None:
         assert self._group is not None
         name = f"{kind.watched.resource.api_version} {kind.watched.resource.kind}"
         kind.tasks = (
@@ -109,19 +109,19 @@ class Selectable:
             self._group.create_task(self._open(kind), name=f"first list of {name}"),
         )
 
-    async def _open(self, kind: WatchedKind) -> None:
+    async def _open(self, kind: KindInformer) -> None:
         await kind.watched.reflector.wait_for_sync()
         kind.synced.set()
         if kind.tells_first_list:
             for candidate in kind.watched.store.values():
                 self._on_change(None, candidate)
 
-    def _tell(self, kind: WatchedKind, old: Candidate | None, new: Candidate | None) -> None:
+    def _tell(self, kind: KindInformer, old: CandidateObject | None, new: CandidateObject | None) -> None:
         if kind.synced.is_set():
             self._on_change(old, new)
 
 
-def _which(kinds: Iterable[WatchedKind]) -> str:
+def _which(kinds: Iterable[KindInformer]) -> str:
     resources = [kind.watched.resource for kind in kinds]
     names = sorted(f"{resource.api_version} {resource.kind}" for resource in resources)
     return f"cache of kind {', '.join(names)} is not synced yet"

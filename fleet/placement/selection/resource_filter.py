@@ -10,7 +10,7 @@ from typing import Final, Self
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
-from fleet.placement.selection.candidates import Candidate
+from fleet.placement.selection.candidates import CandidateObject
 
 ENVELOPES: Final = frozenset({"ClusterResourceEnvelope", "ResourceEnvelope"})
 
@@ -80,7 +80,7 @@ def _is_version(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class ResourceFilter:
     """What the operator decided, on top of what holds everywhere."""
 
     skipped: KindList = field(default_factory=KindList)
@@ -121,7 +121,7 @@ def _is_of_the_hub(group: str, kind: str) -> bool:
     return group in _GROUPS or (group, kind) in _KINDS
 
 
-def is_placeable(resource: Resource, candidate: Candidate, *, has_service: Callable[[str], bool]) -> bool:
+def is_placeable(resource: Resource, candidate: CandidateObject, *, has_service: Callable[[str], bool]) -> bool:
     """Whether this object of a placeable kind may go; `has_service` tells whether a key is that of a Service."""
     metadata = candidate.metadata
     if metadata.deletion_timestamp is not None:

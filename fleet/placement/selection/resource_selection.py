@@ -15,13 +15,19 @@ from fleet.errors import ApiError
 from fleet.kube.informer.informer import InformerConfig
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Observed, Placement
-from fleet.placement.selection.candidates import Candidate
-from fleet.placement.selection.discovery import SECONDS_BETWEEN_LOOKS, Discovery, KindName, Kinds, nothing
-from fleet.placement.selection.dynamic_informers import Selectable
-from fleet.placement.selection.resource_filter import Rules
-from fleet.placement.selection.selection import Selected, select
-from fleet.placement.selection.selector_index import Attention, Labels
-from fleet.placement.selection.selectors import ResourceSelector, read_selectors
+from fleet.placement.selection.candidates import CandidateObject
+from fleet.placement.selection.discovery import (
+    SECONDS_BETWEEN_LOOKS,
+    DiscoveredKinds,
+    Discovery,
+    KindName,
+    match_no_group,
+)
+from fleet.placement.selection.dynamic_informers import DynamicInformers
+from fleet.placement.selection.resource_filter import ResourceFilter
+from fleet.placement.selection.selection import SelectionResult, select
+from fleet.placement.selection.selector_index import Labels, SelectorIndex
+from fleet.placement.selection.selectors import SelectorTerm, read_selectors
 
 SYNC_SECONDS: Final = 10.0
 """How long a pass waits for a cache before it gives way to others."""
@@ -35,16 +41,16 @@ NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=Fal
 SERVICES: Final = Resource("", "v1", "services", "Service", namespaced=True)
 
 
-class Content:
+class ResourceSelection:
     def __init__(
-        self, access: InformerConfig, rules: Rules | None = None, *, sync_seconds: float = SYNC_SECONDS
+        self, access: InformerConfig, rules: ResourceFilter | None = None, *, sync_seconds: float = SYNC_SECONDS
     ) -> None:
-        self._rules = rules or Rules()
+        self._rules = rules or ResourceFilter()
         self._clock = access.clock
         self._sync_seconds = sync_seconds
-        self._attention = Attention()
+        self._attention = SelectorIndex()
         self._discovery = Discovery(access.reads, access.clock, on_change=self._kinds_changed)
-        self._selectable = Selectable(access, self._object_changed)
+        self._selectable = DynamicInformers(access, self._object_changed)
         self._definitions_changed = asyncio.Event()
         self._wake: Callable[[str], None] = lambda _: None
 
@@ -60,15 +66,15 @@ class Content:
             await self._follow_definitions()
         raise AssertionError("nothing ends the following but cancellation")
 
-    async def resolve(self, placement: Observed[Placement]) -> Selected:
+    async def resolve(self, placement: Observed[Placement]) -> SelectionResult:
         """Raises a retriable error while what is needed is not known yet."""
         terms, namespace = read_selectors(placement), placement.view.metadata.namespace
         self._attention.put(key_of(placement.view.metadata), terms, namespace)
         whole = any(term.takes_whole_namespaces for term in terms)
-        kinds = await self._discovery.knowing(
-            self._asked_for(terms), completely=self._rules.may_place_from if whole else nothing
+        kinds = await self._discovery.resolve_kinds(
+            self._asked_for(terms), completely=self._rules.may_place_from if whole else match_no_group
         )
-        view = _View(kinds, self._selectable, self._rules)
+        view = _InformerLister(kinds, self._selectable, self._rules)
         await self._selectable.ready(view.needed(terms), within=self._sync_seconds)
         return select(terms, namespace=namespace, source=view, rules=self._rules)
 
@@ -78,10 +84,10 @@ class Content:
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def _asked_for(self, terms: Iterable[ResourceSelector]) -> list[KindName]:
+    def _asked_for(self, terms: Iterable[SelectorTerm]) -> list[KindName]:
         return [term.kind_name for term in terms if self._rules.places_kind(term.group, term.version, term.kind)]
 
-    def _object_changed(self, old: Candidate | None, new: Candidate | None) -> None:
+    def _object_changed(self, old: CandidateObject | None, new: CandidateObject | None) -> None:
         some = new or old
         assert some is not None
         if some.resource == DEFINITIONS:
@@ -90,7 +96,7 @@ class Content:
         if concerned and self._matters(old, new):
             self._wake_all(concerned)
 
-    def _matters(self, old: Candidate | None, new: Candidate | None) -> bool:
+    def _matters(self, old: CandidateObject | None, new: CandidateObject | None) -> bool:
         """A change of what stays on the hub, such as a status, is none."""
         if old is None or new is None:
             return True
@@ -105,7 +111,7 @@ class Content:
         candidate = self._selectable.get(NAMESPACES, namespace)
         return None if candidate is None else candidate.metadata.labels
 
-    def _kinds_changed(self, before: Kinds, after: Kinds) -> None:
+    def _kinds_changed(self, before: DiscoveredKinds, after: DiscoveredKinds) -> None:
         gone = before.resources() - after.resources()
         for resource in gone:
             self._selectable.stop(resource)
@@ -137,23 +143,23 @@ class Content:
             self._definitions_changed.set()  # nobody knows yet: once more after the next pause
 
 
-def _is_owned(candidate: Candidate) -> bool:
+def _is_owned(candidate: CandidateObject) -> bool:
     return bool(candidate.metadata.owner_references)
 
 
-def _placeable_namespaced(kinds: Kinds, rules: Rules) -> list[Resource]:
+def _placeable_namespaced(kinds: DiscoveredKinds, rules: ResourceFilter) -> list[Resource]:
     return [resource for resource in kinds.preferred() if resource.namespaced and rules.places(resource)]
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _InformerLister:
     """The hub as `selection` wants to see it: the kinds of one look at discovery over the stores."""
 
-    kinds: Kinds
-    selectable: Selectable
-    rules: Rules
+    kinds: DiscoveredKinds
+    selectable: DynamicInformers
+    rules: ResourceFilter
 
-    def needed(self, terms: Sequence[ResourceSelector]) -> set[Resource]:
+    def needed(self, terms: Sequence[SelectorTerm]) -> set[Resource]:
         """The kinds whose objects decide about a selection."""
         resources = {NAMESPACES} if any(term.selects_namespaces for term in terms) else set[Resource]()
         for term in terms:
@@ -175,13 +181,13 @@ class _View:
     def namespaced(self) -> list[Resource]:
         return _placeable_namespaced(self.kinds, self.rules)
 
-    def all_of(self, resource: Resource) -> list[Candidate]:
+    def all_of(self, resource: Resource) -> list[CandidateObject]:
         return self.selectable.all_of(resource)
 
-    def within(self, resource: Resource, namespace: str) -> list[Candidate]:
+    def within(self, resource: Resource, namespace: str) -> list[CandidateObject]:
         return self.selectable.within(resource, namespace)
 
-    def get(self, resource: Resource, key: str) -> Candidate | None:
+    def get(self, resource: Resource, key: str) -> CandidateObject | None:
         return self.selectable.get(resource, key)
 
     def has_service(self, key: str) -> bool:

@@ -27,19 +27,19 @@ _LABELS_OF_JOBS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid"
 _HEADLESS: Final = "None"
 
 
-def sanitise(document: Json, *, api_version: str, kind: str) -> Json:
+def sanitize(document: Json, *, api_version: str, kind: str) -> Json:
     """The object as members get it. Items of lists do not say what they are, so that is told here."""
     document["apiVersion"], document["kind"] = api_version, kind
     document.pop("status", None)
-    _sanitise_metadata(_part(document, "metadata"))
+    _sanitize_metadata(_part(document, "metadata"))
     if api_version == "v1" and kind == "Service":
-        _sanitise_service(_part(document, "spec"))
+        _sanitize_service(_part(document, "spec"))
     elif api_version == "batch/v1" and kind == "Job":
-        _sanitise_job(_part(document, "spec"))
+        _sanitize_job(_part(document, "spec"))
     return document
 
 
-def _sanitise_metadata(metadata: Json) -> None:
+def _sanitize_metadata(metadata: Json) -> None:
     for field in _OF_THE_HUB:
         metadata.pop(field, None)
     annotations = _part(metadata, "annotations")
@@ -49,7 +49,7 @@ def _sanitise_metadata(metadata: Json) -> None:
         metadata.pop("annotations", None)
 
 
-def _sanitise_service(spec: Json) -> None:
+def _sanitize_service(spec: Json) -> None:
     """Addresses and ports that the hub gave out; a headless service asked for having none."""
     if spec.get("clusterIP") != _HEADLESS:
         spec.pop("clusterIP", None)
@@ -60,7 +60,7 @@ def _sanitise_service(spec: Json) -> None:
         port.pop("nodePort", None)
 
 
-def _sanitise_job(spec: Json) -> None:
+def _sanitize_job(spec: Json) -> None:
     """The hub chose a selector by uid; the member has to choose its own."""
     if spec.get("manualSelector") is True:
         return

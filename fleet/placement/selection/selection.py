@@ -1,8 +1,8 @@
-"""Which objects a placement selects right now, and what its author got wrong.
+"""Resolves the resource selectors of a placement to objects, and validates the selectors.
 
-Pure: works on what a `Source` has. Two passes: the first finds the namespace that other selectors choose from, the
-second resolves every selector. Whatever is wrong is told at once and together; then nothing is selected at all, so that
-half a selection is never rolled out.
+Pure: reads an `ObjectLister`. Two passes: the first finds the namespace that other selectors choose from, the second
+resolves every selector. All problems are reported together, and with any problem nothing is selected, so that an
+incomplete selection is never rolled out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final, Protocol
 from fleet.kube.resource import Resource
 from fleet.model.selectors import matches, selector_problems
 from fleet.placement.selection import selectors
-from fleet.placement.selection.candidates import Candidate
+from fleet.placement.selection.candidates import CandidateObject
 from fleet.placement.selection.discovery import KindName
 from fleet.placement.selection.ordering import Place, place
-from fleet.placement.selection.resource_filter import Rules, is_placeable
-from fleet.placement.selection.selectors import ResourceSelector
+from fleet.placement.selection.resource_filter import ResourceFilter, is_placeable
+from fleet.placement.selection.selectors import SelectorTerm
 
 _PROBLEMS_SHOWN: Final = 20
 """A condition has room for 32 KiB, and one wrong selector can meet thousands of objects."""
@@ -46,23 +46,23 @@ class SelectedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmatched:
+class UnmatchedSelector:
     """A selector that selects nothing at the moment."""
 
     position: int
-    selector: ResourceSelector
+    selector: SelectorTerm
 
     def __str__(self) -> str:
         return f"{selectors.field(self.position)} matches nothing: {self.selector}"
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectionResult:
     objects: tuple[SelectedObject, ...] = ()
     """In the order of the hash."""
     problems: tuple[str, ...] = ()
     """What the author of the placement has to correct. With any, there are no objects."""
-    unmatched: tuple[Unmatched, ...] = ()
+    unmatched: tuple[UnmatchedSelector, ...] = ()
 
     @property
     def user_error(self) -> str | None:
@@ -72,7 +72,7 @@ class Selected:
         return "; ".join(shown) or None
 
 
-class Source(Protocol):
+class ObjectLister(Protocol):
     """The hub as far as it is known. Asked only for kinds it was prepared for."""
 
     def find(self, name: KindName) -> Resource | None:
@@ -83,27 +83,29 @@ class Source(Protocol):
     def namespaced(self) -> Sequence[Resource]:
         """Every placeable namespaced kind, at its preferred version."""
 
-    def all_of(self, resource: Resource) -> Iterable[Candidate]: ...
+    def all_of(self, resource: Resource) -> Iterable[CandidateObject]: ...
 
-    def within(self, resource: Resource, namespace: str) -> Iterable[Candidate]: ...
+    def within(self, resource: Resource, namespace: str) -> Iterable[CandidateObject]: ...
 
-    def get(self, resource: Resource, key: str) -> Candidate | None: ...
+    def get(self, resource: Resource, key: str) -> CandidateObject | None: ...
 
     def has_service(self, key: str) -> bool: ...
 
 
-def select(terms: Sequence[ResourceSelector], *, namespace: str, source: Source, rules: Rules) -> Selected:
+def select(
+    terms: Sequence[SelectorTerm], *, namespace: str, source: ObjectLister, rules: ResourceFilter
+) -> SelectionResult:
     """`namespace` is that of a namespaced placement, empty for a cluster-scoped one."""
-    selection = _Selection(tuple(terms), namespace, source, rules)
+    selection = _Selector(tuple(terms), namespace, source, rules)
     selection.run()
     if selection.problems:
-        return Selected(problems=tuple(dict.fromkeys(selection.problems)))
+        return SelectionResult(problems=tuple(dict.fromkeys(selection.problems)))
     objects = sorted((entry.object for entry in selection.taken.values()), key=lambda selected: selected.place)
-    return Selected(tuple(objects), unmatched=tuple(selection.unmatched))
+    return SelectionResult(tuple(objects), unmatched=tuple(selection.unmatched))
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _TakenObject:
     object: SelectedObject
     position: int
 
@@ -112,14 +114,14 @@ _Identity = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class _Selection:
-    terms: tuple[ResourceSelector, ...]
+class _Selector:
+    terms: tuple[SelectorTerm, ...]
     own_namespace: str
-    source: Source
-    rules: Rules
+    source: ObjectLister
+    rules: ResourceFilter
     problems: list[str] = field(default_factory=list)
-    unmatched: list[Unmatched] = field(default_factory=list)
-    taken: dict[_Identity, _Taken] = field(default_factory=dict)
+    unmatched: list[UnmatchedSelector] = field(default_factory=list)
+    taken: dict[_Identity, _TakenObject] = field(default_factory=dict)
     _chosen: str | None = None
     """The namespace of pass 1, if it can contribute."""
 
@@ -171,7 +173,7 @@ class _Selection:
 
     # --- pass 2 -------------------------------------------------------------------------------------------------------
 
-    def _resolve(self, position: int, term: ResourceSelector) -> None:
+    def _resolve(self, position: int, term: SelectorTerm) -> None:
         resource = self._resource_of(position, term)
         if self._is_malformed(position, term) or resource is None:
             return
@@ -181,9 +183,9 @@ class _Selection:
                 self._take(position, candidate)
                 matched += 1
         if not matched:
-            self.unmatched.append(Unmatched(position, term))
+            self.unmatched.append(UnmatchedSelector(position, term))
 
-    def _resource_of(self, position: int, term: ResourceSelector) -> Resource | None:
+    def _resource_of(self, position: int, term: SelectorTerm) -> Resource | None:
         """The kind, if this placement may select it."""
         resource = self.source.find(term.kind_name)
         if resource is None:
@@ -198,7 +200,7 @@ class _Selection:
             return None
         return resource
 
-    def _is_malformed(self, position: int, term: ResourceSelector) -> bool:
+    def _is_malformed(self, position: int, term: SelectorTerm) -> bool:
         if term.label_selector is None:
             return False
         if term.name:
@@ -208,13 +210,13 @@ class _Selection:
             self._refuse("PL-04", f"labelSelector is invalid: {cause.field}: {cause.message}", position)
         return bool(term.name or causes)
 
-    def _candidates(self, position: int, term: ResourceSelector, resource: Resource) -> Iterator[Candidate]:
+    def _candidates(self, position: int, term: SelectorTerm, resource: Resource) -> Iterator[CandidateObject]:
         if term.selects_namespaces:
             yield from self._namespaces(position, term, resource)
         else:
             yield from self._matching(term, resource, self.own_namespace or self._chosen)
 
-    def _namespaces(self, position: int, term: ResourceSelector, resource: Resource) -> Iterator[Candidate]:
+    def _namespaces(self, position: int, term: SelectorTerm, resource: Resource) -> Iterator[CandidateObject]:
         if term.name and self.rules.is_reserved(term.name):
             self._refuse_reserved(position, term.name)
             return
@@ -227,17 +229,17 @@ class _Selection:
                 if term.takes_whole_namespaces:
                     yield from self._everything_in(name)
 
-    def _everything_in(self, namespace: str) -> Iterator[Candidate]:
+    def _everything_in(self, namespace: str) -> Iterator[CandidateObject]:
         for resource in self.source.namespaced():
             yield from self.source.within(resource, namespace)
 
-    def _matching(self, term: ResourceSelector, resource: Resource, namespace: str | None) -> Iterator[Candidate]:
+    def _matching(self, term: SelectorTerm, resource: Resource, namespace: str | None) -> Iterator[CandidateObject]:
         if resource.namespaced and not namespace:
             return
         if term.name:
             key = f"{namespace}/{term.name}" if resource.namespaced else term.name
             named = self.source.get(resource, key)
-            candidates: Iterable[Candidate] = () if named is None else (named,)
+            candidates: Iterable[CandidateObject] = () if named is None else (named,)
         elif resource.namespaced and namespace:
             candidates = self.source.within(resource, namespace)
         else:
@@ -246,7 +248,7 @@ class _Selection:
             if term.label_selector is None or matches(term.label_selector, candidate.metadata.labels):
                 yield candidate
 
-    def _take(self, position: int, candidate: Candidate) -> None:
+    def _take(self, position: int, candidate: CandidateObject) -> None:
         resource, metadata = candidate.resource, candidate.metadata
         identity = (resource.group, resource.kind, candidate.key)
         before = self.taken.get(identity)
@@ -258,7 +260,7 @@ class _Selection:
         selected = SelectedObject(
             resource.group, resource.version, resource.kind, metadata.namespace, metadata.name, candidate.content
         )
-        self.taken[identity] = _Taken(selected, position)
+        self.taken[identity] = _TakenObject(selected, position)
 
     def _refuse_reserved(self, position: int, namespace: str) -> None:
         if not self.terms[position].chooses_inside:  # told in pass 1

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 from fleet.errors import InputError
 from fleet.model.selectors import matches
 from fleet.model.views import LabelSelector
-from fleet.placement.selection.candidates import Candidate
-from fleet.placement.selection.selectors import ResourceSelector
+from fleet.placement.selection.candidates import CandidateObject
+from fleet.placement.selection.selectors import SelectorTerm
 
 _K = TypeVar("_K")
 _V = TypeVar("_V", bound=Sized)
@@ -38,14 +38,14 @@ class _Registration:
 
 
 @dataclass(slots=True)
-class Attention:
-    _registered: dict[str, tuple[tuple[ResourceSelector, ...], _Registration]] = field(default_factory=dict)
+class SelectorIndex:
+    _registered: dict[str, tuple[tuple[SelectorTerm, ...], _Registration]] = field(default_factory=dict)
     _spots: dict[Spot, dict[str, list[LabelSelector | None]]] = field(default_factory=lambda: defaultdict(dict))
     _kinds: dict[_Kind, set[str]] = field(default_factory=lambda: defaultdict(set))
     _whole: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _by_label: dict[str, list[LabelSelector | None]] = field(default_factory=dict)
 
-    def put(self, key: str, terms: Iterable[ResourceSelector], namespace: str) -> None:
+    def put(self, key: str, terms: Iterable[SelectorTerm], namespace: str) -> None:
         known = self._registered.get(key)
         terms = tuple(terms)
         if known is not None and known[0] == terms:
@@ -84,7 +84,7 @@ class Attention:
         return set(self._by_label).union(self._kinds.get((group, kind), ()), *self._whole.values())
 
     def concerned(
-        self, old: Candidate | None, new: Candidate | None, *, labels_of: Callable[[str], Labels]
+        self, old: CandidateObject | None, new: CandidateObject | None, *, labels_of: Callable[[str], Labels]
     ) -> set[str]:
         """`labels_of` a namespace."""
         states = [state for state in (old, new) if state is not None]
@@ -114,7 +114,7 @@ class Attention:
                 yield key
 
 
-def _registration(terms: Iterable[ResourceSelector], namespace: str) -> _Registration:
+def _registration(terms: Iterable[SelectorTerm], namespace: str) -> _Registration:
     terms = tuple(terms)
     registration = _Registration()
     inside = {namespace} if namespace else {"", *(term.name for term in terms if term.chooses_inside)}

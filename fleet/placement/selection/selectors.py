@@ -13,7 +13,7 @@ WITH_RESOURCES: Final = "NamespaceWithResources"
 WITH_SELECTORS: Final = "NamespaceWithResourceSelectors"
 
 
-class ResourceSelector(View, frozen=True):
+class SelectorTerm(View, frozen=True):
     group: str = ""
     version: str = ""
     kind: str = ""
@@ -45,10 +45,10 @@ class ResourceSelector(View, frozen=True):
 
 
 class _Spec(View, frozen=True):
-    resource_selectors: tuple[ResourceSelector, ...] = ()
+    resource_selectors: tuple[SelectorTerm, ...] = ()
 
 
-def read_selectors(placement: Observed[Placement]) -> tuple[ResourceSelector, ...]:
+def read_selectors(placement: Observed[Placement]) -> tuple[SelectorTerm, ...]:
     return decode(bytes(placement.view.spec), _Spec).view.resource_selectors
 
 

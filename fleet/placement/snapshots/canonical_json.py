@@ -18,7 +18,7 @@ _SURELY_SMALL: Final = 18
 """Digits of an integer that certainly fits into 64 bits."""
 
 
-class Number:
+class VerbatimNumber:
     """A number as it was written. No dataclass: the encoder would take that for an object of its own."""
 
     __slots__ = ("text",)
@@ -29,7 +29,7 @@ class Number:
 
 def read(document: bytes) -> Any:
     """The value of a document, with numbers that survive writing."""
-    return json.loads(document, parse_float=Number, parse_int=_integer)
+    return json.loads(document, parse_float=VerbatimNumber, parse_int=_integer)
 
 
 def write(value: Any) -> bytes:
@@ -43,11 +43,11 @@ def canonical(document: bytes) -> bytes:
     return write(read(document))
 
 
-def _integer(text: str) -> int | Number:
-    return Number(text) if text == "-0" or len(text) > _SURELY_SMALL else int(text)
+def _integer(text: str) -> int | VerbatimNumber:
+    return VerbatimNumber(text) if text == "-0" or len(text) > _SURELY_SMALL else int(text)
 
 
 def _as_written(value: Any) -> msgspec.Raw:
-    if isinstance(value, Number):
+    if isinstance(value, VerbatimNumber):
         return msgspec.Raw(value.text.encode())
     raise NotImplementedError(f"{type(value).__name__} is nothing that JSON knows")

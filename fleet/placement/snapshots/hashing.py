@@ -28,12 +28,12 @@ _TOLERATION_DEFAULTS: Final = {"operator": "Equal"}
 
 def policy_hash(policy: Json | None) -> str:
     """Lower-case hex. The number of clusters does not count: changing it alone is no new policy."""
-    return _hex(_policy_text(policy))
+    return _hex(_encode_policy(policy))
 
 
-def policies_equal(policy: Json | None, other: Json | None) -> bool:
+def are_policies_equal(policy: Json | None, other: Json | None) -> bool:
     """Whether both ask for the same, their number of clusters aside. No policy is the one that picks all."""
-    return _policy_text(_defaulted(policy)) == _policy_text(_defaulted(other))
+    return _encode_policy(_apply_defaults(policy)) == _encode_policy(_apply_defaults(other))
 
 
 def resources_hash(contents: Iterable[bytes]) -> str:
@@ -70,7 +70,7 @@ def _place_of(document: Json) -> Place:
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 
-def _policy_text(policy: Json | None) -> bytes:
+def _encode_policy(policy: Json | None) -> bytes:
     return canonical.write(None if policy is None else _POLICY(policy))
 
 
@@ -148,13 +148,15 @@ _POLICY: Final = _optional(
 )
 
 
-def _defaulted(policy: Json | None) -> Json:
+def _apply_defaults(policy: Json | None) -> Json:
     """As the API server completes it."""
     full = _with_defaults(policy or {}, _POLICY_DEFAULTS)
     full["topologySpreadConstraints"] = [
         _with_defaults(constraint, _SPREAD_DEFAULTS) for constraint in full.get("topologySpreadConstraints") or ()
     ]
-    full["tolerations"] = [_with_defaults(toleration, _TOLERATION_DEFAULTS) for toleration in full.get("tolerations") or ()]
+    full["tolerations"] = [
+        _with_defaults(toleration, _TOLERATION_DEFAULTS) for toleration in full.get("tolerations") or ()
+    ]
     return full
 
 

@@ -33,8 +33,8 @@ from fleet.model.keys import (
     POLICY_INDEX,
 )
 from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
-from fleet.placement.deletion import erase
-from fleet.placement.snapshots.hashing import policies_equal, policy_hash
+from fleet.placement.deletion import delete_object
+from fleet.placement.snapshots.hashing import are_policies_equal, policy_hash
 
 Json = dict[str, Any]
 
@@ -104,17 +104,17 @@ class _Snapshot:
         return not owners or any(owner.uid == metadata.uid for owner in owners)
 
     def is_for(self, policy: Json | None) -> bool:
-        same_hash = self.stored.spec.policy_hash == _as_stored(policy_hash(policy))
-        return same_hash or policies_equal(self.stored.spec.policy, policy)
+        same_hash = self.stored.spec.policy_hash == _encode_hash(policy_hash(policy))
+        return same_hash or are_policies_equal(self.stored.spec.policy, policy)
 
 
-def policy_of(spec: PlacementSpec) -> Json | None:
+def read_policy(spec: PlacementSpec) -> Json | None:
     written = bytes(spec.policy)
     policy: Json | None = msgspec.json.decode(written) if written else None
     return policy
 
 
-def wanted_clusters(snapshot: PolicySnapshot) -> int | None:
+def read_cluster_count(snapshot: PolicySnapshot) -> int | None:
     """The number of clusters of a PickN policy."""
     text = snapshot.metadata.annotation(NUMBER_OF_CLUSTERS) or ""
     return int(text) if text.isdecimal() and text.isascii() else None
@@ -132,15 +132,15 @@ class PolicySnapshots:
 
         `reads_live` after a failure, when the cache may lack a write of ours."""
         known = await self._known(kinds, placement, reads_live=reads_live)
-        current = _current(known)
+        current = _find_current(known)
         if current is not None and not current.is_latest and not reads_live:
             known = await self._known(kinds, placement, reads_live=True)
-            current = _current(known)
-        policy = policy_of(spec)
+            current = _find_current(known)
+        policy = read_policy(spec)
         if current is None or not current.is_for(policy):
             return await self._replace(kinds, placement, known, policy, limit=spec.revision_history_limit)
         marked = await self._mark(kinds, placement, current.observed, policy)
-        await self._delete(kinds, _oldest(known, keep=spec.revision_history_limit, sparing=current))
+        await self._delete(kinds, _find_oldest(known, keep=spec.revision_history_limit, sparing=current))
         return marked
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -175,11 +175,11 @@ class PolicySnapshots:
         for snapshot in known:
             if snapshot.is_latest and not snapshot.is_terminating:
                 await self._unmark(kinds, snapshot)
-        await self._delete(kinds, _oldest(known, keep=max(limit - 1, 1)))
+        await self._delete(kinds, _find_oldest(known, keep=max(limit - 1, 1)))
         index = max((snapshot.index for snapshot in known), default=-1) + 1
         created = await self._create(kinds, placement, policy, index=index)
         if limit == 1:
-            await self._delete(kinds, _oldest(known, keep=0)[-1:])
+            await self._delete(kinds, _find_oldest(known, keep=0)[-1:])
         return created
 
     async def _create(
@@ -255,10 +255,12 @@ class PolicySnapshots:
 
     async def _delete(self, kinds: PlacementKinds, snapshots: Iterable[_Snapshot]) -> None:
         for snapshot in snapshots:
-            await erase(kinds.policy_snapshots.objects, snapshot.observed.view.metadata, retry_policy=self._retry_policy)
+            await delete_object(
+                kinds.policy_snapshots.objects, snapshot.observed.view.metadata, retry_policy=self._retry_policy
+            )
 
 
-def _current(known: Sequence[_Snapshot]) -> _Snapshot | None:
+def _find_current(known: Sequence[_Snapshot]) -> _Snapshot | None:
     alive = [snapshot for snapshot in known if not snapshot.is_terminating]
     latest = [snapshot for snapshot in alive if snapshot.is_latest]
     if len(latest) > 1:
@@ -267,7 +269,7 @@ def _current(known: Sequence[_Snapshot]) -> _Snapshot | None:
     return latest[0] if latest else (alive[-1] if alive else None)
 
 
-def _oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | None = None) -> list[_Snapshot]:
+def _find_oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | None = None) -> list[_Snapshot]:
     alive = [snapshot for snapshot in known if not snapshot.is_terminating]
     return [snapshot for snapshot in alive[: max(0, len(alive) - keep)] if snapshot is not sparing]
 
@@ -277,7 +279,7 @@ def _oldest(known: Sequence[_Snapshot], *, keep: int, sparing: _Snapshot | None 
 
 def _document(kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, *, index: int) -> Json:
     metadata = placement.view.metadata
-    spec: Json = {"policyHash": _as_stored(policy_hash(policy))}
+    spec: Json = {"policyHash": _encode_hash(policy_hash(policy))}
     if policy is not None:
         spec["policy"] = policy
     return {
@@ -286,13 +288,13 @@ def _document(kinds: PlacementKinds, placement: Observed[Placement], policy: Jso
             **({"namespace": metadata.namespace} if metadata.namespace else {}),
             "labels": {PARENT_PLACEMENT: metadata.name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},
             "annotations": _annotations(placement, policy),
-            "ownerReferences": [controller_reference(kinds, placement)],
+            "ownerReferences": [build_owner_reference(kinds, placement)],
         },
         "spec": spec,
     }
 
 
-def controller_reference(kinds: PlacementKinds, placement: Observed[Placement]) -> Json:
+def build_owner_reference(kinds: PlacementKinds, placement: Observed[Placement]) -> Json:
     """Makes the placement the owner of an object: the garbage collector takes what its deletion leaves behind."""
     resource, metadata = kinds.flavour.placement, placement.view.metadata
     return {
@@ -313,6 +315,6 @@ def _annotations(placement: Observed[Placement], policy: Json | None) -> dict[st
     return annotations
 
 
-def _as_stored(hash_text: str) -> str:
+def _encode_hash(hash_text: str) -> str:
     """The hash is a field of bytes that holds the text of the hash."""
     return base64.b64encode(hash_text.encode()).decode()

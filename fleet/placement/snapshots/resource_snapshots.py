@@ -26,16 +26,16 @@ from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT
 from fleet.model.timestamps import SECOND, format_timestamp, timestamp_or_none
 from fleet.model.views import Metadata, Observed, Placement, PlacementSpec
-from fleet.placement.deletion import erase
-from fleet.placement.selection.selection import Selected
+from fleet.placement.deletion import delete_object
+from fleet.placement.selection.selection import SelectionResult
 from fleet.placement.snapshots.hashing import fingerprint, resources_hash
-from fleet.placement.snapshots.snapshot_cache import Known, StoredGroups
+from fleet.placement.snapshots.snapshot_cache import SnapshotCache, StoredSnapshots
 from fleet.placement.snapshots.snapshot_group import (
     CHANGE_SEEN_AT,
     PART_BYTES,
-    Group,
     Plan,
-    ResourceSnapshot,
+    SnapshotGroup,
+    SnapshotView,
     split,
 )
 
@@ -62,7 +62,7 @@ class Pacing:
 
 
 @dataclass(frozen=True, slots=True)
-class Ensured:
+class EnsureResult:
     """The group that the status of the placement describes."""
 
     index: int
@@ -76,7 +76,7 @@ class Ensured:
         return self.names[0]
 
 
-class ResourceGroups:
+class ResourceSnapshots:
     """The groups of all placements, cluster-scoped and namespaced."""
 
     def __init__(
@@ -88,7 +88,7 @@ class ResourceGroups:
         pacing: Pacing | None = None,
         part_bytes: int = PART_BYTES,
     ) -> None:
-        self._stored = StoredGroups(access, flavours)
+        self._stored = SnapshotCache(access, flavours)
         self._retry_policy = retry_policy
         self._pacing = pacing or Pacing()
         self._part_bytes = part_bytes
@@ -117,7 +117,7 @@ class ResourceGroups:
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def snapshots(self) -> Iterable[tuple[Resource, Collection[ResourceSnapshot]]]:
+    def snapshots(self) -> Iterable[tuple[Resource, Collection[SnapshotView]]]:
         """All that are known, by their kind."""
         return self._stored.all()
 
@@ -133,14 +133,14 @@ class ResourceGroups:
         parts = (part for part in self._stored.cached(placement.view.metadata) if part.index == index)
         return [identifier for part in sorted(parts, key=_order_of) for identifier in part.identifiers()]
 
-    def objects(self, namespace: str) -> Objects[ResourceSnapshot]:
+    def objects(self, namespace: str) -> Objects[SnapshotView]:
         return self._stored.objects(namespace)
 
     # --- the one thing to do ------------------------------------------------------------------------------------------
 
     async def ensure(
-        self, placement: Observed[Placement], selected: Selected, *, now: int, reads_live: bool = False
-    ) -> Ensured:
+        self, placement: Observed[Placement], selected: SelectionResult, *, now: int, reads_live: bool = False
+    ) -> EnsureResult:
         """Makes, completes or replaces the latest group, unless it is too early for that; `now` in nanoseconds.
 
         Not for external placements: staged updates make their groups. `reads_live` after a failure, when the cache may
@@ -164,30 +164,30 @@ class ResourceGroups:
 class _Attempt:
     """To have the group of a plan."""
 
-    stored: StoredGroups
+    stored: SnapshotCache
     retry_policy: RetryPolicy
     pacing: Pacing
     plan: Plan
     limit: int
 
-    async def run(self, now: int, *, reads_live: bool) -> Ensured:
+    async def run(self, now: int, *, reads_live: bool) -> EnsureResult:
         known = await self.stored.known(self.plan.placement, reads_live=reads_live)
-        current = _current(known.groups)
+        current = _find_current(known.groups)
         if current is not None and not current.is_latest and not reads_live:
             known = await self.stored.known(self.plan.placement, reads_live=True)
-            current = _current(known.groups)
+            current = _find_current(known.groups)
         if current is None:
             return await self._replace(known, None)
         if await self._holds(current):
             return await self._settle(known, current)
         wait = await self._wait(current, now)
         if wait > 0:
-            return Ensured(current.index, current.names, wait)
+            return EnsureResult(current.index, current.names, wait)
         return await self._replace(known, current)
 
     # --- the same selection -------------------------------------------------------------------------------------------
 
-    async def _holds(self, current: Group) -> bool:
+    async def _holds(self, current: SnapshotGroup) -> bool:
         """Whether the group is the wanted one, or can be completed to be."""
         if not current.is_complete:
             return current.hash == self.plan.hash and await self._is_begun_alike(current)
@@ -195,7 +195,7 @@ class _Attempt:
             return True
         return await self.stored.fingerprint(self.plan.placement, current) == fingerprint(self.plan.contents())
 
-    async def _is_begun_alike(self, current: Group) -> bool:
+    async def _is_begun_alike(self, current: SnapshotGroup) -> bool:
         """Another writer may split the same objects in other places; parts of both would never fit together."""
         if current.size != len(self.plan.parts):
             return False
@@ -207,7 +207,7 @@ class _Attempt:
                 return False
         return True
 
-    async def _settle(self, known: Known, current: Group) -> Ensured:
+    async def _settle(self, known: StoredSnapshots, current: SnapshotGroup) -> EnsureResult:
         assert current.master is not None
         await self._mark(current.master, latest=True, seen_at=None)
         names = current.names
@@ -217,11 +217,11 @@ class _Attempt:
                 if subindex not in current.others:
                     await self._create_other(document)
         await self._trim(known.groups, keep=self.limit, sparing=current)
-        return Ensured(current.index, names)
+        return EnsureResult(current.index, names)
 
     # --- another selection --------------------------------------------------------------------------------------------
 
-    async def _wait(self, current: Group, now: int) -> float:
+    async def _wait(self, current: SnapshotGroup, now: int) -> float:
         """Seconds until a new group may replace this one. The first time, writes down that there is a change."""
         master = current.master
         if master is None or not master.is_latest:
@@ -235,7 +235,7 @@ class _Attempt:
         due = max(created + round(self.pacing.minimum_interval * SECOND), (seen_at or 0) + collecting)
         return max(0, due - now) / SECOND
 
-    async def _replace(self, known: Known, current: Group | None) -> Ensured:
+    async def _replace(self, known: StoredSnapshots, current: SnapshotGroup | None) -> EnsureResult:
         """One group always stays until there is a newer one, because indices go on from it."""
         if current is not None and current.master is not None and current.is_latest:
             await self._mark(current.master, latest=False, seen_at=None)
@@ -245,12 +245,12 @@ class _Attempt:
             await self._create_other(document)
         if self.limit == 1 and current is not None:
             await self._delete(current)
-        return Ensured(index, self.plan.names(index))
+        return EnsureResult(index, self.plan.names(index))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
     @property
-    def _objects(self) -> Objects[ResourceSnapshot]:
+    def _objects(self) -> Objects[SnapshotView]:
         return self.stored.objects(self.plan.placement.namespace)
 
     async def _create_master(self, index: int) -> int:
@@ -280,7 +280,7 @@ class _Attempt:
             raise StaleInputs(f"resource snapshot {wanted['name']} exists already with another content")
         return True
 
-    async def _mark(self, master: ResourceSnapshot, *, latest: bool, seen_at: int | None) -> None:
+    async def _mark(self, master: SnapshotView, *, latest: bool, seen_at: int | None) -> None:
         metadata, label = master.metadata, "true" if latest else "false"
         annotation = None if seen_at is None else format_timestamp(seen_at)
         change: Json = {}
@@ -301,18 +301,18 @@ class _Attempt:
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {metadata.name} was deleted a moment ago") from error
 
-    async def _trim(self, groups: Sequence[Group], *, keep: int, sparing: Group | None) -> None:
+    async def _trim(self, groups: Sequence[SnapshotGroup], *, keep: int, sparing: SnapshotGroup | None) -> None:
         for group in groups[: max(0, len(groups) - keep)]:
             if group is not sparing:
                 await self._delete(group)
 
-    async def _delete(self, group: Group) -> None:
+    async def _delete(self, group: SnapshotGroup) -> None:
         """Master first: without it, nobody takes the rest for a group."""
         for part in group.parts():
-            await erase(self._objects, part.metadata, retry_policy=self.retry_policy)
+            await delete_object(self._objects, part.metadata, retry_policy=self.retry_policy)
 
 
-def _current(groups: Sequence[Group]) -> Group | None:
+def _find_current(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
     latest = [master.name for group in groups for master in group.masters if master.is_latest]
     if len(latest) > 1:
         raise SeveralLatestGroups(
@@ -322,5 +322,5 @@ def _current(groups: Sequence[Group]) -> Group | None:
     return next((group for group in with_master if group.is_latest), with_master[-1] if with_master else None)
 
 
-def _order_of(part: ResourceSnapshot) -> int:
+def _order_of(part: SnapshotView) -> int:
     return -1 if part.subindex is None else part.subindex

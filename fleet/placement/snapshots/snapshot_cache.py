@@ -22,7 +22,7 @@ from fleet.kube.scopes import PlacementScope, owner_key
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Metadata, Observed, View
 from fleet.placement.snapshots.hashing import fingerprint
-from fleet.placement.snapshots.snapshot_group import Group, ResourceSnapshot, groups_of, snapshot_codec
+from fleet.placement.snapshots.snapshot_group import SnapshotGroup, SnapshotView, group_snapshots, snapshot_codec
 
 _BY_OWNER: Final = "owner"
 
@@ -41,8 +41,8 @@ class _Whole(View, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    groups: Sequence[Group]
+class StoredSnapshots:
+    groups: Sequence[SnapshotGroup]
     """By index, without what is being deleted."""
     next_index: int
 
@@ -50,11 +50,11 @@ class Known:
 @dataclass(frozen=True, slots=True)
 class _Kind:
     flavour: PlacementScope
-    watched: Informer[ResourceSnapshot]
+    watched: Informer[SnapshotView]
     whole: Objects[Observed[_Whole]]
 
 
-class StoredGroups:
+class SnapshotCache:
     def __init__(self, access: InformerConfig, flavours: Iterable[PlacementScope]) -> None:
         self._kinds = {flavour.namespaced: _kind(access, flavour) for flavour in flavours}
         self._read: dict[str, tuple[str, str]] = {}
@@ -85,27 +85,27 @@ class StoredGroups:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def all(self) -> Iterator[tuple[Resource, Collection[ResourceSnapshot]]]:
+    def all(self) -> Iterator[tuple[Resource, Collection[SnapshotView]]]:
         for kind in self._kinds.values():
             yield kind.watched.resource, kind.watched.store.values()
 
     def owner(self, placement: Metadata) -> Resource:
         return self._of(placement).flavour.placement
 
-    def objects(self, namespace: str) -> Objects[ResourceSnapshot]:
+    def objects(self, namespace: str) -> Objects[SnapshotView]:
         """Of placements in namespaces, or of cluster-scoped ones."""
         return self._kinds[bool(namespace)].watched.objects
 
-    def cached(self, placement: Metadata) -> list[ResourceSnapshot]:
+    def cached(self, placement: Metadata) -> list[SnapshotView]:
         snapshots = self._of(placement).watched.store.by_index(_BY_OWNER, key_of(placement))
         return [snapshot for snapshot in snapshots if snapshot.belongs_to(placement)]
 
-    async def known(self, placement: Metadata, *, reads_live: bool) -> Known:
+    async def known(self, placement: Metadata, *, reads_live: bool) -> StoredSnapshots:
         ours = await self._live(placement) if reads_live else self.cached(placement)
-        groups = groups_of(snapshot for snapshot in ours if not snapshot.is_terminating)
-        return Known(groups, next_index=max((snapshot.index for snapshot in ours), default=-1) + 1)
+        groups = group_snapshots(snapshot for snapshot in ours if not snapshot.is_terminating)
+        return StoredSnapshots(groups, next_index=max((snapshot.index for snapshot in ours), default=-1) + 1)
 
-    async def get(self, placement: Metadata, name: str) -> ResourceSnapshot:
+    async def get(self, placement: Metadata, name: str) -> SnapshotView:
         """Live; the cache learns of it."""
         key = join_key(placement.namespace, name)
         try:
@@ -115,7 +115,7 @@ class StoredGroups:
         self._of(placement).watched.store.apply_write(snapshot)
         return snapshot
 
-    async def fingerprint(self, placement: Metadata, group: Group) -> str:
+    async def fingerprint(self, placement: Metadata, group: SnapshotGroup) -> str:
         """Of all objects in a complete group. Read once: groups never change."""
         assert group.master is not None
         key, uid = key_of(placement), group.master.metadata.uid
@@ -125,7 +125,7 @@ class StoredGroups:
             known = self._read[key] = uid, fingerprint(objects)
         return known[1]
 
-    async def contents(self, placement: Metadata, part: ResourceSnapshot) -> list[bytes]:
+    async def contents(self, placement: Metadata, part: SnapshotView) -> list[bytes]:
         try:
             whole = await self._of(placement).whole.get(key_of(part.metadata))
         except NotFound as error:
@@ -148,7 +148,7 @@ class StoredGroups:
         finally:
             self._written.discard(key)
 
-    def _changed(self, old: ResourceSnapshot | None, new: ResourceSnapshot | None) -> None:
+    def _changed(self, old: SnapshotView | None, new: SnapshotView | None) -> None:
         some = new or old
         key = None if some is None else owner_key(some.metadata)
         if self._synced and key is not None and key not in self._written:
@@ -159,7 +159,7 @@ class StoredGroups:
     def _of(self, placement: Metadata) -> _Kind:
         return self._kinds[bool(placement.namespace)]
 
-    async def _live(self, placement: Metadata) -> list[ResourceSnapshot]:
+    async def _live(self, placement: Metadata) -> list[SnapshotView]:
         kind = self._of(placement)
         labels = f"{PARENT_PLACEMENT}={placement.name}"
         snapshots = await kind.watched.objects.list(namespace=placement.namespace, labels=labels)
@@ -175,6 +175,6 @@ def _kind(access: InformerConfig, flavour: PlacementScope) -> _Kind:
     return _Kind(flavour, watched, whole)
 
 
-def _owners(snapshot: ResourceSnapshot) -> tuple[str, ...]:
+def _owners(snapshot: SnapshotView) -> tuple[str, ...]:
     owner = owner_key(snapshot.metadata)
     return () if owner is None else (owner,)

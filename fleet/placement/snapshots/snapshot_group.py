@@ -50,7 +50,7 @@ class _Spec(View, frozen=True):
     selected_resources: tuple[_Identity, ...] = ()
 
 
-class ResourceSnapshot(View, frozen=True):
+class SnapshotView(View, frozen=True):
     """ClusterResourceSnapshot and ResourceSnapshot. Of the objects inside only the names are kept."""
 
     metadata: ObjectMetadata = ObjectMetadata()
@@ -98,9 +98,9 @@ def _identifier(identity: _Identity) -> Json:
     return {key: value for key, value in (named | {"namespace": identity.metadata.namespace}).items() if value}
 
 
-def snapshot_codec() -> Codec[ResourceSnapshot]:
-    def read(document: bytes) -> ResourceSnapshot:
-        return structs.replace(decode(document, ResourceSnapshot).view, size=len(document))
+def snapshot_codec() -> Codec[SnapshotView]:
+    def read(document: bytes) -> SnapshotView:
+        return structs.replace(decode(document, SnapshotView).view, size=len(document))
 
     return Codec(read, lambda snapshot: snapshot.metadata)
 
@@ -110,14 +110,14 @@ def _number(text: str | None, *, default: int) -> int:
 
 
 @dataclass(slots=True)
-class Group:
+class SnapshotGroup:
     index: int
-    masters: list[ResourceSnapshot] = field(default_factory=list)
+    masters: list[SnapshotView] = field(default_factory=list)
     """One, unless it was deleted or somebody made another."""
-    others: dict[int, ResourceSnapshot] = field(default_factory=dict)
+    others: dict[int, SnapshotView] = field(default_factory=dict)
 
     @property
-    def master(self) -> ResourceSnapshot | None:
+    def master(self) -> SnapshotView | None:
         return self.masters[0] if self.masters else None
 
     @property
@@ -140,16 +140,16 @@ class Group:
     def names(self) -> tuple[str, ...]:
         return tuple(part.name for part in self.parts())
 
-    def parts(self) -> list[ResourceSnapshot]:
+    def parts(self) -> list[SnapshotView]:
         """Master first, then by subindex."""
         return [*self.masters, *(self.others[subindex] for subindex in sorted(self.others))]
 
 
-def groups_of(snapshots: Iterable[ResourceSnapshot]) -> list[Group]:
+def group_snapshots(snapshots: Iterable[SnapshotView]) -> list[SnapshotGroup]:
     """By index."""
-    groups: dict[int, Group] = {}
+    groups: dict[int, SnapshotGroup] = {}
     for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.name):
-        group = groups.setdefault(snapshot.index, Group(snapshot.index))
+        group = groups.setdefault(snapshot.index, SnapshotGroup(snapshot.index))
         subindex = snapshot.subindex
         if subindex is None:
             group.masters.append(snapshot)
@@ -217,7 +217,10 @@ class Plan:
             "labels": {PARENT_PLACEMENT: self.placement.name, RESOURCE_INDEX: str(index)},
             "ownerReferences": [self._owner_reference()],
         }
-        return {"metadata": metadata, "spec": {"selectedResources": [msgspec.Raw(selected.content) for selected in part]}}
+        return {
+            "metadata": metadata,
+            "spec": {"selectedResources": [msgspec.Raw(selected.content) for selected in part]},
+        }
 
     def _owner_reference(self) -> Json:
         return {

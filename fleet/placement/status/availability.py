@@ -19,7 +19,7 @@ Json = dict[str, Any]
 _LISTS: Final = {"failed": "failedPlacements", "drifted": "driftedPlacements", "diffed": "diffedPlacements"}
 
 
-class Changes:
+class AvailabilityTimer:
     """Changes under way, by placement."""
 
     def __init__(self, clock: Clock) -> None:
@@ -28,7 +28,7 @@ class Changes:
         self._since: dict[str, float | None] = {}
         self._available: set[str] = set()
 
-    def looked_at(self, key: str, metadata: Metadata, *, is_available: bool) -> float | None:
+    def observe(self, key: str, metadata: Metadata, *, is_available: bool) -> float | None:
         """How many seconds the change took that has just come to its end; None if none has."""
         if not is_available:
             self._begin(key, metadata)
@@ -56,13 +56,13 @@ class Changes:
         return self._clock.elapsed() - age / SECOND
 
 
-class Troubles:
+class PlacedObjectCounts:
     """Objects that are failed, drifted or different, as the statuses of placements list them."""
 
     def __init__(self) -> None:
         self._by_placement: dict[str, Counter[str]] = {}
 
-    def looked_at(self, key: str, status: Json) -> None:
+    def observe(self, key: str, status: Json) -> None:
         counts: Counter[str] = Counter()
         for cluster in status.get("placementStatuses") or ():
             for state, field in _LISTS.items():

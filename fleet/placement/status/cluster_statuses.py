@@ -24,9 +24,9 @@ from fleet.placement.status.conditions import (
     SCHEDULED,
     TRUE,
     Chain,
-    Finding,
-    by_type,
-    reached,
+    ConditionFinding,
+    build_findings,
+    index_by_type,
 )
 
 MOST_LISTED: Final = 100
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class PublishedDecision:
     """What the scheduler published for the policy snapshot in force."""
 
     snapshot: str
@@ -64,12 +64,12 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ClusterProgress:
     """One picked cluster."""
 
     decision: ClusterDecision
     binding: BindingReport | None
-    findings: Sequence[Finding]
+    findings: Sequence[ConditionFinding]
     index: str
     """Of the resource snapshot it is to have; empty where that is not decided, or the snapshot is gone."""
 
@@ -78,43 +78,46 @@ class Progress:
         return self.decision.cluster_name
 
 
-def progress_of(
-    decided: Decided,
+def build_progress(
+    decided: PublishedDecision,
     bindings: Iterable[BindingReport],
     *,
     chain: Chain,
     master: str | None,
     index_of: Callable[[str], str],
-) -> list[Progress]:
+) -> list[ClusterProgress]:
     """In the scheduler's order. `master` as in `conditions.reached`."""
     by_cluster = _by_cluster(decided.snapshot, bindings)
     progress = []
     for decision in decided.selected:
         binding = by_cluster.get(decision.cluster_name)
-        findings = reached(chain, decision.cluster_name, binding, master=master)
+        findings = build_findings(chain, decision.cluster_name, binding, master=master)
         name = "" if binding is None else binding.spec.resource_snapshot_name
         index = index_of(name) if name else ""
-        progress.append(Progress(decision=decision, binding=binding, findings=findings, index=index))
+        progress.append(ClusterProgress(decision=decision, binding=binding, findings=findings, index=index))
     return progress
 
 
 def entries(
-    progress: Sequence[Progress],
+    progress: Sequence[ClusterProgress],
     unfilled: Sequence[ClusterDecision],
     *,
     before: Sequence[PerClusterPlacementStatus],
     generation: int,
     now: str,
 ) -> list[Json]:
-    known = {status.cluster_name: by_type(status.conditions) for status in before if status.cluster_name}
-    empty = [by_type(status.conditions) for status in before if not status.cluster_name]
+    known = {status.cluster_name: index_by_type(status.conditions) for status in before if status.cluster_name}
+    empty = [index_by_type(status.conditions) for status in before if not status.cluster_name]
     empty += [{}] * (len(unfilled) - len(empty))
 
-    def dated(findings: Iterable[Finding], earlier: Mapping[str, Condition]) -> list[Json]:
+    def dated(findings: Iterable[ConditionFinding], earlier: Mapping[str, Condition]) -> list[Json]:
         return [finding.dated(earlier.get(finding.type), generation=generation, now=now) for finding in findings]
 
     taken = [
-        {**_details(cluster), "conditions": dated([_picked(cluster.decision), *cluster.findings], known.get(cluster.cluster, {}))}
+        {
+            **_details(cluster),
+            "conditions": dated([_picked(cluster.decision), *cluster.findings], known.get(cluster.cluster, {})),
+        }
         for cluster in progress
     ]
     return taken + [
@@ -133,18 +136,18 @@ def _by_cluster(snapshot: str, bindings: Iterable[BindingReport]) -> dict[str, B
     return {binding.spec.target_cluster: binding for binding in counting}
 
 
-def _picked(decision: ClusterDecision) -> Finding:
-    return Finding(SCHEDULED.name, TRUE, CLUSTER_SCHEDULED, decision.reason)
+def _picked(decision: ClusterDecision) -> ConditionFinding:
+    return ConditionFinding(SCHEDULED.name, TRUE, CLUSTER_SCHEDULED, decision.reason)
 
 
-def _refused(decision: ClusterDecision) -> Finding:
-    return Finding(SCHEDULED.name, FALSE, CLUSTER_NOT_SCHEDULED, decision.reason)
+def _refused(decision: ClusterDecision) -> ConditionFinding:
+    return ConditionFinding(SCHEDULED.name, FALSE, CLUSTER_NOT_SCHEDULED, decision.reason)
 
 
 # --- what a binding tells beside its conditions -----------------------------------------------------------------------
 
 
-def _details(progress: Progress) -> Json:
+def _details(progress: ClusterProgress) -> Json:
     details: Json = {"clusterName": progress.cluster}
     if progress.index:
         details["observedResourceIndex"] = progress.index
@@ -161,7 +164,7 @@ def _overrides(binding: BindingReport) -> Json:
     return {field: names for field, names in overrides.items() if names}
 
 
-def _objects(binding: BindingReport, findings: Sequence[Finding]) -> Json:
+def _objects(binding: BindingReport, findings: Sequence[ConditionFinding]) -> Json:
     statuses = {finding.type: finding.status for finding in findings}
     failed = FALSE in (statuses.get(APPLIED.name), statuses.get(AVAILABLE.name))
     differing = failed or statuses.get(DIFF_REPORTED.name) == TRUE

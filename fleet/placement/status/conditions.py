@@ -60,7 +60,7 @@ SYNC_SUCCEEDED: Final = "StatusSyncSucceeded"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConditionFinding:
     """A condition before it is known since when it holds."""
 
     type: str
@@ -86,25 +86,29 @@ class Finding:
         }
 
 
-def by_type(conditions: Iterable[Condition]) -> dict[str, Condition]:
+def index_by_type(conditions: Iterable[Condition]) -> dict[str, Condition]:
     return {condition.type: condition for condition in conditions}
 
 
 # --- one cluster ------------------------------------------------------------------------------------------------------
 
 
-def reached(chain: Chain, cluster: str, binding: BindingReport | None, *, master: str | None) -> list[Finding]:
+def build_findings(
+    chain: Chain, cluster: str, binding: BindingReport | None, *, master: str | None
+) -> list[ConditionFinding]:
     """How far a cluster has come with the resource snapshot of that name; None: with whichever it has."""
-    return list(_reached(chain, cluster, binding, master=master))
+    return list(_iter_findings(chain, cluster, binding, master=master))
 
 
-def _reached(chain: Chain, cluster: str, binding: BindingReport | None, *, master: str | None) -> Iterator[Finding]:
+def _iter_findings(
+    chain: Chain, cluster: str, binding: BindingReport | None, *, master: str | None
+) -> Iterator[ConditionFinding]:
     for stage in chain:
         said = None if binding is None else _said(binding, stage, master=master)
         if said is None:
-            yield Finding(stage.name, UNKNOWN, stage.unknown, messages.waiting(stage.name, [cluster]))
+            yield ConditionFinding(stage.name, UNKNOWN, stage.unknown, messages.waiting(stage.name, [cluster]))
             return
-        yield Finding(stage.name, said.status, said.reason, said.message)
+        yield ConditionFinding(stage.name, said.status, said.reason, said.message)
         if said.status == FALSE:
             return
 
@@ -121,37 +125,37 @@ def _said(binding: BindingReport, stage: Stage, *, master: str | None) -> Condit
 # --- all clusters -----------------------------------------------------------------------------------------------------
 
 
-def summed_up(chain: Chain, clusters: Mapping[str, Sequence[Finding]]) -> list[Finding]:
+def summarize(chain: Chain, clusters: Mapping[str, Sequence[ConditionFinding]]) -> list[ConditionFinding]:
     """What holds of all these clusters together; nothing, if there are none."""
-    return list(_summed_up(chain, clusters)) if clusters else []
+    return list(_iter_summary(chain, clusters)) if clusters else []
 
 
-def _summed_up(chain: Chain, clusters: Mapping[str, Sequence[Finding]]) -> Iterator[Finding]:
+def _iter_summary(chain: Chain, clusters: Mapping[str, Sequence[ConditionFinding]]) -> Iterator[ConditionFinding]:
     for position, stage in enumerate(chain):
         by_cluster = {cluster: findings[position] for cluster, findings in clusters.items()}
-        worst = _worst(finding.status for finding in by_cluster.values())
-        yield _finding_of_all(stage, worst, by_cluster)
+        worst = _find_worst(finding.status for finding in by_cluster.values())
+        yield _summarize_stage(stage, worst, by_cluster)
         if worst != TRUE:
             return
 
 
-def _worst(statuses: Iterable[str]) -> str:
+def _find_worst(statuses: Iterable[str]) -> str:
     seen = set(statuses)
     return UNKNOWN if UNKNOWN in seen else FALSE if FALSE in seen else TRUE
 
 
-def _finding_of_all(stage: Stage, status: str, by_cluster: Mapping[str, Finding]) -> Finding:
+def _summarize_stage(stage: Stage, status: str, by_cluster: Mapping[str, ConditionFinding]) -> ConditionFinding:
     if status == TRUE:
-        return _reached_by_all(stage, by_cluster)
+        return _summarize_true_stage(stage, by_cluster)
     concerned = sorted(cluster for cluster, finding in by_cluster.items() if finding.status == status)
     if status == UNKNOWN:
-        return Finding(stage.name, status, stage.unknown, messages.waiting(stage.name, concerned))
+        return ConditionFinding(stage.name, status, stage.unknown, messages.waiting(stage.name, concerned))
     first = by_cluster[concerned[0]]
     text = messages.failing(stage.name, concerned, cause=first.message or first.reason)
-    return Finding(stage.name, status, stage.false, text)
+    return ConditionFinding(stage.name, status, stage.false, text)
 
 
-def _reached_by_all(stage: Stage, by_cluster: Mapping[str, Finding]) -> Finding:
+def _summarize_true_stage(stage: Stage, by_cluster: Mapping[str, ConditionFinding]) -> ConditionFinding:
     if stage is OVERRIDDEN and all(finding.reason == NO_OVERRIDE for finding in by_cluster.values()):
-        return Finding(stage.name, TRUE, NO_OVERRIDE, messages.NO_OVERRIDE)
-    return Finding(stage.name, TRUE, stage.true, messages.done(stage.name, len(by_cluster)))
+        return ConditionFinding(stage.name, TRUE, NO_OVERRIDE, messages.NO_OVERRIDE)
+    return ConditionFinding(stage.name, TRUE, stage.true, messages.done(stage.name, len(by_cluster)))

@@ -14,8 +14,8 @@ from fleet.informers.cache import PlacementKinds
 from fleet.kube.events import NORMAL, WARNING, ObjectReference
 from fleet.kube.resource import join_key
 from fleet.model.views import Observed, Placement
-from fleet.placement.reconcile_context import Look
-from fleet.placement.status.availability import Changes, Troubles
+from fleet.placement.reconcile_context import ReconcileContext
+from fleet.placement.status.availability import AvailabilityTimer, PlacedObjectCounts
 from fleet.placement.status.conditions import (
     APPLIED,
     AVAILABLE,
@@ -33,7 +33,7 @@ from fleet.placement.status.conditions import (
 Json = dict[str, Any]
 
 SELECTOR_INVALID: Final = "PlacementSelectorInvalid"
-MATCHED_NOTHING: Final = "SelectorMatchedNothing"
+SELECTOR_MATCHED_NOTHING: Final = "SelectorMatchedNothing"
 ROLLOUT_COMPLETED: Final = "PlacementRolloutCompleted"
 FINALIZER_REMOVED: Final = "PlacementCleanupFinalizerRemoved"
 SYNC_FAILED: Final = "PlacementStatusSyncFailed"
@@ -78,19 +78,22 @@ class Metrics(Protocol):
     def available(self, *, kind: str, seconds: float) -> None: ...
 
 
-class Reports:
+class PlacementReporter:
     def __init__(self, events: Events, metrics: Metrics, clock: Clock) -> None:
         self._events = events
         self._metrics = metrics
         self._clock = clock
-        self._changes = Changes(clock)
-        self.troubles = Troubles()
+        self._changes = AvailabilityTimer(clock)
+        self.troubles = PlacedObjectCounts()
         self._unmatched: dict[str, frozenset[str]] = {}
 
-    def published(self, look: Look, *, before: Json, after: Json) -> None:
+    def published(self, look: ReconcileContext, *, before: Json, after: Json) -> None:
         """After the status was written."""
         prefix, generation = look.prefix, look.generation
-        old, new = _Said(before, prefix, generation), _Said(after, prefix, generation)
+        old, new = (
+            _ConditionsOfGeneration(before, prefix, generation),
+            _ConditionsOfGeneration(after, prefix, generation),
+        )
         about = _about(look)
         for condition in new.conditions:
             name = condition["type"].removeprefix(prefix)
@@ -100,10 +103,10 @@ class Reports:
         if new.first_missing(look) is None and old.first_missing(look) is not None:
             self._events.emit(about, NORMAL, ROLLOUT_COMPLETED, f"generation {generation} is complete on all clusters")
 
-    def measured(self, look: Look, status: Json) -> None:
+    def measured(self, look: ReconcileContext, status: Json) -> None:
         """At the end of every pass."""
         metadata = look.placement.view.metadata
-        said = _Said(status, look.prefix, look.generation)
+        said = _ConditionsOfGeneration(status, look.prefix, look.generation)
         missing = said.first_missing(look)
         if missing is None:
             condition_type, state, reason = COMPLETED, TRUE, COMPLETED
@@ -120,20 +123,20 @@ class Reports:
             timestamp=self._clock.now().timestamp(),
         )
         self._measure_change(look, is_available=missing is None)
-        self.troubles.looked_at(look.key, status)
+        self.troubles.observe(look.key, status)
 
-    def _measure_change(self, look: Look, *, is_available: bool) -> None:
+    def _measure_change(self, look: ReconcileContext, *, is_available: bool) -> None:
         if AVAILABLE in look.chain:
             metadata = look.placement.view.metadata
-            seconds = self._changes.looked_at(look.key, metadata, is_available=is_available)
+            seconds = self._changes.observe(look.key, metadata, is_available=is_available)
             if seconds is not None:
                 self._metrics.available(kind=look.kinds.flavour.placement.kind, seconds=seconds)
 
-    def unmatched(self, look: Look, selectors: Sequence[object]) -> None:
+    def unmatched(self, look: ReconcileContext, selectors: Sequence[object]) -> None:
         """Once for every selector that finds nothing, until it finds something or is changed."""
         texts = frozenset(map(str, selectors))
         for text in sorted(texts - self._unmatched.get(look.key, frozenset())):
-            self._events.emit(_about(look), WARNING, MATCHED_NOTHING, text)
+            self._events.emit(_about(look), WARNING, SELECTOR_MATCHED_NOTHING, text)
         if texts:
             self._unmatched[look.key] = texts
         else:
@@ -153,12 +156,14 @@ class Reports:
         self._unmatched.pop(key, None)
 
 
-class _Said:
+class _ConditionsOfGeneration:
     """What a status says about one generation; the rest of it is history."""
 
     def __init__(self, status: Json, prefix: str, generation: int) -> None:
         self.conditions = [
-            condition for condition in status.get("conditions") or () if condition.get("observedGeneration", 0) >= generation
+            condition
+            for condition in status.get("conditions") or ()
+            if condition.get("observedGeneration", 0) >= generation
         ]
         self._by_name = {condition["type"].removeprefix(prefix): condition for condition in self.conditions}
 
@@ -169,9 +174,9 @@ class _Said:
         condition = self._by_name.get(name)
         return condition is not None and bool(condition["status"] == TRUE)
 
-    def first_missing(self, look: Look) -> str | None:
+    def first_missing(self, look: ReconcileContext) -> str | None:
         """The first condition that does not hold; None, if the placement is complete."""
-        stages = (SCHEDULED,) if look.needs_no_cluster else (SCHEDULED, *look.chain)
+        stages = (SCHEDULED,) if look.selects_no_cluster else (SCHEDULED, *look.chain)
         return next((stage.name for stage in stages if not self.is_true(stage.name)), None)
 
 
@@ -188,5 +193,5 @@ def _event_for(name: str, condition: Json | None) -> tuple[str, str] | None:
     return (WARNING, _FAILED[name]) if name in _FAILED else None
 
 
-def _about(look: Look) -> ObjectReference:
+def _about(look: ReconcileContext) -> ObjectReference:
     return ObjectReference.of(look.kinds.flavour.placement, look.placement.view.metadata)

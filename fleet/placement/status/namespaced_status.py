@@ -20,13 +20,13 @@ from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import ClusterResourcePlacementStatus, Observed, Placement, PlacementSpec
-from fleet.placement.selection.selection import Selected
+from fleet.placement.selection.selection import SelectionResult
 from fleet.placement.selection.selectors import NAMESPACE, read_selectors
 from fleet.placement.status import messages
-from fleet.placement.status.conditions import FALSE, STATUS_SYNCED, SYNC_FAILED, SYNC_SUCCEEDED, TRUE, Finding
+from fleet.placement.status.conditions import FALSE, STATUS_SYNCED, SYNC_FAILED, SYNC_SUCCEEDED, TRUE, ConditionFinding
 
 Json = dict[str, Any]
-Copy = Observed[ClusterResourcePlacementStatus]
+StatusCopy = Observed[ClusterResourcePlacementStatus]
 
 ACCESSIBLE: Final = "NamespaceAccessible"
 COPIES: Final = Resource(
@@ -42,12 +42,12 @@ _SYNC_SECONDS: Final = 10.0
 _NOT_ONE: Final = "PL-14: status can be shown in exactly one namespace: select exactly one"
 
 
-def watched_copies(access: InformerConfig) -> Informer[Copy]:
+def build_copy_informer(access: InformerConfig) -> Informer[StatusCopy]:
     return Informer(access, COPIES, build_codec(ClusterResourcePlacementStatus), call_class="status")
 
 
-class VisibleStatuses:
-    def __init__(self, copies: Informer[Copy], *, retry_policy: RetryPolicy, clock: Clock) -> None:
+class NamespacedStatuses:
+    def __init__(self, copies: Informer[StatusCopy], *, retry_policy: RetryPolicy, clock: Clock) -> None:
         self.copies = copies
         self._retry_policy = retry_policy
         self._clock = clock
@@ -65,20 +65,20 @@ class VisibleStatuses:
         """Where the status was shown first; empty, if it never was as far as anyone knows."""
         held = self.copies.store.by_index(_BY_NAME, placement.view.metadata.name)
         shown = sorted(copy.view.metadata.namespace for copy in held if _is_owned(copy, placement))
-        return shown[0] if shown else _remembered(placement)
+        return shown[0] if shown else _namespace_from_status(placement)
 
     async def show(
         self, placement: Observed[Placement], status: Json, *, namespace: str, owner: Json, prefix: str
-    ) -> Finding:
+    ) -> ConditionFinding:
         """What came of it. Errors that pass are raised."""
         if not namespace:
-            return Finding(STATUS_SYNCED, FALSE, SYNC_FAILED, _NOT_ONE)
+            return ConditionFinding(STATUS_SYNCED, FALSE, SYNC_FAILED, _NOT_ONE)
         source = _without_own_condition(status, prefix)
         try:
             await self._write(placement.view.metadata.name, source, namespace=namespace, owner=owner)
         except (NotFound, Forbidden, Invalid, BadRequest) as error:
-            return Finding(STATUS_SYNCED, FALSE, SYNC_FAILED, _failure(namespace, error))
-        return Finding(STATUS_SYNCED, TRUE, SYNC_SUCCEEDED, messages.shown_in(namespace))
+            return ConditionFinding(STATUS_SYNCED, FALSE, SYNC_FAILED, _failure(namespace, error))
+        return ConditionFinding(STATUS_SYNCED, TRUE, SYNC_SUCCEEDED, messages.shown_in(namespace))
 
     async def _write(self, name: str, source: Json, *, namespace: str, owner: Json) -> None:
         key = f"{namespace}/{name}"
@@ -107,18 +107,22 @@ def is_accessible(spec: PlacementSpec, placement: Observed[Placement]) -> bool:
     return spec.status_reporting_scope == ACCESSIBLE and not placement.view.metadata.namespace
 
 
-def chosen_namespace(placement: Observed[Placement], selected: Selected) -> str:
+def find_chosen_namespace(placement: Observed[Placement], selected: SelectionResult) -> str:
     """The one namespace that is selected; empty, if there is not exactly one."""
     terms = [term for term in read_selectors(placement) if term.selects_namespaces]
     if len(terms) != 1:
         return ""
     if terms[0].name:
         return terms[0].name
-    names = [selected_object.name for selected_object in selected.objects if (selected_object.group, selected_object.kind) == ("", NAMESPACE)]
+    names = [
+        selected_object.name
+        for selected_object in selected.objects
+        if (selected_object.group, selected_object.kind) == ("", NAMESPACE)
+    ]
     return names[0] if len(names) == 1 else ""
 
 
-def replaced(before: str, now: str) -> str | None:
+def check_namespace_unchanged(before: str, now: str) -> str | None:
     """What is wrong with choosing another namespace than at first."""
     if not before or not now or before == now:
         return None
@@ -129,12 +133,12 @@ def _is_namespace(identifier: Json) -> bool:
     return not identifier.get("group") and identifier.get("kind") == NAMESPACE
 
 
-def _is_owned(copy: Copy, placement: Observed[Placement]) -> bool:
+def _is_owned(copy: StatusCopy, placement: Observed[Placement]) -> bool:
     owners = copy.document()["metadata"].get("ownerReferences") or []
     return any(reference.get("uid") == placement.view.metadata.uid for reference in owners)
 
 
-def _remembered(placement: Observed[Placement]) -> str:
+def _namespace_from_status(placement: Observed[Placement]) -> str:
     """The copy may have been deleted; then the status of the placement still tells."""
     status: Json = msgspec.json.decode(bytes(placement.view.status) or b"{}") or {}
     said = (condition for condition in status.get("conditions") or () if condition["type"].endswith(STATUS_SYNCED))
@@ -145,7 +149,9 @@ def _remembered(placement: Observed[Placement]) -> str:
 
 
 def _without_own_condition(status: Json, prefix: str) -> Json:
-    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != prefix + STATUS_SYNCED]
+    conditions = [
+        condition for condition in status.get("conditions") or () if condition.get("type") != prefix + STATUS_SYNCED
+    ]
     return {**status, "conditions": conditions}
 
 

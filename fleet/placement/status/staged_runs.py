@@ -12,7 +12,7 @@ from fleet.kube.objects import Objects
 from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION
 from fleet.model.views import Metadata, StagedUpdateRun
-from fleet.placement.status.cluster_statuses import Progress
+from fleet.placement.status.cluster_statuses import ClusterProgress
 
 CLUSTER_RUNS: Final = Resource(
     PLACEMENT_GROUP, STORAGE_VERSION, "clusterstagedupdateruns", "ClusterStagedUpdateRun", namespaced=False
@@ -22,13 +22,13 @@ NAMESPACED_RUNS: Final = Resource(
 )
 
 
-def common_index(clusters: Iterable[Progress]) -> str:
+def find_common_index(clusters: Iterable[ClusterProgress]) -> str:
     """The index of the resource snapshot that all clusters have; empty, if there is none."""
     indices = {cluster.index for cluster in clusters}
     return indices.pop() if len(indices) == 1 else ""
 
 
-class StagedRuns:
+class StagedRunLister:
     """Asked live: they are named in one message of a rare state, which is not worth a watch."""
 
     def __init__(self, api: Api) -> None:

@@ -1,9 +1,9 @@
-"""The status of a placement: what is to be said, and the document that says it given what was said before.
+"""The status of a placement: `DesiredStatus`, and the document built from it and the current status.
 
-The two are kept apart because a status is written against a moving target. `Statement` is made once per pass from the
-snapshot, the bindings and the selected objects; `composed` turns it into a status for the placement as it was read, and
-can do so again after a conflict. A part that a statement leaves open stays as it was: while the scheduler is at work,
-readers keep the last known state, recognisably old by its observed generation.
+The two are separate because the placement may change before the status is written. `DesiredStatus` is built once per
+reconcile from the snapshot, the bindings and the selected objects; `build_status` turns it into a status for the
+placement as it was read, and runs again after a conflict. A part that is None stays as it was: while the scheduler is
+at work, readers keep the last known state, recognizably old by its observed generation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fleet.model.views import (
     PolicySnapshot,
 )
 from fleet.placement.status import messages
-from fleet.placement.status.cluster_statuses import Progress, entries
+from fleet.placement.status.cluster_statuses import ClusterProgress, entries
 from fleet.placement.status.conditions import (
     ALL_STAGES,
     APPLYING,
@@ -37,9 +37,9 @@ from fleet.placement.status.conditions import (
     TRUE,
     UNKNOWN,
     Chain,
-    Finding,
-    by_type,
-    summed_up,
+    ConditionFinding,
+    index_by_type,
+    summarize,
 )
 
 Json = dict[str, Any]
@@ -75,7 +75,7 @@ def chain_of(spec: PlacementSpec) -> Chain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ReportedSnapshot:
     """The resource snapshot that the status is about."""
 
     index: str = ""
@@ -84,28 +84,28 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    scheduled: Finding
-    shown: Shown | None = None
-    later: Sequence[Finding] | None = None
-    clusters: Sequence[Progress] | None = None
+class DesiredStatus:
+    scheduled: ConditionFinding
+    shown: ReportedSnapshot | None = None
+    later: Sequence[ConditionFinding] | None = None
+    clusters: Sequence[ClusterProgress] | None = None
     unfilled: Sequence[ClusterDecision] = ()
-    synced: Finding | None = None
+    synced: ConditionFinding | None = None
 
-    def with_synced(self, synced: Finding) -> Statement:
+    def with_synced(self, synced: ConditionFinding) -> DesiredStatus:
         return replace(self, synced=synced)
 
 
-def rejected(problem: str) -> Statement:
+def build_rejected(problem: str) -> DesiredStatus:
     """Nothing was touched because of it, so nothing else changes."""
-    return Statement(scheduled=Finding(SCHEDULED.name, FALSE, INVALID_SELECTORS, problem))
+    return DesiredStatus(scheduled=ConditionFinding(SCHEDULED.name, FALSE, INVALID_SELECTORS, problem))
 
 
-def pending(generation: int, shown: Shown | None) -> Statement:
-    return Statement(scheduled=_not_scheduled(generation), shown=shown)
+def build_pending(generation: int, shown: ReportedSnapshot | None) -> DesiredStatus:
+    return DesiredStatus(scheduled=_not_scheduled(generation), shown=shown)
 
 
-def verdict(snapshot: PolicySnapshot, generation: int) -> Finding:
+def read_scheduled_condition(snapshot: PolicySnapshot, generation: int) -> ConditionFinding:
     """What the scheduler says about this generation of the placement; Unknown, if that is still to come."""
     said = next((condition for condition in snapshot.status.conditions if condition.type == SCHEDULED_CONDITION), None)
     if (
@@ -115,35 +115,35 @@ def verdict(snapshot: PolicySnapshot, generation: int) -> Finding:
         or snapshot.status.observed_crp_generation < generation
     ):
         return _not_scheduled(generation)
-    return Finding(SCHEDULED.name, said.status, said.reason, said.message)
+    return ConditionFinding(SCHEDULED.name, said.status, said.reason, said.message)
 
 
 def scheduled(
-    said: Finding,
+    said: ConditionFinding,
     *,
-    shown: Shown | None,
+    shown: ReportedSnapshot | None,
     chain: Chain,
-    clusters: Sequence[Progress],
+    clusters: Sequence[ClusterProgress],
     unfilled: Sequence[ClusterDecision],
-) -> Statement:
-    later = summed_up(chain, {cluster.cluster: cluster.findings for cluster in clusters})
-    return Statement(scheduled=said, shown=shown, later=later, clusters=clusters, unfilled=unfilled)
+) -> DesiredStatus:
+    later = summarize(chain, {cluster.cluster: cluster.findings for cluster in clusters})
+    return DesiredStatus(scheduled=said, shown=shown, later=later, clusters=clusters, unfilled=unfilled)
 
 
-def uncommon(statement: Statement, *, runs: Sequence[str]) -> Statement:
+def build_external(statement: DesiredStatus, *, runs: Sequence[str]) -> DesiredStatus:
     """Clusters run different versions, or none, and others decide when that changes."""
-    held = Finding(ROLLOUT_STARTED.name, UNKNOWN, EXTERNALLY_CONTROLLED, messages.controlled_by(runs))
-    return replace(statement, shown=Shown(), later=[held] if statement.clusters else [])
+    held = ConditionFinding(ROLLOUT_STARTED.name, UNKNOWN, EXTERNALLY_CONTROLLED, messages.controlled_by(runs))
+    return replace(statement, shown=ReportedSnapshot(), later=[held] if statement.clusters else [])
 
 
-def _not_scheduled(generation: int) -> Finding:
-    return Finding(SCHEDULED.name, UNKNOWN, SCHEDULED.unknown, messages.not_scheduled(generation))
+def _not_scheduled(generation: int) -> ConditionFinding:
+    return ConditionFinding(SCHEDULED.name, UNKNOWN, SCHEDULED.unknown, messages.not_scheduled(generation))
 
 
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def composed(statement: Statement, placement: Observed[Placement], *, prefix: str, now: str) -> Json:
+def build_status(statement: DesiredStatus, placement: Observed[Placement], *, prefix: str, now: str) -> Json:
     """The status to write. Fields and conditions of others stay."""
     old: Json = placement.document().get("status") or {}
     before = status_of(placement)
@@ -165,11 +165,11 @@ def composed(statement: Statement, placement: Observed[Placement], *, prefix: st
 
 
 def _conditions(
-    statement: Statement, old: Json, before: PlacementStatus, *, generation: int, prefix: str, now: str
+    statement: DesiredStatus, old: Json, before: PlacementStatus, *, generation: int, prefix: str, now: str
 ) -> list[Json]:
-    known = by_type(before.conditions)
+    known = index_by_type(before.conditions)
 
-    def dated(finding: Finding) -> Json:
+    def dated(finding: ConditionFinding) -> Json:
         earlier = known.get(prefix + finding.type)
         return finding.dated(earlier, generation=generation, now=now, prefix=prefix)
 
@@ -184,10 +184,13 @@ def _conditions(
     return said + kept + ([dated(statement.synced)] if statement.synced is not None else [])
 
 
-def _shown(shown: Shown | None, old: Json) -> Json:
+def _shown(shown: ReportedSnapshot | None, old: Json) -> Json:
     if shown is None:
         return {field: old[field] for field in ("observedResourceIndex", "selectedResources") if field in old}
-    return {"observedResourceIndex": shown.index, "selectedResources": [dict(identifier) for identifier in shown.resources]}
+    return {
+        "observedResourceIndex": shown.index,
+        "selectedResources": [dict(identifier) for identifier in shown.resources],
+    }
 
 
 def is_same_but_for_times(status: Json, other: Json) -> bool:

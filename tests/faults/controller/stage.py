@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
-from fleet.demo.agents import RolloutStandIn
+from fleet.demo.agents import RolloutSimulator
 from fleet.hub.access.authentication import Tokens
 from fleet.hub.hub import Hub
 from fleet.hub.storage.entries import StoredEntry
 from fleet.kube.api import Api
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from tests.e2e.world import World, configured
 from tests.faults.controller.guard import Guard
 from tests.faults.controller.line import Faults, Line, fair
@@ -82,8 +82,8 @@ class Stage:
                 await _end(line, living, dying)
             await asyncio.sleep(self.rng.uniform(0, self.downtime))
 
-    def controller(self, api: Api) -> Controller:
-        return Controller(api, configured(*self.assignments), elects=False, clock=self.clock, jitter=self.rng.random)
+    def controller(self, api: Api) -> Manager:
+        return Manager(api, configured(*self.assignments), elects=False, clock=self.clock, jitter=self.rng.random)
 
     @property
     def is_on_the_way(self) -> bool:
@@ -160,7 +160,7 @@ async def staged(
     stage = Stage(hub, clock, rng, script, downtime)
     stage.guard.watch(hub.hub.store)
     around = Line(hub, rng=rng, on_kill=lambda: None)
-    stand_in = RolloutStandIn(around, clock=clock, jitter=no_jitter)
+    stand_in = RolloutSimulator(around, clock=clock, jitter=no_jitter)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(stand_in.run()), group.create_task(stage.live())]
         yield stage

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Api, Request
 from fleet.kube.client.failures import parse_error
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
 from plugins.cluster_affinity import ClusterAffinityPlugin
@@ -34,12 +34,12 @@ def settings() -> Settings:
     return load_settings(None, {}, []).settings
 
 
-def a_controller(hub: Api, name: str = "one", **options: Any) -> Controller:
-    return Controller(hub, settings(), clock=VirtualClock(), jitter=no_jitter, identity=name, **options)
+def a_controller(hub: Api, name: str = "one", **options: Any) -> Manager:
+    return Manager(hub, settings(), clock=VirtualClock(), jitter=no_jitter, identity=name, **options)
 
 
 @asynccontextmanager
-async def running(controller: Controller) -> AsyncIterator[asyncio.Task[None]]:
+async def running(controller: Manager) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(controller.run())
     try:
         yield task
@@ -67,7 +67,7 @@ async def a_placement(hub: HubApi, name: str = "web", **spec: Any) -> None:
     )
 
 
-def figure(controller: Controller, name: str, **labels: str) -> float | None:
+def figure(controller: Manager, name: str, **labels: str) -> float | None:
     return controller.registry.get_sample_value(name, labels)
 
 

@@ -9,7 +9,13 @@ import pytest
 from fleet.errors import Unavailable, UnreadableAnswer
 from fleet.kube.api import Request
 from fleet.kube.resource import Resource
-from fleet.placement.selection.discovery import SECONDS_BETWEEN_LOOKS, Discovery, KindName, Kinds, KindsUnreadable
+from fleet.placement.selection.discovery import (
+    SECONDS_BETWEEN_LOOKS,
+    DiscoveredKinds,
+    Discovery,
+    KindName,
+    KindsUnreadable,
+)
 from tests.faults.virtual import virtual
 from tests.unit.controllers.content_hub import DEPLOYMENTS, PODS, USUAL, WIDGETS, ContentHub
 
@@ -29,7 +35,7 @@ def everything(group: str, version: str) -> bool:
 @virtual
 async def test_kinds_are_found_with_their_path_and_scope() -> None:
     hub = ContentHub()
-    kinds = await discovery_of(hub).knowing([])
+    kinds = await discovery_of(hub).resolve_kinds([])
     assert kinds.resources() == frozenset(USUAL)
     assert kinds.find(KindName("apps", "v1", "Deployment")) == DEPLOYMENTS
     assert kinds.find(KindName("apps", "v2", "Deployment")) is None
@@ -38,7 +44,7 @@ async def test_kinds_are_found_with_their_path_and_scope() -> None:
 @virtual
 async def test_a_kind_that_cannot_be_watched_is_known_and_not_found() -> None:
     hub = ContentHub(verbs={"pods": ("get", "list")})
-    kinds = await discovery_of(hub).knowing([])
+    kinds = await discovery_of(hub).resolve_kinds([])
     pod = KindName("", "v1", PODS.kind)
     assert kinds.knows(pod)
     assert kinds.find(pod) is None
@@ -48,7 +54,7 @@ async def test_a_kind_that_cannot_be_watched_is_known_and_not_found() -> None:
 async def test_each_kind_is_preferred_at_one_version() -> None:
     kinds = [*USUAL, OLD_WIDGETS, OLD_GEARS, WIDGETS]
     hub = ContentHub(kinds=kinds, preferred={"example.com": "v1"})
-    found = await discovery_of(hub).knowing([])
+    found = await discovery_of(hub).resolve_kinds([])
     mine = {one for one in found.preferred() if one.group == "example.com"}
     assert mine == {WIDGETS, OLD_GEARS}
     assert found.find(KindName("example.com", "v1alpha1", "Widget")) == OLD_WIDGETS
@@ -58,10 +64,10 @@ async def test_each_kind_is_preferred_at_one_version() -> None:
 async def test_what_is_known_is_not_asked_again() -> None:
     hub = ContentHub()
     discovery = discovery_of(hub)
-    await discovery.knowing([])
+    await discovery.resolve_kinds([])
     hub.requests.clear()
     await asyncio.sleep(1000)
-    await discovery.knowing([KindName("apps", "v1", "Deployment")])
+    await discovery.resolve_kinds([KindName("apps", "v1", "Deployment")])
     assert hub.requests == []
 
 
@@ -69,19 +75,19 @@ async def test_what_is_known_is_not_asked_again() -> None:
 async def test_a_missing_kind_is_looked_for_again_but_not_all_the_time() -> None:
     hub = ContentHub()
     discovery = discovery_of(hub)
-    assert not (await discovery.knowing([WIDGET])).knows(WIDGET)
+    assert not (await discovery.resolve_kinds([WIDGET])).knows(WIDGET)
     hub.kinds.append(WIDGETS)
     await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 2)
-    assert not (await discovery.knowing([WIDGET])).knows(WIDGET)
+    assert not (await discovery.resolve_kinds([WIDGET])).knows(WIDGET)
     await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 2)
-    assert (await discovery.knowing([WIDGET])).find(WIDGET) == WIDGETS
+    assert (await discovery.resolve_kinds([WIDGET])).find(WIDGET) == WIDGETS
 
 
 @virtual
 async def test_those_who_ask_at_once_share_one_look() -> None:
     hub = ContentHub()
     discovery = discovery_of(hub)
-    await asyncio.gather(*(discovery.knowing([]) for _ in range(20)))
+    await asyncio.gather(*(discovery.resolve_kinds([]) for _ in range(20)))
     assert [request.path for request in hub.requests].count("/apis") == 1
 
 
@@ -89,17 +95,17 @@ async def test_those_who_ask_at_once_share_one_look() -> None:
 async def test_when_the_first_of_them_fails_the_next_one_looks() -> None:
     hub = ContentHub(down={"/apis"})
     discovery = discovery_of(hub)
-    answers = await asyncio.gather(*(discovery.knowing([]) for _ in range(3)), return_exceptions=True)
+    answers = await asyncio.gather(*(discovery.resolve_kinds([]) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in answers] == [Unavailable] * 3
     hub.down.clear()
-    assert (await discovery.knowing([])).resources()
+    assert (await discovery.resolve_kinds([])).resources()
 
 
 @virtual
 async def test_an_api_that_is_down_keeps_what_was_known_of_it() -> None:
     hub = ContentHub()
     discovery = discovery_of(hub)
-    before = (await discovery.knowing([])).resources()
+    before = (await discovery.resolve_kinds([])).resources()
     hub.down.add("/apis/apps/v1")
     await discovery.refresh()
     assert discovery.kinds.resources() == before
@@ -110,20 +116,20 @@ async def test_nobody_says_that_a_kind_does_not_exist_while_its_api_is_down() ->
     hub = ContentHub(kinds=[*USUAL, WIDGETS], down={"/apis/example.com/v1"})
     discovery = discovery_of(hub)
     with pytest.raises(KindsUnreadable, match=r"which kinds example\.com/v1 has"):
-        await discovery.knowing([WIDGET])
+        await discovery.resolve_kinds([WIDGET])
     hub.down.clear()
     await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-    assert (await discovery.knowing([WIDGET])).find(WIDGET) == WIDGETS
+    assert (await discovery.resolve_kinds([WIDGET])).find(WIDGET) == WIDGETS
 
 
 @virtual
 async def test_whoever_needs_every_kind_gets_no_half_of_them() -> None:
     hub = ContentHub(kinds=[*USUAL, WIDGETS], down={"/apis/example.com/v1"})
     discovery = discovery_of(hub)
-    assert (await discovery.knowing([])).find(WIDGET) is None
+    assert (await discovery.resolve_kinds([])).find(WIDGET) is None
     with pytest.raises(KindsUnreadable):
-        await discovery.knowing([], completely=everything)
-    await discovery.knowing([], completely=lambda group, version: group != "example.com")
+        await discovery.resolve_kinds([], completely=everything)
+    await discovery.resolve_kinds([], completely=lambda group, version: group != "example.com")
 
 
 @virtual
@@ -136,14 +142,14 @@ async def test_a_group_that_goes_while_it_is_read_is_gone() -> None:
             return answer
 
     hub = Vanishing(kinds=[*USUAL, WIDGETS])
-    kinds = await discovery_of(hub).knowing([WIDGET])
+    kinds = await discovery_of(hub).resolve_kinds([WIDGET])
     assert not kinds.knows(WIDGET)
     assert kinds.unreadable == frozenset()
 
 
 @virtual
 async def test_changes_of_the_kinds_are_told() -> None:
-    hub, told = ContentHub(), list[tuple[Kinds, Kinds]]()
+    hub, told = ContentHub(), list[tuple[DiscoveredKinds, DiscoveredKinds]]()
     discovery = Discovery(hub, hub.clock, on_change=lambda before, after: told.append((before, after)))
     await discovery.refresh()
     await discovery.refresh()
@@ -160,4 +166,4 @@ async def test_an_answer_that_is_no_discovery_is_refused() -> None:
             return b"<html>"
 
     with pytest.raises(UnreadableAnswer, match="/api is no discovery document"):
-        await Discovery(Proxy(), ContentHub().clock).knowing([])
+        await Discovery(Proxy(), ContentHub().clock).resolve_kinds([])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.placement.snapshots import canonical_json as canonical
-from fleet.placement.snapshots.hashing import fingerprint, policies_equal, policy_hash, resources_hash
+from fleet.placement.snapshots.hashing import are_policies_equal, fingerprint, policy_hash, resources_hash
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -88,7 +88,7 @@ def test_every_field_of_a_policy_has_its_place() -> None:
 
 def test_the_number_of_clusters_does_not_count() -> None:
     assert policy_hash({"placementType": "PickN", "numberOfClusters": 1}) == policy_hash({"placementType": "PickN"})
-    assert policies_equal({"placementType": "PickN", "numberOfClusters": 1}, {"placementType": "PickN"})
+    assert are_policies_equal({"placementType": "PickN", "numberOfClusters": 1}, {"placementType": "PickN"})
 
 
 def test_empty_lists_are_left_out_and_empty_structures_are_not() -> None:
@@ -120,7 +120,7 @@ def test_required_fields_appear_even_where_they_are_missing() -> None:
     ids=["absent", "empty", "toleration", "spread", "empty list"],
 )
 def test_what_defaults_say_makes_no_difference(one: Any, other: Any) -> None:
-    assert policies_equal(one, other)
+    assert are_policies_equal(one, other)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_defaults_say_makes_no_difference(one: Any, other: Any) -> None:
     ids=["order", "tolerations", "type", "spread"],
 )
 def test_what_was_asked_for_makes_a_difference(one: Any, other: Any) -> None:
-    assert not policies_equal(one, other)
+    assert not are_policies_equal(one, other)
 
 
 @pytest.mark.parametrize(

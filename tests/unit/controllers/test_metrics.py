@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleet.placement.controller import ERROR, REQUEUE_AFTER, SUCCESS
-from fleet.placement.metrics import PlacementMetrics, Tally
+from fleet.placement.metrics import PlacementMetrics, SnapshotTotals
 
 STATUS = "fleet_workload_placement_status_last_timestamp_seconds"
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "controller.md").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def test_every_metric_has_its_labels(name: str, metrics: PlacementMetrics, regis
     with metrics.working("placement"):
         pass
     metrics.watch_bindings(lambda: {"Bound": 1})
-    metrics.watch_snapshots(lambda: {"ClusterResourceSnapshot": Tally(1, 100)})
+    metrics.watch_snapshots(lambda: {"ClusterResourceSnapshot": SnapshotTotals(1, 100)})
     metrics.watch_heartbeats(lambda: {"c1": 3.5})
     metrics.watch_troubles(lambda: {"failed": 2})
     metrics.available(kind="ResourcePlacement", seconds=4.0)
@@ -158,9 +158,9 @@ def test_snapshots_are_looked_at_once_whenever_somebody_asks(
 ) -> None:
     looks: list[None] = []
 
-    def look() -> dict[str, Tally]:
+    def look() -> dict[str, SnapshotTotals]:
         looks.append(None)
-        return {"ClusterResourceSnapshot": Tally(2, 100 * len(looks))}
+        return {"ClusterResourceSnapshot": SnapshotTotals(2, 100 * len(looks))}
 
     metrics.watch_snapshots(look)
     for asked in (1, 2):
@@ -171,7 +171,7 @@ def test_snapshots_are_looked_at_once_whenever_somebody_asks(
 def test_snapshots_that_cannot_be_counted_cost_no_other_figure(
     metrics: PlacementMetrics, registry: CollectorRegistry
 ) -> None:
-    metrics.watch_snapshots(lambda: {"ClusterResourceSnapshot": Tally(1, 1 // 0)})
+    metrics.watch_snapshots(lambda: {"ClusterResourceSnapshot": SnapshotTotals(1, 1 // 0)})
     metrics.watch_bindings(lambda: {"Bound": 1})
     assert registry.get_sample_value("fleet_snapshots", {"kind": "ClusterResourceSnapshot"}) is None
     assert registry.get_sample_value("fleet_bindings", {"state": "Bound"}) == 1

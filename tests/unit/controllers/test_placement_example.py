@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from fleet.model.catalogue import CATALOGUE
-from fleet.placement.selection.selection import Selected, SelectedObject
+from fleet.placement.selection.selection import SelectedObject, SelectionResult
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import PLACEMENTS, Json
 from tests.unit.controllers.workbench import (
@@ -111,12 +111,12 @@ async def test_everything_that_is_written_fits_its_kind() -> None:
 
 async def a_history(bench: Workbench) -> None:
     a_placement(bench.hub, policy=pick_n(2))
-    bench.content.selected = Selected((THE_NAMESPACE, an_object("a")))
+    bench.content.selected = SelectionResult((THE_NAMESPACE, an_object("a")))
     await bench.settle()
     bench.hub.edit(WEB, spec={"policy": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}})
     await bench.settle()
     bench.hub.edit(WEB, spec={"policy": {"numberOfClusters": 3}})
-    bench.content.selected = Selected((THE_NAMESPACE, large("a"), large("b")))
+    bench.content.selected = SelectionResult((THE_NAMESPACE, large("a"), large("b")))
     await bench.settle()
     await asyncio.sleep(60)
     await bench.settle()

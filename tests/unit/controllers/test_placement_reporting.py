@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from fleet.placement.selection.selection import Unmatched
-from fleet.placement.selection.selectors import ResourceSelector
+from fleet.placement.selection.selection import UnmatchedSelector
+from fleet.placement.selection.selectors import SelectorTerm
 from tests.faults.virtual import virtual
 from tests.unit.controllers.workbench import ROLLED_OUT, RUNNING, WEB, Neighbours, Workbench, a_placement, pick_n
 
@@ -126,14 +126,14 @@ async def test_a_selector_that_matches_nothing_is_a_warning_until_it_matches() -
     async with Workbench() as bench:
         a_placement(bench.hub)
         everything = bench.content.selected
-        nothing = Unmatched(0, ResourceSelector("", "v1", "Namespace", "shop"))
-        bench.content.match_nothing(nothing)
+        unmatched = UnmatchedSelector(0, SelectorTerm("", "v1", "Namespace", "shop"))
+        bench.content.match_nothing(unmatched)
         await bench.settle()
         await bench.pass_over()
         assert bench.told.reasons() == ["SelectorMatchedNothing"]
         bench.content.selected = everything
         await bench.settle()
-        bench.content.match_nothing(nothing)
+        bench.content.match_nothing(unmatched)
         await bench.settle()
         assert bench.told.reasons() == ["SelectorMatchedNothing"] * 2
 

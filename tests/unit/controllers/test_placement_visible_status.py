@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import Unavailable
 from fleet.kube.api import Request
-from fleet.placement.selection.selection import Selected
+from fleet.placement.selection.selection import SelectionResult
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import Json, Refused
@@ -144,7 +144,7 @@ async def test_PL_14_without_exactly_one_namespace_there_is_nowhere_to_show_it(t
 async def test_a_namespace_selected_by_label_counts_if_it_is_the_only_one(found: list[str], shown: list[str]) -> None:
     term = {"group": "", "version": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": {"a": "b"}}}
     async with accessible(resourceSelectors=[term]) as bench:
-        bench.content.selected = Selected(tuple(an_object(one, kind="Namespace", namespace="") for one in found))
+        bench.content.selected = SelectionResult(tuple(an_object(one, kind="Namespace", namespace="") for one in found))
         await bench.settle()
         assert bench.hub.names(COPIES) == shown
 

@@ -19,9 +19,9 @@ from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
-from fleet.placement.selection.selection import Selected, SelectedObject
+from fleet.placement.selection.selection import SelectedObject, SelectionResult
 from fleet.placement.snapshots.hashing import resources_hash
-from fleet.placement.snapshots.resource_snapshots import Ensured, Pacing, ResourceGroups, SeveralLatestGroups
+from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots, SeveralLatestGroups
 from tests.faults.virtual import VirtualClock, no_jitter, run_virtually, virtual
 from tests.unit.controllers.content_hub import ContentHub
 from tests.unit.controllers.memory_hub import Json, Lost, Refused
@@ -42,36 +42,36 @@ def an_object(name: str, *, size: int = 0, kind: str = "ConfigMap", group: str =
     return SelectedObject(group, "v1", kind, "", name, msgspec.json.encode(document, order="deterministic"))
 
 
-def selection(*objects: str | SelectedObject) -> Selected:
-    return Selected(tuple(one if isinstance(one, SelectedObject) else an_object(one) for one in objects))
+def selection(*objects: str | SelectedObject) -> SelectionResult:
+    return SelectionResult(tuple(one if isinstance(one, SelectedObject) else an_object(one) for one in objects))
 
 
-def large(*names: str) -> Selected:
+def large(*names: str) -> SelectionResult:
     """Each object fills a snapshot."""
     return selection(*(an_object(name, size=LARGE) for name in names))
 
 
-def hash_of(selected: Selected) -> str:
+def hash_of(selected: SelectionResult) -> str:
     return resources_hash(one.content for one in selected.objects)
 
 
 @dataclass
 class Bench:
     hub: ContentHub
-    groups: ResourceGroups
+    groups: ResourceSnapshots
     clock: VirtualClock
     woken: list[str] = field(default_factory=list)
 
     async def ensure(
         self,
-        selected: Selected,
+        selected: SelectionResult,
         *,
         limit: int = 10,
         strategy: str = "RollingUpdate",
         namespace: str = "",
         reads_live: bool = False,
         uid: str = "uid-web",
-    ) -> Ensured:
+    ) -> EnsureResult:
         await asyncio.sleep(0.1)
         document = {
             "metadata": {"name": "web", "uid": uid, **({"namespace": namespace} if namespace else {})},
@@ -84,7 +84,7 @@ class Bench:
             reads_live=reads_live,
         )
 
-    async def replace(self, selected: Selected, *, limit: int = 10) -> Ensured:
+    async def replace(self, selected: SelectionResult, *, limit: int = 10) -> EnsureResult:
         """Waits for as long as it takes."""
         done = await self.ensure(selected, limit=limit)
         while done.wait_seconds is not None:
@@ -119,7 +119,7 @@ class Bench:
 async def working(hub: ContentHub | None = None, pacing: Pacing | None = None) -> AsyncIterator[Bench]:
     hub = hub or ContentHub()
     retry_policy = RetryPolicy(hub.clock, no_jitter)
-    groups = ResourceGroups(
+    groups = ResourceSnapshots(
         hub.access(), (CLUSTER_SCOPED, NAMESPACED), retry_policy=retry_policy, pacing=pacing, part_bytes=PART
     )
     bench = Bench(hub, groups, hub.clock)
@@ -137,7 +137,7 @@ async def working(hub: ContentHub | None = None, pacing: Pacing | None = None) -
 async def test_a_small_selection_is_one_snapshot() -> None:
     async with working() as bench:
         done = await bench.ensure(selection("a", "b"))
-        assert done == Ensured(0, ("web-0-snapshot",))
+        assert done == EnsureResult(0, ("web-0-snapshot",))
         document = bench.snapshot("web-0-snapshot")
         assert document["metadata"]["labels"] == {PREFIX + "parent-CRP": "web", PREFIX + "resource-index": "0"} | {
             LATEST: "true"
@@ -163,10 +163,10 @@ async def test_a_small_selection_is_one_snapshot() -> None:
 @virtual
 async def test_nothing_selected_is_a_group_as_well() -> None:
     async with working() as bench:
-        await bench.ensure(Selected())
+        await bench.ensure(SelectionResult())
         assert bench.snapshot("web-0-snapshot")["spec"] == {"selectedResources": []}
         assert bench.annotation("web-0-snapshot", SIZE) == "1"
-        assert bench.annotation("web-0-snapshot", HASH) == hash_of(Selected())
+        assert bench.annotation("web-0-snapshot", HASH) == hash_of(SelectionResult())
 
 
 @virtual
@@ -297,7 +297,7 @@ async def test_a_changed_selection_is_a_new_group_and_the_old_one_stays() -> Non
     async with working() as bench:
         await bench.ensure(selection("a"))
         done = await bench.replace(selection("b"))
-        assert done == Ensured(1, ("web-1-snapshot",))
+        assert done == EnsureResult(1, ("web-1-snapshot",))
         assert bench.label("web-0-snapshot", LATEST) == "false"
         assert bench.label("web-1-snapshot", LATEST) == "true"
         assert bench.annotation("web-0-snapshot", SEEN_AT) is None
@@ -431,7 +431,7 @@ async def test_what_a_deleted_placement_of_the_same_name_left_is_none_of_ours() 
     async with working() as bench:
         await bench.ensure(selection("a"), uid="uid-old")
         done = await bench.ensure(selection("a"), uid="uid-new")
-        assert done == Ensured(1, ("web-1-snapshot",))
+        assert done == EnsureResult(1, ("web-1-snapshot",))
         assert bench.snapshot("web-1-snapshot")["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
 
@@ -472,7 +472,7 @@ async def test_groups_of_another_controller_are_taken_over() -> None:
         bench.annotate("web-0-snapshot", **{HASH: "theirs", SIZE: "2"})
     async with working(hub) as bench:
         bench.writes()
-        assert await bench.ensure(large("a", "b", "c")) == Ensured(0, ("web-0-snapshot", "web-0-0"))
+        assert await bench.ensure(large("a", "b", "c")) == EnsureResult(0, ("web-0-snapshot", "web-0-0"))
         assert bench.writes() == []
 
 
@@ -486,7 +486,7 @@ def a_placement() -> Observed[Placement]:
 SELECTIONS = (large("a", "b"), large("a", "b", "c"), selection("d"))
 
 
-async def _try(bench: Bench, selected: Selected, *, limit: int, reads_live: bool) -> Ensured | None:
+async def _try(bench: Bench, selected: SelectionResult, *, limit: int, reads_live: bool) -> EnsureResult | None:
     assert len(bench.hub.requests) < 1000, "this comes to no end"
     try:
         return await bench.ensure(selected, limit=limit, reads_live=reads_live)
@@ -497,7 +497,7 @@ async def _try(bench: Bench, selected: Selected, *, limit: int, reads_live: bool
 async def _restarting(hub: ContentHub, limit: int) -> None:
     """Three selections one after the other, each tried until it is done, by a new process every time."""
     for selected in SELECTIONS:
-        done: Ensured | None = None
+        done: EnsureResult | None = None
         while done is None or done.wait_seconds is not None:
             async with working(hub, Pacing(minimum_interval=5, collection_time=2)) as bench:
                 done = await _try(bench, selected, limit=limit, reads_live=False)
@@ -508,7 +508,7 @@ async def _going_on(hub: ContentHub, limit: int) -> None:
     """The same by one process, which looks twice after a failure."""
     async with working(hub, Pacing(minimum_interval=5, collection_time=2)) as bench:
         for selected in SELECTIONS:
-            done: Ensured | None = None
+            done: EnsureResult | None = None
             failed = False
             while done is None or done.wait_seconds is not None:
                 done = await _try(bench, selected, limit=limit, reads_live=failed)

@@ -3,14 +3,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fleet.placement.selection.sanitizing import sanitise
+from fleet.placement.selection.sanitizing import sanitize
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 REVISION = "deployment.kubernetes.io/revision"
 
 
 def sanitised(document: dict[str, Any], *, api_version: str = "v1", kind: str = "ConfigMap") -> dict[str, Any]:
-    return sanitise(copy.deepcopy(document), api_version=api_version, kind=kind)
+    return sanitize(copy.deepcopy(document), api_version=api_version, kind=kind)
 
 
 def service(**spec: Any) -> dict[str, Any]:

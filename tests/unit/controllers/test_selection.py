@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from fleet.kube.resource import Resource
-from fleet.placement.selection.candidates import Candidate, candidate_codec
+from fleet.placement.selection.candidates import CandidateObject, candidate_codec
 from fleet.placement.selection.discovery import KindName
-from fleet.placement.selection.resource_filter import KindList, Rules
-from fleet.placement.selection.selection import Selected, select
-from fleet.placement.selection.selectors import ResourceSelector
+from fleet.placement.selection.resource_filter import KindList, ResourceFilter
+from fleet.placement.selection.selection import SelectionResult, select
+from fleet.placement.selection.selectors import SelectorTerm
 from tests.unit.controllers.content_hub import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -34,8 +34,8 @@ DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 class World:
     """A hub that is known completely."""
 
-    objects: dict[tuple[Resource, str], Candidate] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules)
+    objects: dict[tuple[Resource, str], CandidateObject] = field(default_factory=dict)
+    rules: ResourceFilter = field(default_factory=ResourceFilter)
 
     def having(self, resource: Resource, *keys: str, **metadata: Any) -> World:
         for key in keys:
@@ -44,8 +44,8 @@ class World:
             self.objects[resource, key] = candidate_codec(resource).read(msgspec.json.encode(document))
         return self
 
-    def selects(self, *terms: dict[str, Any], namespace: str = "") -> Selected:
-        selectors = [msgspec.convert(term, ResourceSelector) for term in terms]
+    def selects(self, *terms: dict[str, Any], namespace: str = "") -> SelectionResult:
+        selectors = [msgspec.convert(term, SelectorTerm) for term in terms]
         return select(selectors, namespace=namespace, source=self, rules=self.rules)
 
     # --- as a source --------------------------------------------------------------------------------------------------
@@ -59,13 +59,13 @@ class World:
     def namespaced(self) -> list[Resource]:
         return [one for one in KINDS if one.namespaced and self.rules.places(one)]
 
-    def all_of(self, resource: Resource) -> Iterable[Candidate]:
+    def all_of(self, resource: Resource) -> Iterable[CandidateObject]:
         return [one for (kind, _), one in self.objects.items() if kind == resource]
 
-    def within(self, resource: Resource, namespace: str) -> Iterable[Candidate]:
+    def within(self, resource: Resource, namespace: str) -> Iterable[CandidateObject]:
         return [one for one in self.all_of(resource) if one.metadata.namespace == namespace]
 
-    def get(self, resource: Resource, key: str) -> Candidate | None:
+    def get(self, resource: Resource, key: str) -> CandidateObject | None:
         return self.objects.get((resource, key))
 
     def has_service(self, key: str) -> bool:
@@ -84,7 +84,7 @@ def labelled(**labels: str) -> dict[str, Any]:
     return {"labelSelector": {"matchLabels": labels}}
 
 
-def names(selected: Selected) -> list[str]:
+def names(selected: SelectionResult) -> list[str]:
     assert selected.user_error is None, selected.user_error
     return [f"{one.kind} {one.namespace}/{one.name}".replace(" /", " ") for one in selected.objects]
 
@@ -145,15 +145,15 @@ def test_a_namespaced_placement_selects_in_its_own_namespace() -> None:
 
 def test_kinds_that_are_not_placed_are_passed_over_in_silence() -> None:
     world = shop()
-    world.rules = Rules(skipped=KindList.parse(["apps/v1/Deployment"]))
+    world.rules = ResourceFilter(skipped=KindList.parse(["apps/v1/Deployment"]))
     lease = {"group": "coordination.k8s.io", "version": "v9", "kind": "Lease", "name": "x"}
     selected = world.selects(of(DEPLOYMENTS, "web"), of(PODS, "web-1"), lease, namespace="shop")
-    assert selected == Selected()
+    assert selected == SelectionResult()
 
 
 def test_skipped_kinds_do_not_come_along_with_their_namespace() -> None:
     world = shop()
-    world.rules = Rules(skipped=KindList.parse(["v1/ConfigMap"]))
+    world.rules = ResourceFilter(skipped=KindList.parse(["v1/ConfigMap"]))
     assert names(world.selects(namespace("shop"))) == ["Namespace shop", "Deployment shop/web"]
 
 

@@ -8,21 +8,21 @@ import msgspec
 import pytest
 
 from fleet.kube.resource import Resource
-from fleet.placement.selection.candidates import Candidate, candidate_codec
-from fleet.placement.selection.selector_index import Attention, Labels
-from fleet.placement.selection.selectors import ResourceSelector
+from fleet.placement.selection.candidates import CandidateObject, candidate_codec
+from fleet.placement.selection.selector_index import Labels, SelectorIndex
+from fleet.placement.selection.selectors import SelectorTerm
 from tests.unit.controllers.content_hub import CONFIG_MAPS, DEPLOYMENTS, ENDPOINTS, NAMESPACES, ROLES, SERVICES
 
 
-def one(resource: Resource, key: str, **labels: str) -> Candidate:
+def one(resource: Resource, key: str, **labels: str) -> CandidateObject:
     namespace, _, name = key.rpartition("/")
     document = {"metadata": {"name": name, "namespace": namespace, "labels": labels}}
     return candidate_codec(resource).read(msgspec.json.encode(document))
 
 
-def term(resource: Resource, name: str = "", **fields: Any) -> ResourceSelector:
+def term(resource: Resource, name: str = "", **fields: Any) -> SelectorTerm:
     given = {"group": resource.group, "version": resource.version, "kind": resource.kind, "name": name, **fields}
-    return msgspec.convert(given, ResourceSelector)
+    return msgspec.convert(given, SelectorTerm)
 
 
 def labelled(**labels: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def labelled(**labels: str) -> dict[str, Any]:
 
 
 def concerned(
-    attention: Attention, old: Candidate | None, new: Candidate | None = None, labels: Labels = None
+    attention: SelectorIndex, old: CandidateObject | None, new: CandidateObject | None = None, labels: Labels = None
 ) -> set[str]:
     return attention.concerned(old, new, labels_of=lambda _: labels)
 
@@ -68,21 +68,21 @@ def concerned(
     ],
 )
 def test_a_change_concerns_those_who_could_select_the_object(
-    terms: list[ResourceSelector], namespace: str, changed: Candidate, *, is_concerned: bool
+    terms: list[SelectorTerm], namespace: str, changed: CandidateObject, *, is_concerned: bool
 ) -> None:
-    attention = Attention()
+    attention = SelectorIndex()
     attention.put("p", terms, namespace)
     assert concerned(attention, None, changed) == ({"p"} if is_concerned else set())
 
 
 def test_an_object_that_stops_matching_concerns_whoever_had_selected_it() -> None:
-    attention = Attention()
+    attention = SelectorIndex()
     attention.put("p", [term(ROLES, **labelled(a="b"))], "")
     assert concerned(attention, one(ROLES, "x", a="b"), one(ROLES, "x", a="c")) == {"p"}
 
 
 def test_what_is_in_a_namespace_chosen_by_label_concerns_whoever_chose_it() -> None:
-    attention = Attention()
+    attention = SelectorIndex()
     attention.put("p", [term(NAMESPACES, **labelled(tier="front"))], "")
     changed = one(CONFIG_MAPS, "shop/a")
     assert concerned(attention, None, changed, labels={"tier": "front"}) == {"p"}
@@ -90,7 +90,7 @@ def test_what_is_in_a_namespace_chosen_by_label_concerns_whoever_chose_it() -> N
 
 
 def test_new_selectors_take_the_place_of_the_old_ones() -> None:
-    attention = Attention()
+    attention = SelectorIndex()
     attention.put("p", [term(ROLES, "admin"), term(ROLES, "admin"), term(NAMESPACES, "shop")], "")
     attention.put("p", [term(ROLES, "viewer")], "")
     assert concerned(attention, None, one(ROLES, "admin")) == set()
@@ -99,7 +99,7 @@ def test_new_selectors_take_the_place_of_the_old_ones() -> None:
 
 
 def test_nothing_concerns_a_placement_that_is_gone() -> None:
-    attention = Attention()
+    attention = SelectorIndex()
     attention.put("p", [term(ROLES), term(NAMESPACES, **labelled(a="b")), term(NAMESPACES, "shop")], "")
     assert attention.wants_whole_namespaces
     attention.forget("p")
@@ -110,7 +110,7 @@ def test_nothing_concerns_a_placement_that_is_gone() -> None:
 
 
 def test_a_kind_concerns_those_who_name_it_and_those_with_whole_namespaces() -> None:
-    attention = Attention()
+    attention = SelectorIndex()
     attention.put("named", [term(DEPLOYMENTS)], "shop")
     attention.put("whole", [term(NAMESPACES, "shop")], "")
     attention.put("by-label", [term(NAMESPACES, **labelled(a="b"))], "")
@@ -119,7 +119,7 @@ def test_a_kind_concerns_those_who_name_it_and_those_with_whole_namespaces() -> 
 
 
 def test_a_selector_that_cannot_be_judged_is_rather_woken_for_nothing() -> None:
-    attention = Attention()
+    attention = SelectorIndex()
     broken: dict[str, Any] = {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}
     attention.put("p", [term(ROLES, **broken)], "")
     assert concerned(attention, None, one(ROLES, "x")) == {"p"}

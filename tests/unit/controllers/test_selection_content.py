@@ -16,9 +16,9 @@ from fleet.kube.informer.store import build_codec
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.discovery import KindsUnreadable
 from fleet.placement.selection.dynamic_informers import NotSyncedYet
-from fleet.placement.selection.resource_filter import Rules
-from fleet.placement.selection.resource_selection import Content
-from fleet.placement.selection.selection import Selected
+from fleet.placement.selection.resource_filter import ResourceFilter
+from fleet.placement.selection.resource_selection import ResourceSelection
+from fleet.placement.selection.selection import SelectionResult
 from tests.faults.virtual import virtual
 from tests.unit.controllers.content_hub import (
     CONFIG_MAPS,
@@ -38,7 +38,7 @@ def placement(*terms: dict[str, Any], name: str = "p", namespace: str = "") -> O
     return build_codec(Placement).read(msgspec.json.encode(document))
 
 
-def names(selected: Selected) -> list[str]:
+def names(selected: SelectionResult) -> list[str]:
     assert selected.user_error is None, selected.user_error
     return [one.name for one in selected.objects]
 
@@ -46,7 +46,7 @@ def names(selected: Selected) -> list[str]:
 @dataclass
 class Bench:
     hub: ContentHub
-    content: Content
+    content: ResourceSelection
     woken: list[str]
 
     async def selects(self, *terms: dict[str, Any], **named: str) -> list[str]:
@@ -60,8 +60,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def working(hub: ContentHub, rules: Rules | None = None) -> AsyncIterator[Bench]:
-    content, woken = Content(hub.access(), rules), list[str]()
+async def working(hub: ContentHub, rules: ResourceFilter | None = None) -> AsyncIterator[Bench]:
+    content, woken = ResourceSelection(hub.access(), rules), list[str]()
     content.subscribe(woken.append)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(content.run(), name="content")

@@ -9,18 +9,18 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
-from fleet.placement.selection.candidates import Candidate, candidate_codec
-from fleet.placement.selection.resource_filter import KindList, Rules, is_placeable
+from fleet.placement.selection.candidates import CandidateObject, candidate_codec
+from fleet.placement.selection.resource_filter import KindList, ResourceFilter, is_placeable
 
 
-def candidate(api_version: str, kind: str, name: str = "x", **fields: Any) -> Candidate:
+def candidate(api_version: str, kind: str, name: str = "x", **fields: Any) -> CandidateObject:
     group, _, version = api_version.rpartition("/")
     resource = Resource(group, version, kind.lower() + "s", kind, namespaced=True)
     metadata = {"name": name, "namespace": "shop", **fields.pop("metadata", {})}
     return candidate_codec(resource).read(msgspec.json.encode({"metadata": metadata, **fields}))
 
 
-def placeable(one: Candidate, *services: str) -> bool:
+def placeable(one: CandidateObject, *services: str) -> bool:
     return is_placeable(one.resource, one, has_service=lambda key: key in services)
 
 
@@ -43,7 +43,7 @@ def placeable(one: Candidate, *services: str) -> bool:
 )
 def test_kinds_of_the_hub_are_never_placed(api_version: str, kind: str) -> None:
     group, _, version = api_version.rpartition("/")
-    assert not Rules().places_kind(group, version, kind)
+    assert not ResourceFilter().places_kind(group, version, kind)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_kinds_of_the_hub_are_never_placed(api_version: str, kind: str) -> None:
 )
 def test_a_kind_is_judged_by_its_group_as_well_as_its_name(api_version: str, kind: str) -> None:
     group, _, version = api_version.rpartition("/")
-    assert Rules().places_kind(group, version, kind)
+    assert ResourceFilter().places_kind(group, version, kind)
 
 
 def test_claims_of_volumes_stay_where_workloads_run() -> None:
-    assert not Rules(workloads_on_hub=True).places_kind("", "v1", "PersistentVolumeClaim")
+    assert not ResourceFilter(workloads_on_hub=True).places_kind("", "v1", "PersistentVolumeClaim")
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_an_entry_that_names_no_kinds_is_refused(text: str) -> None:
 
 
 def test_skipped_kinds_are_not_placed() -> None:
-    rules = Rules(skipped=KindList.parse(["apps"]))
+    rules = ResourceFilter(skipped=KindList.parse(["apps"]))
     assert not rules.places_kind("apps", "v1", "Deployment")
     assert rules.places_kind("", "v1", "ConfigMap")
 
 
 def test_with_an_allow_list_nothing_else_is_placed_nor_what_is_never_placed() -> None:
-    rules = Rules(allowed=KindList.parse(["v1/ConfigMap,Pod"]))
+    rules = ResourceFilter(allowed=KindList.parse(["v1/ConfigMap,Pod"]))
     assert rules.places_kind("", "v1", "ConfigMap")
     assert not rules.places_kind("", "v1", "Secret")
     assert not rules.places_kind("", "v1", "Pod")
@@ -106,7 +106,7 @@ def test_with_an_allow_list_nothing_else_is_placed_nor_what_is_never_placed() ->
 
 def test_one_list_excludes_the_other() -> None:
     with pytest.raises(ConfigurationError, match="one of the two"):
-        Rules(skipped=KindList.parse(["apps"]), allowed=KindList.parse(["v1"]))
+        ResourceFilter(skipped=KindList.parse(["apps"]), allowed=KindList.parse(["v1"]))
 
 
 @pytest.mark.parametrize(
@@ -114,17 +114,17 @@ def test_one_list_excludes_the_other() -> None:
     [("apps", "v1", False), ("batch", "v1", False), ("batch", "v2", True), ("metrics.k8s.io", "v1", False)],
 )
 def test_a_group_of_which_nothing_is_placed_need_not_be_read(group: str, version: str, *, may: bool) -> None:
-    assert Rules(skipped=KindList.parse(["apps;batch/v1"])).may_place_from(group, version) is may
+    assert ResourceFilter(skipped=KindList.parse(["apps;batch/v1"])).may_place_from(group, version) is may
 
 
 def test_an_allow_list_says_which_groups_have_to_be_read() -> None:
-    rules = Rules(allowed=KindList.parse(["apps/v1/Deployment"]))
+    rules = ResourceFilter(allowed=KindList.parse(["apps/v1/Deployment"]))
     assert rules.may_place_from("apps", "v1")
     assert not rules.may_place_from("batch", "v1")
 
 
 def test_reserved_namespaces() -> None:
-    rules = Rules(skipped_namespaces=frozenset(("infra", "audit", "logs")))
+    rules = ResourceFilter(skipped_namespaces=frozenset(("infra", "audit", "logs")))
     for name in ("fleet-member-c1", "kube-system", "default", "infra", "audit", "logs"):
         assert rules.is_reserved(name)
     for name in ("shop", "my-kube-tools", "default-shop"):
@@ -156,7 +156,7 @@ def test_an_owner_does_not_keep_other_kinds_from_being_placed() -> None:
     ],
     ids=["root certificate", "default account", "token", "managed slice", "being deleted"],
 )
-def test_what_every_cluster_makes_itself_is_not_placed(one: Candidate) -> None:
+def test_what_every_cluster_makes_itself_is_not_placed(one: CandidateObject) -> None:
     assert not placeable(one)
 
 
@@ -170,7 +170,7 @@ def test_what_every_cluster_makes_itself_is_not_placed(one: Candidate) -> None:
     ],
     ids=["ConfigMap", "Secret", "foreign Secret", "slice by hand"],
 )
-def test_what_people_make_is_placed(one: Candidate) -> None:
+def test_what_people_make_is_placed(one: CandidateObject) -> None:
     assert placeable(one)
 
 

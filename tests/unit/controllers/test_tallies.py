@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fleet.model.timestamps import SECOND
-from fleet.placement.gauges import bindings_by_state, heartbeat_ages
+from fleet.placement.gauges import compute_heartbeat_ages, count_bindings_by_state
 from tests.builders import NOW, a_binding, a_cluster
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import VirtualClock, virtual
@@ -29,12 +29,12 @@ def test_bindings_are_counted_by_state_in_both_scopes() -> None:
         a_binding("c2", name="web-c2").bound().build(),
         a_binding("c3", name="api-c3").in_namespace("team").bound().build(),
     )
-    assert bindings_by_state(world.caches) == {"Scheduled": 1, "Bound": 2}
+    assert count_bindings_by_state(world.caches) == {"Scheduled": 1, "Bound": 2}
 
 
 def test_a_cluster_has_the_age_of_its_last_heartbeat() -> None:
     world = World().saw(a_cluster("c7").heard(90), a_cluster("c8").never_heard())
-    assert heartbeat_ages(world.caches, AtNow()) == {"c7": pytest.approx(90)}
+    assert compute_heartbeat_ages(world.caches, AtNow()) == {"c7": pytest.approx(90)}
 
 
 @virtual

@@ -28,12 +28,12 @@ from fleet.model.keys import (
 )
 from fleet.model.views import Observed, Placement
 from fleet.placement.controller import PlacementController
-from fleet.placement.reconciler import Equipment, Passes
-from fleet.placement.selection.selection import Selected, SelectedObject, Unmatched
-from fleet.placement.snapshots.resource_snapshots import ResourceGroups
-from fleet.placement.status.kubernetes_events import Reports
-from fleet.placement.status.namespaced_status import VisibleStatuses, watched_copies
-from fleet.placement.status.staged_runs import StagedRuns
+from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
+from fleet.placement.selection.selection import SelectedObject, SelectionResult, UnmatchedSelector
+from fleet.placement.snapshots.resource_snapshots import ResourceSnapshots
+from fleet.placement.status.kubernetes_events import PlacementReporter
+from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
+from fleet.placement.status.staged_runs import StagedRunLister
 from tests.faults.virtual import VirtualClock, no_jitter
 from tests.unit.controllers.memory_hub import MemoryHub
 
@@ -55,13 +55,13 @@ THE_NAMESPACE: Final = an_object("shop", kind="Namespace", namespace="")
 
 @dataclass
 class FakeContent:
-    selected: Selected = field(default_factory=lambda: Selected((THE_NAMESPACE, an_object("settings"))))
+    selected: SelectionResult = field(default_factory=lambda: SelectionResult((THE_NAMESPACE, an_object("settings"))))
     failure: Exception | None = None
     forgotten: list[str] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)
     wake: Callable[[str], None] = lambda _: None
 
-    async def resolve(self, placement: Observed[Placement]) -> Selected:
+    async def resolve(self, placement: Observed[Placement]) -> SelectionResult:
         self.resolved.append(key_of(placement.view.metadata))
         if self.failure is not None:
             raise self.failure
@@ -77,10 +77,10 @@ class FakeContent:
         await asyncio.sleep(1e9)
 
     def reject(self, problem: str) -> None:
-        self.selected = Selected(problems=(problem,))
+        self.selected = SelectionResult(problems=(problem,))
 
-    def match_nothing(self, *unmatched: Unmatched) -> None:
-        self.selected = Selected(unmatched=unmatched)
+    def match_nothing(self, *unmatched: UnmatchedSelector) -> None:
+        self.selected = SelectionResult(unmatched=unmatched)
 
 
 @dataclass
@@ -151,20 +151,20 @@ class Workbench:
     async def start(self) -> None:
         """A new process: caches are empty, memory is gone."""
         retry_policy = RetryPolicy(self.clock, no_jitter)
-        self.reports = Reports(self.told, self.told, self.clock)
+        self.reports = PlacementReporter(self.told, self.told, self.clock)
         self.caches = Caches(self.access)
-        self.copies = watched_copies(self.access)
-        self.groups = ResourceGroups(
+        self.copies = build_copy_informer(self.access)
+        self.groups = ResourceSnapshots(
             self.access, [kinds.flavour for kinds in self.caches.kinds], retry_policy=retry_policy
         )
-        self.visible = VisibleStatuses(self.copies, retry_policy=retry_policy, clock=self.clock)
-        self.passes = Passes(
-            Equipment(
+        self.visible = NamespacedStatuses(self.copies, retry_policy=retry_policy, clock=self.clock)
+        self.passes = PlacementReconciler(
+            ReconcilerDeps(
                 caches=self.caches,
                 content=self.content,
                 groups=self.groups,
                 visible=self.visible,
-                runs=StagedRuns(self.hub),
+                runs=StagedRunLister(self.hub),
                 reports=self.reports,
                 retry_policy=retry_policy,
                 clock=self.clock,

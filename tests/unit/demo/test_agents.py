@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.demo.agents import AT_ONCE, Pace, RolloutStandIn
+from fleet.demo.agents import NO_DELAYS, AgentDelays, RolloutSimulator
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.unit.demo.hubs import Document, HubApi, a_hub
 
@@ -59,10 +59,10 @@ def a_snapshot(index: int, *, latest: bool = True, master: bool = True, namespac
 
 @asynccontextmanager
 async def a_stand_in(
-    api: HubApi | None = None, *, pace: Pace = AT_ONCE
-) -> AsyncIterator[tuple[HubApi, RolloutStandIn]]:
+    api: HubApi | None = None, *, pace: AgentDelays = NO_DELAYS
+) -> AsyncIterator[tuple[HubApi, RolloutSimulator]]:
     api = api or a_hub()
-    stand_in = RolloutStandIn(api, clock=VirtualClock(), jitter=no_jitter, pace=pace)
+    stand_in = RolloutSimulator(api, clock=VirtualClock(), jitter=no_jitter, pace=pace)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(stand_in.run(), name="stand-in")
         await stand_in.synced()
@@ -243,7 +243,7 @@ async def test_a_terminating_binding_is_left_alone() -> None:
 
 @virtual
 async def test_binding_applying_and_removing_take_their_time() -> None:
-    async with a_stand_in(pace=Pace(binding=2, applying=3, removing=4)) as (api, _):
+    async with a_stand_in(pace=AgentDelays(binding=2, applying=3, removing=4)) as (api, _):
         await api.create(BINDINGS, a_binding())
         await asyncio.sleep(1.5)
         assert (await api.get(WEB))["spec"]["state"] == "Scheduled"
@@ -260,7 +260,7 @@ async def test_binding_applying_and_removing_take_their_time() -> None:
 
 @virtual
 async def test_a_binding_that_comes_back_in_time_is_not_removed() -> None:
-    async with a_stand_in(pace=Pace(removing=4)) as (api, _):
+    async with a_stand_in(pace=AgentDelays(removing=4)) as (api, _):
         await api.create(BINDINGS, a_binding(state="Unscheduled"))
         await asyncio.sleep(2)
         await api.patch(WEB, {"spec": {"state": "Scheduled"}})
@@ -274,7 +274,7 @@ async def test_a_binding_that_comes_back_in_time_is_not_removed() -> None:
 
 @virtual
 async def test_a_namespace_is_on_a_cluster_once_it_is_applied_and_until_the_binding_is_gone() -> None:
-    async with a_stand_in(pace=Pace(applying=2)) as (api, stand_in):
+    async with a_stand_in(pace=AgentDelays(applying=2)) as (api, stand_in):
         await api.create(SNAPSHOTS, a_snapshot(0))
         await api.create(BINDINGS, a_binding())
         await asyncio.sleep(1)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from fleet.demo.demo import Ensemble
+from fleet.demo.demo import Demo
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.demo.hubs import HubApi, a_hub
 
@@ -15,8 +15,8 @@ CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 
 
 @asynccontextmanager
-async def a_demo(api: HubApi, size: int | None = None) -> AsyncIterator[Ensemble]:
-    demo = Ensemble(api, clock=VirtualClock(), random=Random(1))
+async def a_demo(api: HubApi, size: int | None = None) -> AsyncIterator[Demo]:
+    demo = Demo(api, clock=VirtualClock(), random=Random(1))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(demo.run(), name="demo")
         await demo.begin(size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.demo.headlines import Headline, Headlines, listed
+from fleet.demo.headlines import Headline, Headlines, join_names
 from fleet.framework.cycle.decision import Decision
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters
@@ -135,5 +135,5 @@ def test_headlines_are_published_as_they_come_and_the_latest_are_kept() -> None:
 
 
 def test_long_lists_are_cut_and_counted() -> None:
-    assert listed(["a", "b"]) == "a, b"
-    assert listed(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
+    assert join_names(["a", "b"]) == "a, b"
+    assert join_names(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fleet.demo.locations import LONGEST_FLEET, home, home_of
+from fleet.demo.locations import LONGEST_FLEET, find_location, location_at
 
-DOZEN = [home(number) for number in range(12)]
+DOZEN = [location_at(number) for number in range(12)]
 
 
 def test_a_dozen_members_stand_in_three_regions_with_four_each() -> None:
@@ -21,24 +21,26 @@ def test_a_dozen_members_have_what_policies_ask_for() -> None:
 
 
 def test_no_two_members_of_the_largest_fleet_share_a_name() -> None:
-    names = {home(number).name for number in range(LONGEST_FLEET)}
+    names = {location_at(number).name for number in range(LONGEST_FLEET)}
 
     assert len(names) == LONGEST_FLEET
     assert max(map(len, names)) <= 63
 
 
 def test_a_member_stands_at_the_same_place_every_time() -> None:
-    assert home(4711) == home(4711)
+    assert location_at(4711) == location_at(4711)
 
 
 def test_a_home_is_found_again_by_its_name() -> None:
     numbers = (0, 5, 7, 11, 12, 17, 18, 30, 4711, LONGEST_FLEET - 1)
 
-    assert [home_of(home(number).name) for number in numbers] == [home(number) for number in numbers]
+    assert [find_location(location_at(number).name) for number in numbers] == [
+        location_at(number) for number in numbers
+    ]
 
 
 def test_a_name_that_is_none_of_ours_gets_an_ordinary_home() -> None:
     for name in ("edge-lab", "iad", "iad-0", "iad-gpu-1", "xyz-3", "my-cluster-7"):
-        found = home_of(name)
+        found = find_location(name)
         assert (found.name, found.taints) == (name, ())
         assert found.nodes > 0

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from fleet.demo.members import SILENT, Habits, MemberFleet
+from fleet.demo.members import SILENT, MemberBehavior, SimulatedMembers
 from fleet.model.timestamps import SECOND, parse_timestamp
 from tests.faults.virtual import VirtualClock, virtual
 from tests.unit.demo.hubs import Document, HubApi, a_hub
 
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
-UNEVENTFUL = Habits(silence_every=0, leave_every=0, join_every=0)
+UNEVENTFUL = MemberBehavior(silence_every=0, leave_every=0, join_every=0)
 RARE = replace(UNEVENTFUL, heartbeat=120.0, report=120.0)
 """For tests that let days pass."""
 A_TAINT = {"key": "maintenance", "effect": "NoSchedule"}
@@ -36,7 +36,7 @@ def a_cluster(name: str) -> Document:
 @dataclass
 class Fleet:
     api: HubApi
-    members: MemberFleet
+    members: SimulatedMembers
     clock: VirtualClock
     told: list[str]
 
@@ -63,12 +63,12 @@ def true_conditions(owner: Document) -> set[str]:
 
 @asynccontextmanager
 async def a_fleet(
-    size: int = 12, *, habits: Habits = UNEVENTFUL, api: HubApi | None = None, **given: Any
+    size: int = 12, *, habits: MemberBehavior = UNEVENTFUL, api: HubApi | None = None, **given: Any
 ) -> AsyncIterator[Fleet]:
     """Once `establish` has returned."""
     api, clock, told = api or a_hub(), VirtualClock(), list[str]()
     given = {"random": Random(7), "tell": lambda about, text: told.append(f"{about} {text}"), **given}
-    members = MemberFleet(api, clock=clock, habits=habits, **given)
+    members = SimulatedMembers(api, clock=clock, habits=habits, **given)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(members.run(), name="members")
         await members.establish(size)
@@ -157,7 +157,7 @@ async def test_a_thousand_members_are_heard_evenly_and_with_one_request_each() -
 
 
 def test_large_fleets_are_heard_less_often() -> None:
-    habits = Habits(heartbeat=5, heartbeats_per_second=60)
+    habits = MemberBehavior(heartbeat=5, heartbeats_per_second=60)
 
     assert [habits.interval(members) for members in (12, 300, 3000)] == [5, 5, 50]
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.demo.status_rows import Patience, State, cluster_rows, is_decided, placement_row
+from fleet.demo.status_rows import HeartbeatThresholds, State, cluster_rows, is_decided, placement_row
 from fleet.model.views import MemberCluster, Observed, Placement
 from tests.builders import NOW, a_cluster
 
-PATIENCE = Patience(late=15, silent=60)
+PATIENCE = HeartbeatThresholds(late=15, silent=60)
 
 
 def the_state(cluster: MemberCluster) -> State:

@@ -6,19 +6,19 @@ import math
 
 import pytest
 
-from fleet.demo.heartbeat_schedule import Timetable
+from fleet.demo.heartbeat_schedule import HeartbeatSchedule
 
 INTERVAL = 20.0
 TICK = 0.2
 
 
-def due_per_tick(timetable: Timetable, *, begin: float, until: float) -> list[int]:
+def due_per_tick(timetable: HeartbeatSchedule, *, begin: float, until: float) -> list[int]:
     ticks = round((until - begin) / TICK)
     return [len(timetable.due(begin + TICK * tick)) for tick in range(1, ticks + 1)]
 
 
-def a_timetable(members: int) -> Timetable:
-    timetable = Timetable(INTERVAL)
+def a_timetable(members: int) -> HeartbeatSchedule:
+    timetable = HeartbeatSchedule(INTERVAL)
     for number in range(members):
         timetable.add(f"c{number}", 0.0)
     return timetable
@@ -80,7 +80,7 @@ def test_whoever_was_removed_is_never_due_again_and_may_come_back() -> None:
 
 
 def test_the_wait_ends_when_the_next_one_is_due() -> None:
-    timetable = Timetable(INTERVAL)
+    timetable = HeartbeatSchedule(INTERVAL)
     assert timetable.wait(3.0) == math.inf
 
     timetable.add("c0", 3.0)

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from fleet.demo.headlines import Headline
-from fleet.demo.status_rows import ClusterRow, PlacementRow, State
-from fleet.demo.view import LivePicture, Picture, age_text
+from fleet.demo.status_rows import ClusterStatusRow, PlacementStatusRow, State
+from fleet.demo.view import LiveScreen, Screen, age_text
 
-CLUSTERS = [ClusterRow(f"c{number:03}", "eu-west", 3.0, State.CONNECTED, "") for number in range(200)]
-STOREFRONT = PlacementRow("storefront", "PickN", "6", ("iad-1", "dub-1"), "not enough clusters", False)
+CLUSTERS = [ClusterStatusRow(f"c{number:03}", "eu-west", 3.0, State.CONNECTED, "") for number in range(200)]
+STOREFRONT = PlacementStatusRow("storefront", "PickN", "6", ("iad-1", "dub-1"), "not enough clusters", False)
 NEWS = [
     Headline(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC), "storefront", f"number {second}") for second in range(60)
 ]
@@ -21,9 +21,9 @@ NEWS = [
 
 def shown(*, width: int = 140, height: int = 40, **given: Any) -> list[str]:
     console = Console(width=width, height=height, force_terminal=True, color_system=None, legacy_windows=False)
-    picture = Picture(title="fleet up", **given)
+    picture = Screen(title="fleet up", **given)
     with console.capture() as captured:
-        console.print(LivePicture(lambda: picture), height=height)
+        console.print(LiveScreen(lambda: picture), height=height)
     return captured.get().splitlines()
 
 
@@ -56,7 +56,7 @@ def test_clusters_that_fit_are_all_there() -> None:
 
 
 def test_a_cluster_shows_its_age_state_and_taints() -> None:
-    said = text(clusters=[ClusterRow("iad-1", "us-east", 185.0, State.SILENT, "gpu")])
+    said = text(clusters=[ClusterStatusRow("iad-1", "us-east", 185.0, State.SILENT, "gpu")])
 
     assert "iad-1 us-east 3m ago not connected (gpu)" in " ".join(said.split())
 
@@ -88,6 +88,6 @@ def test_ages_are_short(seconds: float | None, want: str) -> None:
 
 
 def test_texts_of_others_are_not_taken_for_markup() -> None:
-    row = ClusterRow("[red]x[/red]", "eu", 0.0, State.CONNECTED, "")
+    row = ClusterStatusRow("[red]x[/red]", "eu", 0.0, State.CONNECTED, "")
 
     assert "[red]x[/red]" in text(clusters=[row])

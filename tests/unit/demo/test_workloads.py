@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.demo.locations import home
+from fleet.demo.locations import location_at
 from fleet.demo.workloads import CONFIG_MAP, Workloads, demo_objects
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.unit.demo.hubs import HubApi, a_hub
@@ -49,7 +49,7 @@ async def test_what_is_selected_exists() -> None:
 
 
 def test_the_fixed_clusters_are_members_of_the_smallest_demo_fleets() -> None:
-    assert policies()["payments-ledger"]["clusterNames"] == [home(0).name, home(1).name]
+    assert policies()["payments-ledger"]["clusterNames"] == [location_at(0).name, location_at(1).name]
 
 
 @virtual

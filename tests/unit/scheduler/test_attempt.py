@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from fleet.errors import ApiError, DeadlineExceeded, InternalError
 from fleet.kube.api import Method, Request
-from fleet.manager.manager import Controller
+from fleet.manager.manager import Manager
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.queue.item import ItemState, QueueItem
@@ -106,7 +106,7 @@ async def scheduling(hub: HubApi, *assignments: str) -> AsyncIterator[Records]:
     """The scheduler alone, on what is there now; the requests it makes are counted from here."""
     records = Records()
     settings = load_settings(None, {}, assignments).settings
-    controller = Controller(
+    controller = Manager(
         hub,
         settings,
         controllers={"scheduler"},
