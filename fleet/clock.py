@@ -1,7 +1,7 @@
-"""Time as something that is handed in, so that what depends on it can be tested in no time at all.
+"""Clocks as a dependency, so that tests run in virtual time.
 
-Three questions, kept apart because mixing them is how leases outlive their owners: which time of day it is (may jump),
-how long something took (never jumps), and waiting. Deadlines belong to the event loop and are asyncio's.
+Three needs are kept apart, because mixing them is how leases outlive their owners: the time of day (may jump), elapsed
+time (never jumps), and sleeping. Deadlines belong to the event loop and are asyncio's.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from typing import Final, Protocol
 # On Linux CLOCK_MONOTONIC stands still while the machine sleeps, and a lease does not.
 _ELAPSING: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
+SECOND: Final = 1_000_000_000
+"""In nanoseconds, the unit of all moments and delays in queues and rate limiters."""
+
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """The time of day, in UTC. For what people and other programs read; never for measuring."""
+        """The time of day, in UTC: for people and other programs, never for measuring."""
 
     def elapsed(self) -> float:
         """Seconds since some point in the past. Never goes back, and goes on while the machine sleeps."""
@@ -41,5 +44,9 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def epoch_nanoseconds(clock: Clock) -> int:
-    """The time of day as decisions take it."""
+    """The time of day in the form that decisions use."""
     return (clock.now() - _EPOCH) // _MICROSECOND * 1000
+
+
+def to_nanoseconds(seconds: float) -> int:
+    return round(seconds * SECOND)

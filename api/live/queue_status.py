@@ -7,12 +7,15 @@ from typing import Any, Final
 from api.live.live import Live, Queue, Subject
 from api.live.wake_events import Hides, wakes_on
 from api.models import QueueModel, Waker
+from fleet.clock import SECOND, to_nanoseconds
 from fleet.explain.answer.parts import State
 from fleet.history import HistoryAttempt
+from fleet.kube.backoff import ExponentialBackoff
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
+from fleet.scheduler.queue.backoff_queue import backoff_window, window_end
 from fleet.scheduler.queue.item import ItemState, QueueItem
-from fleet.scheduler.queue.timing import SECOND, Doubling, flush_moment, nanoseconds, window_end, window_of
+from fleet.scheduler.queue.unschedulable import flush_time
 from fleet.settings.tree import QueueSection as QueueSettings
 
 UNSEEN: Final = "This process does not schedule and cannot see the queue: ask the API of the controller for more."
@@ -87,11 +90,11 @@ def _entered(item: QueueItem) -> int:
 def _back_off_end(item: QueueItem, settings: QueueSettings) -> int | None:
     match item.state:
         case ItemState.BACKOFF:
-            waits = Doubling(nanoseconds(settings.initial_backoff_seconds), nanoseconds(settings.max_backoff_seconds))
-            return window_end(window_of(item.timestamp + waits.nth(item.unschedulable_count)))
+            backoff = ExponentialBackoff(settings.initial_backoff_seconds, settings.max_backoff_seconds)
+            return window_end(backoff_window(item, backoff))
         case ItemState.ERROR_BACKOFF:
-            waits = Doubling(nanoseconds(settings.base_delay.seconds), nanoseconds(settings.max_delay.seconds))
-            return item.timestamp + waits.nth(item.consecutive_errors_count)
+            backoff = ExponentialBackoff(settings.base_delay.seconds, settings.max_delay.seconds)
+            return item.timestamp + to_nanoseconds(backoff.compute_delay(item.consecutive_errors_count - 1))
     return None
 
 
@@ -102,12 +105,12 @@ def _flush(item: QueueItem, settings: QueueSettings) -> int | None:
         or not settings.max_in_unschedulable_seconds
     ):
         return None
-    return flush_moment(item.pooled_at, nanoseconds(settings.max_in_unschedulable_seconds))
+    return flush_time(item.pooled_at, to_nanoseconds(settings.max_in_unschedulable_seconds))
 
 
 def _time_of_day(live: Live, moment: int) -> str:
     """The queue counts on a clock of its own."""
-    age = nanoseconds(live.clock.elapsed()) - moment
+    age = to_nanoseconds(live.clock.elapsed()) - moment
     return format_timestamp((live.now() - age) // SECOND * SECOND)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleet.clock import Clock
+from fleet.clock import Clock, to_nanoseconds
 from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.backoff import ExponentialBackoff
@@ -139,11 +139,11 @@ class EventRecorder:
     def _is_allowed(self, about: ObjectReference) -> bool:
         bucket = self._allowances.get(about.identity)
         if bucket is None:
-            bucket = self._allowances[about.identity] = TokenBucket(_SPAM, self._clock)
+            bucket = self._allowances[about.identity] = TokenBucket(_SPAM)
         self._allowances.move_to_end(about.identity)
         if len(self._allowances) > _REMEMBERED:
             self._allowances.popitem(last=False)
-        if bucket.reserve():
+        if bucket.reserve(to_nanoseconds(self._clock.elapsed())):
             bucket.cancel()
             return False
         return True

@@ -26,7 +26,7 @@ from fleet.scheduler.loop import Loop
 from fleet.scheduler.profiles import build_framework
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
-from fleet.scheduler.queue.timing import QueueSettings
+from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings

@@ -17,7 +17,7 @@ from api.auth.access import HubAccess
 from api.live.live import Live
 from api.live.queue_status import next_step, present_state
 from api.models import QueueModel
-from fleet.clock import SystemClock
+from fleet.clock import SystemClock, to_nanoseconds
 from fleet.history import History, HistoryAttempt
 from fleet.history.entries import RecordedWrite
 from fleet.kube.scopes import CLUSTER_SCOPED
@@ -25,7 +25,7 @@ from fleet.model.timestamps import HOUR
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueuePolicy
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
-from fleet.scheduler.queue.timing import QueueSettings, nanoseconds
+from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings
 from plugins.taint_toleration import TaintToleration
@@ -58,7 +58,7 @@ class Turned:
     priorities: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.now = nanoseconds(STARTED)
+        self.now = to_nanoseconds(STARTED)
         self.queue = SchedulingQueue(settings=TIMES, describe=self._traits, pre_enqueue=lambda *_: self.hold)
 
     def _traits(self, key: str) -> PlacementTraits:

@@ -22,7 +22,7 @@ from fleet.scheduler.queue.hints import (
 )
 from fleet.scheduler.queue.item import ItemState, PlacementTraits, PreEnqueueGate, QueueItem, QueuePolicy
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
-from fleet.scheduler.queue.timing import QueueSettings
+from fleet.scheduler.queue.settings import QueueSettings
 
 SECOND = 1_000_000_000
 KEYS = "0123"
@@ -276,7 +276,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=keys)
     def delete(self, key: str) -> None:
-        self.queue.delete(key, self.now)
+        self.queue.delete(key)
         self.unslow(key)
         one = self.known.get(key)
         if one is not None and one.place is ItemState.IN_FLIGHT:
@@ -401,7 +401,7 @@ class QueueMachine(RuleBasedStateMachine):
         for one in self.those_in(ItemState.IN_FLIGHT):
             self.queue.mark_succeeded(one.key, self.now)
         for key in KEYS:
-            self.queue.delete(key, self.now)
+            self.queue.delete(key)
         assert not any(self.queue.count_items())
         assert self.queue.next_due(self.now) is None
         assert self.queue.count_unschedulable_by_plugin() == {}

@@ -1,6 +1,6 @@
-"""How fast requests may leave: a budget per class of calls, so that one class can never starve another.
+"""Client-side rate limits: one token bucket per call class, so that no class of requests can starve another.
 
-Which classes there are is decided by whoever makes the requests; this module knows a default and who goes free.
+Callers define the call classes; this module has a default limit and exempts leases.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fleet.clock import Clock
+from fleet.clock import SECOND, Clock, to_nanoseconds
 from fleet.kube.api import LEASE_CLASS
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     rate: float
-    """Requests per second."""
+    """Tokens per second."""
     burst: int
 
 
@@ -24,31 +24,29 @@ DEFAULT_RATE_LIMIT: Final = RateLimit(rate=250, burst=1000)
 
 
 class TokenBucket:
-    """Tokens are promised in advance: whoever takes one learns how long to wait for it, first come, first served."""
+    """Tokens are reserved in advance, first come, first served. Moments and delays are in nanoseconds."""
 
-    def __init__(self, budget: RateLimit, clock: Clock) -> None:
-        if budget.rate <= 0 or budget.burst < 1:
-            raise ValueError(f"a budget of {budget.rate:g} per second with a burst of {budget.burst} lets nothing pass")
-        self._budget = budget
-        self._clock = clock
-        self._tokens = float(budget.burst)
-        self._counted_at = clock.elapsed()
+    def __init__(self, limit: RateLimit) -> None:
+        if limit.rate <= 0 or limit.burst < 1:
+            raise ValueError(f"a limit of {limit.rate:g} per second with a burst of {limit.burst} lets nothing pass")
+        self._interval = round(SECOND / limit.rate)
+        self._credit = (limit.burst - 1) * self._interval
+        self._reserved_until = 0
 
-    def reserve(self) -> float:
-        """Takes a token and says in how many seconds it is there."""
-        now = self._clock.elapsed()
-        refilled = self._tokens + (now - self._counted_at) * self._budget.rate
-        self._tokens = min(refilled, float(self._budget.burst)) - 1
-        self._counted_at = now
-        return max(0.0, -self._tokens / self._budget.rate)
+    def reserve(self, now: int) -> int:
+        """Takes a token; returns the delay until it may be used."""
+        start = max(self._reserved_until, now)
+        self._reserved_until = start + self._interval
+        return max(0, start - now - self._credit)
 
     def cancel(self) -> None:
-        self._tokens += 1
+        """Returns a token that was not used."""
+        self._reserved_until -= self._interval
 
 
 @dataclass(slots=True)
 class RateLimiter:
-    """Lease renewals are never held back: being late there costs the leadership."""
+    """Lease renewals are never delayed: being late there costs the leadership."""
 
     clock: Clock
     limits: Mapping[str, RateLimit] = field(default_factory=dict)
@@ -58,10 +56,10 @@ class RateLimiter:
     async def acquire(self, call_class: str) -> None:
         if call_class == LEASE_CLASS:
             return
-        bucket = self._buckets.get(call_class) or self._open(call_class)
-        wait = bucket.reserve()
-        if wait:
-            await self._wait(bucket, wait)
+        bucket = self._buckets.get(call_class) or self._add_bucket(call_class)
+        delay = bucket.reserve(to_nanoseconds(self.clock.elapsed()))
+        if delay:
+            await self._wait(bucket, delay / SECOND)
 
     async def _wait(self, bucket: TokenBucket, seconds: float) -> None:
         try:
@@ -70,7 +68,6 @@ class RateLimiter:
             bucket.cancel()
             raise
 
-    def _open(self, call_class: str) -> TokenBucket:
-        bucket = TokenBucket(self.limits.get(call_class, self.default), self.clock)
-        self._buckets[call_class] = bucket
+    def _add_bucket(self, call_class: str) -> TokenBucket:
+        bucket = self._buckets[call_class] = TokenBucket(self.limits.get(call_class, self.default))
         return bucket

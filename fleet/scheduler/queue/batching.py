@@ -1,24 +1,27 @@
-"""The slow lane: keys whose waking is put off, so that a fleet in motion wakes everybody once and not all the time.
+"""Batched requeues: keys that are requeued together at the end of a period.
 
-It holds keys beside the queue's items, because a placement may have been rejected, or be in work, and wait for the next
-batch all the same.
+While many clusters change at once, each placement is requeued once per period and not after every change. Keys are held
+beside the sub-queues: a placement may be unschedulable, or in flight, and wait for the next batch as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import Final
 
-from fleet.scheduler.queue.item import coalesced
-from fleet.scheduler.queue.timing import BATCH_LIMIT
+from fleet.scheduler.queue.item import merge_trigger
+
+BATCH_LIMIT: Final = 20_000
+"""Keys in one batch."""
 
 
-class SlowLane:
+class RequeueBatches:
     def __init__(self, *, period: int) -> None:
         self._period = period
         self._waiting: dict[str, tuple[str, ...]] = {}
         self.due: int | None = None
-        """When the next batch is moved; None with nobody waiting."""
+        """When the next batch is requeued; None without keys."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -27,26 +30,29 @@ class SlowLane:
         return key in self._waiting
 
     @property
-    def open(self) -> bool:
+    def enabled(self) -> bool:
         return self._period > 0
 
     def add(self, keys: Iterable[str], now: int, *, trigger: str) -> None:
         for key in keys:
-            self._waiting[key] = coalesced(self._waiting.get(key, ()), trigger)
+            self._waiting[key] = merge_trigger(self._waiting.get(key, ()), trigger)
         if self._waiting and self.due is None:
-            self.due = (now // self._period + 1) * self._period
+            self.due = self._period_end(now)
 
-    def take(self, key: str) -> tuple[str, ...]:
-        """The key waits no longer; says what for it did."""
+    def pop(self, key: str) -> tuple[str, ...]:
+        """Removes the key; returns its triggers."""
         triggers = self._waiting.pop(key, ())
         if not self._waiting:
             self.due = None
         return triggers
 
-    def take_batch(self, now: int) -> dict[str, tuple[str, ...]]:
-        """Whoever waits longest, up to the limit; the others wait for the batch after this one."""
+    def pop_batch(self, now: int) -> dict[str, tuple[str, ...]]:
+        """The oldest keys, up to the limit; the others are in the batch after this one."""
         batch = dict(islice(self._waiting.items(), BATCH_LIMIT))
         for key in batch:
             del self._waiting[key]
-        self.due = (now // self._period + 1) * self._period if self._waiting else None
+        self.due = self._period_end(now) if self._waiting else None
         return batch
+
+    def _period_end(self, now: int) -> int:
+        return (now // self._period + 1) * self._period

@@ -1,9 +1,8 @@
-"""Which rejected placements an event can help: plugins register what could change their mind, and hints judge it.
+"""Queueing hints: plugins register the events that may make a placement they rejected schedulable.
 
-A plugin that rejected a placement is asked about an event only if it registered for that kind of event. It may answer
-per item, or for many items at once, and an index may name the few items that are worth asking about. In doubt a
-placement is woken: a wasted attempt is cheap, a placement that sleeps through its chance is not. What waking means,
-and who waits where, is left to the queue.
+The hint of a plugin is called only for events of the kinds that it registered. A hint evaluates one item, or many items
+at once, and a pre-hint may select the few items that are worth evaluating. In doubt a placement is requeued: a wasted
+attempt is cheap, a missed chance is not. The moves that follow are left to the queue.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from fleet.scheduler.queue.item import QueueItem
 
 ANY: Final = "*"
 NO_PLUGIN: Final = ""
-"""Stands for the rejecting plugin of items that none rejected."""
+"""In place of a plugin, for items that no plugin rejected."""
 
 
 class EventKind(NamedTuple):
@@ -38,15 +37,15 @@ EVERYTHING: Final = EventKind(ANY, ANY)
 
 @dataclass(frozen=True, slots=True)
 class QueueEvent:
-    """Something changed. What the objects are is between those who tell of events and the plugins."""
+    """A change of an object. The types of `old` and `new` are agreed between event handlers and plugins."""
 
     kind: EventKind
     old: Any = None
     new: Any = None
     only: str | None = None
-    """The one key it is about; all keys otherwise."""
+    """The only key it is about; None for all keys."""
     excluding: str | None = None
-    """The key that caused it: space that a placement gave up cannot help that placement."""
+    """The key that caused it: space that a placement releases cannot help that placement."""
     label: str = ""
 
     def __str__(self) -> str:
@@ -57,18 +56,18 @@ class QueueEvent:
 
 
 QueueingHint = Callable[[QueueEvent, QueueItem], bool]
-"""Whether the event may make the plugin accept the item."""
+"""Whether the event may make the item schedulable for the plugin."""
 
 BatchQueueingHint = Callable[[QueueEvent, Sequence[QueueItem]], Iterable[bool]]
 """The same for many items: a mask in their order, such as a numpy array of booleans."""
 
 QueueingPreHint = Callable[[QueueEvent], Collection[str] | None]
-"""The keys worth asking about; None for all."""
+"""The keys worth evaluating; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRegistration:
-    """A kind of event that may change a plugin's mind. Without a hint every such event does."""
+    """A kind of event that may make items schedulable for a plugin. Without a hint every such event may."""
 
     kind: EventKind
     hint: QueueingHint | None = None
@@ -83,7 +82,7 @@ class QueueingStrategy(enum.IntEnum):
 
 
 RejectedBy = Mapping[str, Mapping[str, QueueItem]]
-"""Items by the plugin that rejected them (or holds them), then by key."""
+"""Items by the plugin that rejected or gates them, then by key."""
 
 OnError = Callable[[str, EventKind, Exception], None]
 
@@ -97,112 +96,115 @@ class QueueingHints:
     def __init__(
         self, registrations: Mapping[str, Sequence[EventRegistration]] | None = None, *, on_error: OnError | None = None
     ) -> None:
-        """By plugin name. A plugin that registers nothing wants to know of everything.
+        """By plugin name. A plugin that registers nothing is registered for everything.
 
-        `on_error` is told of hints that raised; the items in question are woken."""
+        `on_error` is called for hints that raised; their items are requeued."""
         self._listeners = [
-            _Listener(plugin, one)
-            for plugin, given in (registrations or {}).items()
-            for one in given or (EventRegistration(EVERYTHING),)
+            _Listener(plugin, registration)
+            for plugin, registered in (registrations or {}).items()
+            for registration in registered or (EventRegistration(EVERYTHING),)
         ]
         self._on_error = on_error
         self._by_kind: dict[EventKind, tuple[_Listener, ...]] = {}
 
     def handles(self, kind: EventKind) -> bool:
-        """Whether anything can follow from such an event."""
-        return kind == EVERYTHING or bool(self._of_kind(kind))
+        """Whether such an event can requeue anything."""
+        return kind == EVERYTHING or bool(self._listeners_for(kind))
 
     def evaluate(self, event: QueueEvent, rejected_by: RejectedBy) -> dict[str, QueueingStrategy]:
-        """Who is to be woken, and how. Keys that are to stay are not in it."""
+        """The keys to requeue, and how. Keys to skip are not in it."""
         if event.kind == EVERYTHING:
-            return _all_of(event, *rejected_by.values())
-        listeners = self._of_kind(event.kind)
+            return _requeue_all(event, *rejected_by.values())
+        listeners = self._listeners_for(event.kind)
         if not listeners:
             return {}
-        found = _all_of(event, rejected_by.get(NO_PLUGIN, {}))
+        strategies = _requeue_all(event, rejected_by.get(NO_PLUGIN, {}))
         for listener in listeners:
-            self._ask(listener, event, rejected_by.get(listener.plugin, {}), found)
-        return found
+            self._evaluate(listener, event, rejected_by.get(listener.plugin, {}), strategies)
+        return strategies
 
     def evaluate_item(self, event: QueueEvent, item: QueueItem) -> QueueingStrategy:
         plugins = item.rejectors | item.pending or {NO_PLUGIN}
-        return self.evaluate(event, {plugin: {item.key: item} for plugin in plugins}).get(
-            item.key, QueueingStrategy.SKIP
-        )
+        strategies = self.evaluate(event, {plugin: {item.key: item} for plugin in plugins})
+        return strategies.get(item.key, QueueingStrategy.SKIP)
 
-    def _of_kind(self, kind: EventKind) -> tuple[_Listener, ...]:
-        known = self._by_kind.get(kind)
-        if known is None:
-            known = tuple(one for one in self._listeners if one.registration.kind.covers(kind))
-            self._by_kind[kind] = known
-        return known
+    def _listeners_for(self, kind: EventKind) -> tuple[_Listener, ...]:
+        listeners = self._by_kind.get(kind)
+        if listeners is None:
+            listeners = tuple(each for each in self._listeners if each.registration.kind.covers(kind))
+            self._by_kind[kind] = listeners
+        return listeners
 
-    def _ask(
-        self, listener: _Listener, event: QueueEvent, items: Mapping[str, QueueItem], found: dict[str, QueueingStrategy]
+    def _evaluate(
+        self,
+        listener: _Listener,
+        event: QueueEvent,
+        items: Mapping[str, QueueItem],
+        strategies: dict[str, QueueingStrategy],
     ) -> None:
-        asked, best = [], []
-        for item in self._worth_asking(listener, event, items):
-            wake = _strongest(listener.plugin, item)
-            if event.concerns(item.key) and found.get(item.key, QueueingStrategy.SKIP) < wake:
-                asked.append(item)
-                best.append(wake)
-        if not asked:
+        """Adds to `strategies` what the hint of one plugin can improve."""
+        candidates, best = [], []
+        for item in self._preselect(listener, event, items):
+            strategy = _strongest_strategy(listener.plugin, item)
+            if event.concerns(item.key) and strategies.get(item.key, QueueingStrategy.SKIP) < strategy:
+                candidates.append(item)
+                best.append(strategy)
+        if not candidates:
             return
-        for item, wake, yes in zip(asked, best, self._answers(listener, event, asked), strict=True):
-            if yes:
-                found[item.key] = wake
+        hints = self._call_hint(listener, event, candidates)
+        for item, strategy, is_hit in zip(candidates, best, hints, strict=True):
+            if is_hit:
+                strategies[item.key] = strategy
 
-    def _worth_asking(
-        self, listener: _Listener, event: QueueEvent, items: Mapping[str, QueueItem]
-    ) -> Iterator[QueueItem]:
+    def _preselect(self, listener: _Listener, event: QueueEvent, items: Mapping[str, QueueItem]) -> Iterator[QueueItem]:
         pre_hint = listener.registration.pre_hint
         if pre_hint is None or not items:
             return iter(items.values())
         try:
             keys = pre_hint(event)
         except Exception as error:
-            self._tell(listener, error)
+            self._report(listener, error)
             keys = None
         return iter(items.values()) if keys is None else (items[key] for key in keys if key in items)
 
-    def _answers(self, listener: _Listener, event: QueueEvent, items: Sequence[QueueItem]) -> Sequence[bool]:
+    def _call_hint(self, listener: _Listener, event: QueueEvent, items: Sequence[QueueItem]) -> Sequence[bool]:
         registered = listener.registration
         if registered.hint_many is not None:
-            return self._many(listener, registered.hint_many, event, items)
+            return self._call_batch_hint(listener, registered.hint_many, event, items)
         if registered.hint is None:
             return [True] * len(items)
-        return [self._single(listener, registered.hint, event, item) for item in items]
+        return [self._call_item_hint(listener, registered.hint, event, item) for item in items]
 
-    def _many(
+    def _call_batch_hint(
         self, listener: _Listener, hint: BatchQueueingHint, event: QueueEvent, items: Sequence[QueueItem]
     ) -> Sequence[bool]:
         try:
-            answers = [bool(one) for one in hint(event, items)]
+            answers = [bool(answer) for answer in hint(event, items)]
             if len(answers) != len(items):
                 raise ValueError(f"{len(answers)} answers for {len(items)} items")
         except Exception as error:
-            self._tell(listener, error)
+            self._report(listener, error)
             return [True] * len(items)
         return answers
 
-    def _single(self, listener: _Listener, hint: QueueingHint, event: QueueEvent, item: QueueItem) -> bool:
+    def _call_item_hint(self, listener: _Listener, hint: QueueingHint, event: QueueEvent, item: QueueItem) -> bool:
         try:
             return bool(hint(event, item))
         except Exception as error:
-            self._tell(listener, error)
+            self._report(listener, error)
             return True
 
-    def _tell(self, listener: _Listener, error: Exception) -> None:
+    def _report(self, listener: _Listener, error: Exception) -> None:
         if self._on_error is not None:
             self._on_error(listener.plugin, listener.registration.kind, error)
 
 
-def _all_of(event: QueueEvent, *groups: Mapping[str, QueueItem]) -> dict[str, QueueingStrategy]:
+def _requeue_all(event: QueueEvent, *groups: Mapping[str, QueueItem]) -> dict[str, QueueingStrategy]:
     return {key: QueueingStrategy.AFTER_BACKOFF for items in groups for key in items if event.concerns(key)}
 
 
-def _strongest(plugin: str, item: QueueItem) -> QueueingStrategy:
-    """What the plugin's yes is worth."""
+def _strongest_strategy(plugin: str, item: QueueItem) -> QueueingStrategy:
+    """How an item is requeued if the hint of this plugin hits."""
     return (
         QueueingStrategy.IMMEDIATELY if plugin in item.pending and item.gate is None else QueueingStrategy.AFTER_BACKOFF
     )

@@ -1,7 +1,7 @@
-"""What workers have, and what happened meanwhile.
+"""In-flight placements, and the events recorded while they are being scheduled.
 
-An item decided about in a moment may be rejected for a reason that an event took away while it was decided about. So
-events are kept as long as somebody is in work who was taken before them, and whoever comes back gets its share.
+An attempt may reject a placement for a reason that an event removes during the attempt. So an event is recorded as long
+as an item is in flight that was popped before it, and an item that comes back gets the events it missed.
 """
 
 from __future__ import annotations
@@ -12,76 +12,76 @@ from dataclasses import dataclass
 from itertools import islice
 
 from fleet.scheduler.queue.hints import QueueEvent
-from fleet.scheduler.queue.item import QueueItem, coalesced
+from fleet.scheduler.queue.item import QueueItem, merge_trigger
 
 
 @dataclass(slots=True)
-class Flight:
+class InFlightPlacement:
     item: QueueItem
-    again: tuple[str, ...] = ()
-    """Triggers for which it has to run once more when it is back."""
-    at_once: bool = False
-    """One of them stands no back-off."""
+    triggers: tuple[str, ...] = ()
+    """Why it has to run once more after this attempt."""
+    immediate: bool = False
+    """One of them skips backoff."""
     deleted: bool = False
-    """The placement is gone; what came after that is about a new one of the same name."""
+    """The placement is gone; later triggers are about a new one of the same name."""
 
-    def note(self, trigger: str, *, at_once: bool) -> None:
-        self.again = coalesced(self.again, trigger)
-        self.at_once |= at_once
+    def add_trigger(self, trigger: str, *, immediate: bool) -> None:
+        self.triggers = merge_trigger(self.triggers, trigger)
+        self.immediate |= immediate
 
-    def forget(self) -> None:
+    def mark_deleted(self) -> None:
         self.deleted = True
-        self.again = ()
-        self.at_once = False
+        self.triggers = ()
+        self.immediate = False
 
 
-class InFlight:
+class InFlightPlacements:
     def __init__(self) -> None:
-        self._flights: dict[str, Flight] = {}
-        self._listening: dict[str, int] = {}
-        """How many events there had been when the item was taken; oldest first."""
+        self._placements: dict[str, InFlightPlacement] = {}
+        self._recording: dict[str, int] = {}
+        """How many events there had been when the item was popped; oldest first."""
         self._events: deque[QueueEvent] = deque()
         self._trimmed = 0
-        """How many events were there and are not kept any more."""
+        """How many events have been dropped."""
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return len(self._placements)
 
     @property
     def events(self) -> Sequence[QueueEvent]:
-        """Kept for somebody."""
+        """Those that an item in flight may have missed."""
         return self._events
 
-    def of(self, key: str) -> Flight:
-        return self._flights[key]
+    def get(self, key: str) -> InFlightPlacement:
+        return self._placements[key]
 
-    def take_off(self, item: QueueItem) -> None:
-        self._flights[item.key] = Flight(item)
-        self._listening[item.key] = self._trimmed + len(self._events)
+    def start(self, item: QueueItem) -> None:
+        self._placements[item.key] = InFlightPlacement(item)
+        self._recording[item.key] = self._trimmed + len(self._events)
 
     def record(self, event: QueueEvent) -> None:
-        if self._listening:
+        if self._recording:
             self._events.append(event)
 
-    def stop_listening(self, key: str) -> None:
-        """From here on events are no concern of the item."""
-        if self._listening.pop(key, None) is not None:
+    def stop_recording(self, key: str) -> None:
+        """From here on events are irrelevant for the item."""
+        if self._recording.pop(key, None) is not None:
             self._trim()
 
-    def events_since_taken(self, key: str) -> list[QueueEvent] | None:
-        """What the item missed; None if it had stopped listening."""
-        since = self._listening.get(key)
+    def list_missed_events(self, key: str) -> list[QueueEvent] | None:
+        """The events since the item was popped; None after `stop_recording`."""
+        since = self._recording.get(key)
         return None if since is None else list(islice(self._events, since - self._trimmed, None))
 
-    def land(self, key: str) -> Flight:
-        flight = self._flights.pop(key, None)
-        if flight is None:
-            raise ValueError(f"{key!r} is not in work")
-        self.stop_listening(key)
-        return flight
+    def finish(self, key: str) -> InFlightPlacement:
+        placement = self._placements.pop(key, None)
+        if placement is None:
+            raise ValueError(f"{key!r} is not in flight")
+        self.stop_recording(key)
+        return placement
 
     def _trim(self) -> None:
-        oldest = next(iter(self._listening.values()), self._trimmed + len(self._events))
+        oldest = next(iter(self._recording.values()), self._trimmed + len(self._events))
         while self._trimmed < oldest:
             self._events.popleft()
             self._trimmed += 1

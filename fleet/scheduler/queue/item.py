@@ -1,7 +1,7 @@
-"""What waits in the scheduling queue: a placement's key, and what the queue knows about its attempts so far.
+"""Queue items: a placement's key, and the state of its attempts so far.
 
-An item never holds the placement itself. Whoever takes one reads the newest state, so that nothing here can be out of
-date except the order in which items come out.
+An item never holds the placement itself. Workers read the newest state, so only the order in which items come out can
+be out of date.
 """
 
 from __future__ import annotations
@@ -10,47 +10,47 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-_MOST_TRIGGERS: Final = 16
+_MAX_TRIGGERS: Final = 16
 AND_MORE: Final = "and more"
-"""Ends a list of triggers that got too long to be kept."""
+"""Ends a list of triggers that is too long to be kept."""
 
 
-def coalesced(triggers: tuple[str, ...], trigger: str) -> tuple[str, ...]:
-    """A fleet in motion may give thousands of reasons before a worker is free."""
-    if trigger in triggers or len(triggers) > _MOST_TRIGGERS:
+def merge_trigger(triggers: tuple[str, ...], trigger: str) -> tuple[str, ...]:
+    """Bounded: a busy fleet may give thousands of triggers before a worker is free."""
+    if trigger in triggers or len(triggers) > _MAX_TRIGGERS:
         return triggers
-    return (*triggers, trigger if len(triggers) < _MOST_TRIGGERS else AND_MORE)
+    return (*triggers, trigger if len(triggers) < _MAX_TRIGGERS else AND_MORE)
 
 
 class ItemState(enum.Enum):
-    """Where an item is. It is in one place only."""
+    """Where an item is: in one sub-queue, or in flight."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
-    """Rejected by plugins; worth another attempt, but not yet."""
+    """Rejected by plugins; waits for the end of its backoff."""
     ERROR_BACKOFF = "error"
     """Its attempt failed."""
     UNSCHEDULABLE = "unschedulable"
-    """Waits for an event; held items are here as well."""
+    """Waits for an event; gated items are here as well."""
     IN_FLIGHT = "in_flight"
     """A worker has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """How a profile's placements are treated between attempts. The defaults are those of `DefaultProfile`."""
+    """How a profile's placements are requeued. The defaults are those of `DefaultProfile`."""
 
     immediate: bool = True
-    """A hit makes a rejected placement run at once; otherwise it first sits out its back-off."""
+    """An event that helps an unschedulable placement requeues it without backoff."""
     timed_retry: bool = False
-    """A placement that no event woke for long is tried again anyway."""
+    """A placement that no event has requeued for long is retried anyway."""
 
 
 DEFAULT_POLICY = QueuePolicy()
 
 
 class PlacementTraits(NamedTuple):
-    """What the queue has to know of a placement. Asked for when it enters, and again when it changed."""
+    """What the queue reads of a placement when it is added, and again when it has changed."""
 
     uid: str
     priority: int = 0
@@ -67,7 +67,7 @@ class PreEnqueueGate:
 
 @dataclass(slots=True, eq=False)
 class QueueItem:
-    """While a worker has it, nothing about it changes. All times are nanoseconds of the queue's clock."""
+    """Does not change while it is in flight. All times are nanoseconds of the queue's clock."""
 
     key: str
     uid: str
@@ -75,28 +75,28 @@ class QueueItem:
     policy: QueuePolicy
     added_at: int
     timestamp: int
-    """When it was added, or came back from its last attempt. Decides who goes first, and starts the back-off."""
+    """When it was added, or came back from its last attempt. Part of the rank, and the start of the backoff."""
     state: ItemState
     triggers: tuple[str, ...] = ()
-    """Why it runs: what has woken it since it was last taken, in order, each once, up to a limit."""
+    """Why it runs: what has requeued it since it was last popped, in order, each once, up to a limit."""
     attempts: int = 0
-    """How often it was taken since it last succeeded."""
+    """Since it last succeeded."""
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0
     initial_attempt_timestamp: int | None = None
-    """When it could first have been taken. Time during which it was held does not count."""
+    """When it could first have been popped. Time in which it was gated does not count."""
     active_since: int = 0
-    """Since when it could have been taken, without being early."""
+    """Since when it could have been popped, early pops aside."""
     popped_at: int = 0
     pooled_at: int = 0
     rejectors: frozenset[str] = frozenset()
     """Plugins that rejected the last attempt."""
     pending: frozenset[str] = frozenset()
-    """Plugins that rejected it although progress was made; when one of them says so it runs at once."""
+    """Plugins that rejected it although progress was made; a hint of one of them requeues it immediately."""
     gate: PreEnqueueGate | None = None
 
     def add_trigger(self, trigger: str) -> None:
-        self.triggers = coalesced(self.triggers, trigger)
+        self.triggers = merge_trigger(self.triggers, trigger)
 
     def deep_copy(self) -> QueueItem:
         return replace(self)  # every field is immutable
@@ -107,8 +107,8 @@ class QueueCounts(NamedTuple):
     backoff: int
     """Of both kinds."""
     unschedulable: int
-    """Without those that are held."""
+    """Without those that are gated."""
     gated: int
     in_flight: int
     batched: int
-    """Keys that wait for the next batch; they may be in the pool or in flight as well."""
+    """Keys that wait for the next batch; they may be unschedulable or in flight as well."""

@@ -1,60 +1,68 @@
-"""The space of placements that only an event can help: rejected ones, and those that may not be queued yet."""
+"""Unschedulable pool: placements that only an event can help, and those that PreEnqueue plugins keep out."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import Final
 
-from fleet.scheduler.queue.heap import KeyHeap
+from fleet.clock import SECOND
+from fleet.kube.heap import KeyHeap
 from fleet.scheduler.queue.hints import NO_PLUGIN
 from fleet.scheduler.queue.item import ItemState, QueueItem
-from fleet.scheduler.queue.timing import flush_moment
+
+FLUSH_PERIOD: Final = 30 * SECOND
+"""How often the pool is flushed of placements that have been in it for too long."""
 
 
-class Pool:
-    def __init__(self, *, longest: int) -> None:
-        """`longest`: after which time in the pool items with a timed retry are searched out; 0 for never."""
+def flush_time(pooled_at: int, max_time: int) -> int:
+    """The first flush at which an item has been in the pool for longer than that."""
+    return ((pooled_at + max_time) // FLUSH_PERIOD + 1) * FLUSH_PERIOD
+
+
+class UnschedulablePool:
+    def __init__(self, *, max_time: int) -> None:
+        """Items with a timed retry are flushed after `max_time` in the pool; 0 for never."""
         self.items: dict[str, QueueItem] = {}
         self.by_plugin: dict[str, dict[str, QueueItem]] = {}
-        """Items by the plugin whose mind has to change: all that rejected, or the one that holds."""
+        """Items by the plugins that rejected them, or by the one that gates them."""
         self.gated = 0
-        self._longest = longest
-        self._leftovers = KeyHeap()
+        self._max_time = max_time
+        self._timed: KeyHeap[str] = KeyHeap()
+        """By the time at which they entered the pool."""
 
-    def put(self, item: QueueItem, now: int) -> None:
+    def add(self, item: QueueItem, now: int) -> None:
         item.state = ItemState.UNSCHEDULABLE
         item.pooled_at = now
         self.items[item.key] = item
         self.gated += item.gate is not None
-        for plugin in _listed_under(item):
+        for plugin in _plugins_of(item):
             self.by_plugin.setdefault(plugin, {})[item.key] = item
-        if item.policy.timed_retry and self._longest:
-            self._leftovers.push(item.key, now)
+        if item.policy.timed_retry and self._max_time:
+            self._timed.push(item.key, now)
 
-    def take(self, item: QueueItem) -> None:
-        """Out of the pool, before anything about the item changes."""
+    def remove(self, item: QueueItem) -> None:
+        """Before anything about the item changes."""
         key = item.key
         del self.items[key]
         self.gated -= item.gate is not None
-        for plugin in _listed_under(item):
-            listed = self.by_plugin[plugin]
-            del listed[key]
-            if not listed:
+        for plugin in _plugins_of(item):
+            items = self.by_plugin[plugin]
+            del items[key]
+            if not items:
                 del self.by_plugin[plugin]
-        self._leftovers.discard(key)
+        self._timed.discard(key)
 
     def next_flush(self) -> int | None:
-        since: int | None = self._leftovers.first_order()
-        return None if since is None else flush_moment(since, self._longest)
+        since: int | None = self._timed.first_order()
+        return None if since is None else flush_time(since, self._max_time)
 
-    def overdue(self, now: int) -> list[str]:
-        """Keys that a search found by now. They stay in the pool until they are taken."""
-        found = []
+    def list_overdue(self, now: int) -> Iterator[QueueItem]:
+        """Items to flush. They stay in the pool until they are removed."""
         while (due := self.next_flush()) is not None and due <= now:
-            found.append(self._leftovers.pop() or "")
-        return found
+            yield self.items[self._timed.pop() or ""]
 
 
-def _listed_under(item: QueueItem) -> Collection[str]:
+def _plugins_of(item: QueueItem) -> Collection[str]:
     if item.gate is not None:
         return (item.gate.plugin,)
     if item.pending:

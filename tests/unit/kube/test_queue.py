@@ -13,7 +13,7 @@ from tests.faults.virtual import VirtualClock, virtual
 
 
 def a_queue(budget: RateLimit | None = None) -> WorkQueue[str]:
-    return WorkQueue(clock=VirtualClock(), budget=budget or RateLimit(rate=10, burst=100))
+    return WorkQueue(clock=VirtualClock(), limit=budget or RateLimit(rate=10, burst=100))
 
 
 def now() -> float:
@@ -169,5 +169,5 @@ async def test_closing_lets_running_work_finish() -> None:
 
 @virtual
 async def test_only_a_key_in_work_can_be_done() -> None:
-    with pytest.raises(ValueError, match="'a' is not in work"):
+    with pytest.raises(ValueError, match="'a' is not in flight"):
         a_queue().finish("a")

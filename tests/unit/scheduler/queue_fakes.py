@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fleet.clock import SECOND, to_nanoseconds
 from fleet.scheduler.queue.hints import EVERYTHING, EventKind, QueueEvent
 from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueueItem, QueuePolicy
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
-from fleet.scheduler.queue.timing import SECOND, nanoseconds
 
 EXTENDED = QueuePolicy(immediate=False, timed_retry=True)
 
@@ -35,7 +35,7 @@ class Turned:
         self.policy = policy
         self.priorities = priorities if priorities is not None else {}
         self.queue = SchedulingQueue(describe=self._traits, **more)
-        self.now = nanoseconds(at)
+        self.now = to_nanoseconds(at)
 
     def _traits(self, key: str) -> PlacementTraits:
         return PlacementTraits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
@@ -45,11 +45,11 @@ class Turned:
         return self.now / SECOND
 
     def at(self, seconds: float) -> Turned:
-        self.now = nanoseconds(seconds)
+        self.now = to_nanoseconds(seconds)
         return self
 
     def later(self, seconds: float) -> Turned:
-        self.now += nanoseconds(seconds)
+        self.now += to_nanoseconds(seconds)
         return self
 
     def add(self, *keys: str, trigger: str = "created") -> Turned:
@@ -70,7 +70,7 @@ class Turned:
         return self
 
     def delete(self, key: str) -> Turned:
-        self.queue.delete(key, self.now)
+        self.queue.delete(key)
         return self
 
     def pop(self) -> QueueItem:

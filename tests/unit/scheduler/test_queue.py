@@ -35,7 +35,7 @@ def test_an_attempt_ends_once(ending: str) -> None:
     queue = Turned().add("a")
     queue.pop()
     queue.succeed("a")
-    with pytest.raises(ValueError, match="'a' is not in work"):
+    with pytest.raises(ValueError, match="'a' is not in flight"):
         getattr(queue, ending)("a")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.scheduler.queue.timing import QueueSettings
+from fleet.scheduler.queue.settings import QueueSettings
 from tests.unit.scheduler.queue_fakes import Turned, pooled
 
 PATIENT = QueueSettings(early_pop=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.scheduler.queue.item import QueuePolicy
-from fleet.scheduler.queue.timing import QueueSettings
+from fleet.scheduler.queue.settings import QueueSettings
 from tests.unit.scheduler.queue_fakes import Turned
 
 BATCHED = QueueSettings(batch_period=300)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from fleet.scheduler.queue.heap import KeyHeap
+from fleet.kube.heap import KeyHeap
 
 
-def drained(heap: KeyHeap) -> list[str]:
+def drained(heap: KeyHeap[str]) -> list[str]:
     found = []
     while (key := heap.pop()) is not None:
         found.append(key)
@@ -15,23 +15,23 @@ def drained(heap: KeyHeap) -> list[str]:
 
 
 def test_keys_come_out_by_order_and_equals_as_they_went_in() -> None:
-    heap = KeyHeap()
+    heap: KeyHeap[str] = KeyHeap()
     for key, order in [("late", 2), ("y", 1), ("x", 1), ("early", 0)]:
         heap.push(key, order)
     assert drained(heap) == ["early", "y", "x", "late"]
 
 
 def test_a_key_that_is_pushed_again_has_its_new_order_only() -> None:
-    heap = KeyHeap()
+    heap: KeyHeap[str] = KeyHeap()
     for key, order in [("a", 1), ("b", 2), ("a", 3)]:
         heap.push(key, order)
     assert len(heap) == 2
-    assert heap.first() == "b"
+    assert heap.first_order() == 2
     assert drained(heap) == ["b", "a"]
 
 
 def test_a_discarded_key_does_not_come_out() -> None:
-    heap = KeyHeap()
+    heap: KeyHeap[str] = KeyHeap()
     heap.push("a", 1)
     heap.push("b", 2)
     heap.discard("a")
@@ -41,12 +41,12 @@ def test_a_discarded_key_does_not_come_out() -> None:
 
 
 def test_an_empty_heap_has_no_first() -> None:
-    heap = KeyHeap()
-    assert (heap.first(), heap.first_order(), heap.pop(), len(heap)) == (None, None, None, 0)
+    heap: KeyHeap[str] = KeyHeap()
+    assert (heap.first_order(), heap.pop(), len(heap)) == (None, None, 0)
 
 
 def test_leftovers_do_not_pile_up() -> None:
-    heap = KeyHeap()
+    heap: KeyHeap[str] = KeyHeap()
     for number in range(10_000):
         heap.push(f"k{number}", -number)
         heap.discard(f"k{number}")
@@ -57,7 +57,7 @@ def test_leftovers_do_not_pile_up() -> None:
 
 def test_it_sorts_like_sorting() -> None:
     chance = random.Random(7)
-    heap = KeyHeap()
+    heap: KeyHeap[str] = KeyHeap()
     orders: dict[str, tuple[int, int]] = {}
     for number in range(2000):
         key = f"k{chance.randrange(300)}"

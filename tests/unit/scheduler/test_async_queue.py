@@ -12,14 +12,14 @@ from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.hints import EventRegistration, QueueEvent, QueueingHints
 from fleet.scheduler.queue.item import PlacementTraits, QueueItem, QueuePolicy
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
-from fleet.scheduler.queue.timing import QueueSettings
+from fleet.scheduler.queue.settings import QueueSettings
 from tests.faults.virtual import VirtualClock, run_virtually, virtual
 from tests.unit.scheduler.queue_fakes import CLUSTER_ADDED, EXTENDED, Gatekeeper
 
 
-def a_queue(*, policy: QueuePolicy = EXTENDED, on_held: Any = None, **more: Any) -> AsyncQueue:
+def a_queue(*, policy: QueuePolicy = EXTENDED, on_gated: Any = None, **more: Any) -> AsyncQueue:
     pure = SchedulingQueue(describe=lambda key: PlacementTraits(uid=key, policy=policy), **more)
-    return AsyncQueue(pure, clock=VirtualClock(), on_held=on_held)
+    return AsyncQueue(pure, clock=VirtualClock(), on_gated=on_gated)
 
 
 def now() -> float:
@@ -127,10 +127,10 @@ async def test_an_event_wakes_whom_it_helps() -> None:
 async def test_Q_15_the_owner_of_a_held_placement_hears_of_it_after_five_seconds() -> None:
     heard: list[tuple[str, float]] = []
 
-    def on_held(item: QueueItem) -> None:
+    def on_gated(item: QueueItem) -> None:
         heard.append((item.key, round(now(), 3)))
 
-    queue = a_queue(pre_enqueue=Gatekeeper("a"), on_held=on_held)
+    queue = a_queue(pre_enqueue=Gatekeeper("a"), on_gated=on_gated)
     queue.add("a", trigger="created")
     await asyncio.sleep(60)
     assert heard == [("a", 5.0)]

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from fleet.clock import SECOND
 from fleet.errors import ConfigurationError
-from fleet.scheduler.queue.timing import SECOND, Doubling, QueueSettings, TokenBucket, flush_moment
+from fleet.scheduler.queue.settings import QueueSettings
+from fleet.scheduler.queue.unschedulable import flush_time
 
 
 @pytest.mark.parametrize(
@@ -27,25 +29,8 @@ def test_settings_with_which_nobody_would_come_back_are_refused(settings: dict[s
         QueueSettings(**settings)  # type: ignore[arg-type]
 
 
-def test_waits_double_up_to_the_longest_and_there_is_none_after_nothing() -> None:
-    waits = Doubling(first=1, most=10)
-    assert [waits.nth(number) for number in (0, 1, 2, 3, 4, 5, 1_000_000)] == [0, 1, 2, 4, 8, 10, 10]
-
-
-def test_a_bucket_gives_its_burst_at_once_and_then_one_token_at_a_time() -> None:
-    bucket = TokenBucket(rate=2, burst=3)
-    assert [bucket.take(0) for _ in range(5)] == [0, 0, 0, SECOND // 2, SECOND]
-
-
-def test_a_bucket_never_saves_more_than_its_burst() -> None:
-    bucket = TokenBucket(rate=2, burst=3)
-    for _ in range(3):
-        bucket.take(0)
-    assert [bucket.take(1000 * SECOND) for _ in range(4)] == [0, 0, 0, SECOND // 2]
-
-
 @pytest.mark.parametrize("pooled_at, searched_at", [(0, 330), (1, 330), (29.9, 330), (30, 360)])
 def test_the_pool_is_searched_every_thirty_seconds_for_what_is_strictly_older(
     pooled_at: float, searched_at: int
 ) -> None:
-    assert flush_moment(round(pooled_at * SECOND), 300 * SECOND) == searched_at * SECOND
+    assert flush_time(round(pooled_at * SECOND), 300 * SECOND) == searched_at * SECOND
