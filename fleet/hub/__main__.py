@@ -17,7 +17,7 @@ from fleet.hub.http.server import Endpoint, HubSettings, serve
 
 def main(arguments: list[str] | None = None) -> int:
     try:
-        return run(_settings(_parser().parse_args(arguments)))
+        return run(_build_settings(_build_parser().parse_args(arguments)))
     except ConfigurationError as error:
         sys.stderr.write(f"fleet hub: {error}\n")
         return 2
@@ -31,7 +31,7 @@ def run(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = Non
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m fleet.hub", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 takes a free one")
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _settings(arguments: argparse.Namespace) -> HubSettings:
+def _build_settings(arguments: argparse.Namespace) -> HubSettings:
     return HubSettings(**vars(arguments))
 
 

@@ -39,7 +39,7 @@ class Tokens:
     def __init__(self, users: Mapping[str, User]) -> None:
         self._users = {_digest(token): user for token, user in users.items()}
 
-    def user(self, token: str) -> User | None:
+    def find_user(self, token: str) -> User | None:
         return self._users.get(_digest(token))
 
 

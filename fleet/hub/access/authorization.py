@@ -51,27 +51,27 @@ class Authorizer:
             return "" if self._allows_path(user, attributes) else None
         if attributes.resource in _REVIEWS and attributes.verb == "create" and AUTHENTICATED in user.groups:
             return ""
-        for rule, why in self._rules_with_reasons(user, attributes.namespace):
+        for rule, why in self._list_rules_with_reasons(user, attributes.namespace):
             if _grants(rule, attributes):
                 return why
         return None
 
-    def rules(self, user: User, namespace: str) -> Iterator[PolicyRule]:
+    def list_rules(self, user: User, namespace: str) -> Iterator[PolicyRule]:
         """The rules that apply to a user: cluster-wide ones first, then those of the namespace."""
         if user.is_administrator:
             yield {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
             yield {"verbs": ["*"], "nonResourceURLs": ["*"]}
-        for rule, _ in self._rules_with_reasons(user, namespace):
+        for rule, _ in self._list_rules_with_reasons(user, namespace):
             yield rule
 
-    def _rules_with_reasons(self, user: User, namespace: str) -> Iterator[tuple[PolicyRule, str]]:
+    def _list_rules_with_reasons(self, user: User, namespace: str) -> Iterator[tuple[PolicyRule, str]]:
         places = [("clusterrolebindings", "")] + ([("rolebindings", namespace)] if namespace else [])
         for plural, place in places:
             for binding in self._list_bindings(plural, place):
                 subject = _find_subject(binding, user, place)
                 if subject is not None:
                     why = _format_reason(binding, subject)
-                    for rule in self._role_rules(binding, place):
+                    for rule in self._list_role_rules(binding, place):
                         yield rule, why
 
     def _allows_path(self, user: User, attributes: Attributes) -> bool:
@@ -81,14 +81,14 @@ class Authorizer:
         return any(
             _lists_value(rule, "verbs", attributes.verb)
             and any(_path_matches(path, attributes.path) for path in rule.get("nonResourceURLs") or ())
-            for rule in self.rules(user, "")
+            for rule in self.list_rules(user, "")
         )
 
     def _list_bindings(self, plural: str, namespace: str) -> Iterator[Mapping[str, Any]]:
         for entry in self._store.collection(f"{plural}.{_RBAC}").scan(namespace):
             yield entry.document()
 
-    def _role_rules(self, binding: Mapping[str, Any], namespace: str) -> Sequence[PolicyRule]:
+    def _list_role_rules(self, binding: Mapping[str, Any], namespace: str) -> Sequence[PolicyRule]:
         role = binding.get("roleRef") or {}
         cluster_wide = role.get("kind") == "ClusterRole"
         collection = self._store.collection(f"{'clusterroles' if cluster_wide else 'roles'}.{_RBAC}")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fleet.hub.access.authentication import Tokens, User
 from fleet.hub.access.authorization import Attributes, Authorizer
 from fleet.hub.kinds.kind import Document, Kind
-from fleet.hub.objects.metadata import Clock, timestamp
+from fleet.hub.objects.metadata import Clock, format_timestamp
 from fleet.hub.schema.field_errors import FieldError
 from fleet.hub.wire import statuses
 
@@ -29,29 +29,29 @@ class Reviews:
         review_head = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {}}
         match kind.kind:
             case "TokenReview":
-                return review_head | {"spec": spec, "status": self._token_status(spec)}
+                return review_head | {"spec": spec, "status": self._review_token(spec)}
             case "SelfSubjectReview":
-                review_head["metadata"] = {"creationTimestamp": timestamp(self._clock())}
-                return review_head | {"status": {"userInfo": _user_info(user)}}
+                review_head["metadata"] = {"creationTimestamp": format_timestamp(self._clock())}
+                return review_head | {"status": {"userInfo": _build_user_info(user)}}
             case "SelfSubjectRulesReview":
-                return review_head | {"spec": spec, "status": self._rules_status(spec, user)}
+                return review_head | {"spec": spec, "status": self._review_rules(spec, user)}
             case "SelfSubjectAccessReview":
                 _check(kind, _validate_attributes(spec))
-                return review_head | {"spec": spec, "status": self._access_status(kind, spec, user)}
+                return review_head | {"spec": spec, "status": self._review_access(kind, spec, user)}
         _check(kind, [*_validate_attributes(spec), *_validate_subject(spec)])
-        status = self._access_status(kind, spec, _parse_subject(spec), namespace=namespace)
+        status = self._review_access(kind, spec, _parse_subject(spec), namespace=namespace)
         return review_head | {"spec": spec, "status": status}
 
-    def _token_status(self, spec: Mapping[str, Any]) -> Document:
+    def _review_token(self, spec: Mapping[str, Any]) -> Document:
         token = spec.get("token")
         if not token or not isinstance(token, str):
             raise statuses.bad_request("token is required for TokenReview in authentication")
-        user = self._tokens.user(token)
+        user = self._tokens.find_user(token)
         if user is None:
             return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": _user_info(user), "audiences": [_AUDIENCE]}
+        return {"authenticated": True, "user": _build_user_info(user), "audiences": [_AUDIENCE]}
 
-    def _access_status(self, kind: Kind, spec: Mapping[str, Any], user: User, *, namespace: str = "") -> Document:
+    def _review_access(self, kind: Kind, spec: Mapping[str, Any], user: User, *, namespace: str = "") -> Document:
         attributes = _parse_attributes(spec)
         if namespace and attributes.namespace != namespace:
             text = f"must match metadata.namespace: {namespace}"
@@ -59,11 +59,11 @@ class Reviews:
         reason = self._authorizer.find_reason(user, attributes)
         return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 
-    def _rules_status(self, spec: Mapping[str, Any], user: User) -> Document:
+    def _review_rules(self, spec: Mapping[str, Any], user: User) -> Document:
         namespace = spec.get("namespace")
         if not namespace or not isinstance(namespace, str):
             raise statuses.bad_request("no namespace on request")
-        rules = [dict(rule) for rule in self._authorizer.rules(user, namespace)]
+        rules = [dict(rule) for rule in self._authorizer.list_rules(user, namespace)]
         return {
             "resourceRules": [rule for rule in rules if rule.get("resources")],
             "nonResourceRules": [rule for rule in rules if rule.get("nonResourceURLs")],
@@ -106,6 +106,6 @@ def _check(kind: Kind, errors: Iterable[FieldError]) -> None:
         raise statuses.invalid(replace(kind, kind=""), "", listed)
 
 
-def _user_info(user: User) -> Document:
+def _build_user_info(user: User) -> Document:
     info = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     return {key: value for key, value in info.items() if value}

@@ -38,16 +38,16 @@ from fleet.hub.apply.managers import (
 from fleet.hub.apply.shapes import Shape, empty_object, shape_of_kind, shape_of_schema
 from fleet.hub.apply.values import (
     check,
+    collect_fields,
     compare,
     complete_declared_fields,
-    fields_of,
     is_same,
     merge,
     remove,
 )
 from fleet.hub.schema.schema import Schema
 
-__all__ = ["ApplyResult", "FieldManagerConflict", "apply", "conflict_message", "track_update"]
+__all__ = ["ApplyResult", "FieldManagerConflict", "apply", "format_conflicts", "track_update"]
 
 Document = dict[str, Any]
 
@@ -97,10 +97,10 @@ class ApplyResult:
 
     @property
     def message(self) -> str:
-        return conflict_message(self.conflicts)
+        return format_conflicts(self.conflicts)
 
 
-def conflict_message(conflicts: tuple[FieldManagerConflict, ...]) -> str:
+def format_conflicts(conflicts: tuple[FieldManagerConflict, ...]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
     lines: list[str] = []
@@ -211,7 +211,7 @@ class _ApplyRequest:
 
     def apply(self, live: Document, applied: Document, managed: ManagedFields, *, force: bool) -> _MergeOutcome:
         merged = merge(live, applied, self.shape)
-        fields = without_top_level(fields_of(applied, self.shape), self.ignored)
+        fields = without_top_level(collect_fields(applied, self.shape), self.ignored)
         last = managed.get(self.manager)
         claims = {**managed, self.manager: ManagedFieldsEntry(fields, self.api_version)}
         document = self._remove_abandoned(merged, last.fields, claims) if last else merged
@@ -225,14 +225,14 @@ class _ApplyRequest:
         def complete(fields: FieldSet) -> FieldSet:
             return complete_declared_fields(fields, self.shape)
 
-        everything, last = complete(fields_of(merged, self.shape)), complete(last)
+        everything, last = complete(collect_fields(merged, self.shape)), complete(last)
         owned: FieldSet = {}
         for entry in claims.values():
             owned = union(owned, entry.fields)
         pruned = self._remove(merged, last)
-        kept = union(complete(fields_of(pruned, self.shape)), complete(owned))
+        kept = union(complete(collect_fields(pruned, self.shape)), complete(owned))
         pruned = self._remove(merged, difference(everything, kept))
-        removed = difference(everything, complete(fields_of(pruned, self.shape)))
+        removed = difference(everything, complete(collect_fields(pruned, self.shape)))
         return self._remove(merged, intersection(removed, last))
 
     def _remove(self, document: Document, fields: FieldSet) -> Document:
@@ -280,7 +280,7 @@ def _exclude_kubectl_fields(
         return conflicts
     comparison = compare(last, live, shape)
     changed = union(union(comparison.added, comparison.modified), comparison.removed)
-    allowed = set(paths(difference(fields_of(last, shape), changed)))
+    allowed = set(paths(difference(collect_fields(last, shape), changed)))
     return tuple(conflict for conflict in conflicts if conflict.path not in allowed)
 
 

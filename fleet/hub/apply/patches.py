@@ -85,14 +85,14 @@ def _unprocessable(message: str) -> PatchError:
 
 
 def _add(document: Any, operation: Mapping[str, Any]) -> Any:
-    return _put(document, _path(operation, "path"), operation.get("value"), "add")
+    return _put(document, _get_path(operation, "path"), operation.get("value"), "add")
 
 
 def _remove(document: Any, operation: Mapping[str, Any]) -> Any:
-    path = _path(operation, "path")
-    container, key = _place(document, path, "remove")
+    path = _get_path(operation, "path")
+    container, key = _resolve(document, path, "remove")
     if isinstance(container, list):
-        del container[_index(container, key)]
+        del container[_parse_index(container, key)]
     elif key in container:
         del container[key]
     else:
@@ -103,30 +103,30 @@ def _remove(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _replace(document: Any, operation: Mapping[str, Any]) -> Any:
-    path = _path(operation, "path")
+    path = _get_path(operation, "path")
     if path == "":
         if not isinstance(operation.get("value"), (dict, list)):
             raise _unprocessable("replace operation value must be object or array")
         return operation["value"]
-    container, key = _place(document, path, "replace")
-    container[_index(container, key) if isinstance(container, list) else key] = operation.get("value")
+    container, key = _resolve(document, path, "replace")
+    container[_parse_index(container, key) if isinstance(container, list) else key] = operation.get("value")
     return document
 
 
 def _move(document: Any, operation: Mapping[str, Any]) -> Any:
-    value = _value_at(document, _path(operation, "from"), "move")
+    value = _get_value(document, _get_path(operation, "from"), "move")
     _remove(document, {"path": operation["from"]})
-    return _put(document, _path(operation, "path"), value, "move")
+    return _put(document, _get_path(operation, "path"), value, "move")
 
 
 def _copy(document: Any, operation: Mapping[str, Any]) -> Any:
-    value = _value_at(document, _path(operation, "from"), "copy")
-    return _put(document, _path(operation, "path"), deepcopy(value), "copy")
+    value = _get_value(document, _get_path(operation, "from"), "copy")
+    return _put(document, _get_path(operation, "path"), deepcopy(value), "copy")
 
 
 def _test(document: Any, operation: Mapping[str, Any]) -> Any:
-    path, expected = _path(operation, "path"), operation.get("value")
-    actual = document if path == "" else _value_at(document, path, "test")
+    path, expected = _get_path(operation, "path"), operation.get("value")
+    actual = document if path == "" else _get_value(document, path, "test")
     if not _is_same(actual, expected):
         raise PatchTestFailed(f"testing value {path} failed: test failed", is_unprocessable=True)
     return document
@@ -142,7 +142,7 @@ _OPERATIONS: Final[dict[Any, Callable[[Any, Mapping[str, Any]], Any]]] = {
 }
 
 
-def _path(operation: Mapping[str, Any], name: str) -> str:
+def _get_path(operation: Mapping[str, Any], name: str) -> str:
     path = operation.get(name)
     if not isinstance(path, str):
         missing = "operation missing path field" if name == "path" else "operation, missing from field"
@@ -150,12 +150,12 @@ def _path(operation: Mapping[str, Any], name: str) -> str:
     return path
 
 
-def _place(document: Any, path: str, verb: str) -> tuple[Any, str]:
+def _resolve(document: Any, path: str, verb: str) -> tuple[Any, str]:
     """The container that a path points into, and the key within it."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
     container = document
     for step in steps[1:-1]:
-        container = _child(container, step)
+        container = _get_child(container, step)
         if not isinstance(container, (dict, list)):
             break
     if len(steps) < 2 or not isinstance(container, (dict, list)):
@@ -163,32 +163,32 @@ def _place(document: Any, path: str, verb: str) -> tuple[Any, str]:
     return container, steps[-1]
 
 
-def _child(container: Any, step: str) -> Any:
+def _get_child(container: Any, step: str) -> Any:
     if isinstance(container, dict):
         return container.get(step)
     try:
-        return container[_index(container, step)]
+        return container[_parse_index(container, step)]
     except PatchError:
         return None
 
 
-def _value_at(document: Any, path: str, verb: str) -> Any:
-    container, key = _place(document, path, verb)
-    return container[_index(container, key)] if isinstance(container, list) else container.get(key)
+def _get_value(document: Any, path: str, verb: str) -> Any:
+    container, key = _resolve(document, path, verb)
+    return container[_parse_index(container, key)] if isinstance(container, list) else container.get(key)
 
 
 def _put(document: Any, path: str, value: Any, verb: str) -> Any:
-    container, key = _place(document, path, verb)
+    container, key = _resolve(document, path, verb)
     if isinstance(container, dict):
         container[key] = value
     elif key == "-":
         container.append(value)
     else:
-        container.insert(_index(container, key, end=len(container) + 1), value)
+        container.insert(_parse_index(container, key, end=len(container) + 1), value)
     return document
 
 
-def _index(container: list[Any], key: str, *, end: int | None = None) -> int:
+def _parse_index(container: list[Any], key: str, *, end: int | None = None) -> int:
     length = len(container) if end is None else end
     digits = key[1:] if key[:1] in ("-", "+") else key
     # Longer numbers are out of range anyway, and slow to parse.

@@ -67,18 +67,18 @@ DEDUCED.others = DEDUCED.items = DEDUCED
 
 @lru_cache(maxsize=512)
 def shape_of_schema(schema: Schema) -> Shape:
-    shape = _compile(schema.source)
+    shape = _compile_shape(schema.source)
     shape.fields = {**shape.fields, "apiVersion": SCALAR, "kind": SCALAR, "metadata": load_shapes().types["ObjectMeta"]}
     return shape
 
 
-def _compile(schema: JSONSchema) -> Shape:
+def _compile_shape(schema: JSONSchema) -> Shape:
     if "items" in schema:
-        return _list_shape(schema)
+        return _compile_list(schema)
     others = schema.get("additionalProperties")
     shape = Shape(
-        fields={name: _compile(inner) for name, inner in (schema.get("properties") or {}).items()},
-        others=_compile(others) if isinstance(others, Mapping) else None if _is_closed(schema) else DEDUCED,
+        fields={name: _compile_shape(inner) for name, inner in (schema.get("properties") or {}).items()},
+        others=_compile_shape(others) if isinstance(others, Mapping) else None if _is_closed(schema) else DEDUCED,
         is_closed=_is_closed(schema),
         is_atomic=schema.get("x-kubernetes-map-type") == "atomic",
     )
@@ -92,8 +92,8 @@ def _is_closed(schema: JSONSchema) -> bool:
     return bool(schema.get("properties")) and not schema.get("x-kubernetes-preserve-unknown-fields")
 
 
-def _list_shape(schema: JSONSchema) -> Shape:
-    items = _compile(schema["items"])
+def _compile_list(schema: JSONSchema) -> Shape:
+    items = _compile_shape(schema["items"])
     match schema.get("x-kubernetes-list-type"):
         case "map":
             properties = schema["items"].get("properties") or {}

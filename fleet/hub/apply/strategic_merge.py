@@ -129,7 +129,7 @@ def _identity(item: Any) -> Any:
     return item
 
 
-def _key_of(shape: Shape) -> Key:
+def _build_merge_key(shape: Shape) -> Key:
     """The merge key function, which raises PatchError for an item without the key."""
     name = shape.patch_key
     if not name:
@@ -149,16 +149,16 @@ def _merge_lists(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
     if not old and not patch:
         return old
     if not shape.patch_key:
-        merged = _distinct([*old, *patch])
+        merged = _drop_duplicates([*old, *patch])
     else:
         old, patch = _apply_list_directives(old, patch, shape)
         merged = _merge_by_key(old, patch, shape)
-    key = _key_of(shape)
+    key = _build_merge_key(shape)
     items, rest = _partition(merged, patch, key)
     return _interleave(items, rest, order=patch, old=old, key=key)
 
 
-def _distinct(items: Sequence[Any]) -> list[Any]:
+def _drop_duplicates(items: Sequence[Any]) -> list[Any]:
     distinct: list[Any] = []
     for item in items:
         if item not in distinct:
@@ -168,7 +168,7 @@ def _distinct(items: Sequence[Any]) -> list[Any]:
 
 def _apply_list_directives(old: list[Any], patch: list[Any], shape: Shape) -> tuple[list[Any], list[Any]]:
     """The old items without deleted ones, and the items of the patch that are not directives."""
-    key = _key_of(shape)
+    key = _build_merge_key(shape)
     plain, is_replaced = [], False
     for item in patch:
         directive = item.get(_DIRECTIVE, _NOTHING) if isinstance(item, dict) else _NOTHING
@@ -187,7 +187,7 @@ def _apply_list_directives(old: list[Any], patch: list[Any], shape: Shape) -> tu
 
 
 def _merge_by_key(old: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
-    key = _key_of(shape)
+    key = _build_merge_key(shape)
     merged = list(old)
     for item in patch:
         wanted = key(item)
@@ -204,7 +204,7 @@ def _merge_in_order(old: Object, patch: Object, directive: str, shape: Shape) ->
     order, name = patch.pop(directive), directive.removeprefix(_ORDER)
     known, changes = old.get(name), patch.pop(name, None)
     inner = shape.field_shape(name)
-    key = _key_of(inner)
+    key = _build_merge_key(inner)
     if not isinstance(order, list) or not isinstance(known or [], list) or not isinstance(changes or [], list):
         raise PatchError("invalid patch format of setElementOrder list")
     _check_order(changes or [], order, key)

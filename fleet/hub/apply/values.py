@@ -42,7 +42,7 @@ def item_step(item: Any, shape: Shape) -> str:
     return key_step(keys)
 
 
-def _item_steps(items: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+def _iter_item_steps(items: list[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
     for item in items:
         try:
             yield item_step(item, shape), item
@@ -80,15 +80,15 @@ def _check_items(items: list[Any], shape: Shape, path: Steps) -> None:
 # --- which fields a value has -----------------------------------------------------------------------------------------
 
 
-def fields_of(value: Any, shape: Shape) -> FieldSet:
+def collect_fields(value: Any, shape: Shape) -> FieldSet:
     """Every leaf, and every item of a list or map that was added explicitly."""
     if shape.is_atomic or not isinstance(value, (dict, list)):
         return {MEMBER: {}}
     if isinstance(value, list):
-        return _fields_of_list(value, shape)
+        return _collect_list_fields(value, shape)
     fields: FieldSet = {}
     for name, item in value.items():
-        below = fields_of(item, shape.field_shape(name))
+        below = collect_fields(item, shape.field_shape(name))
         if item is None or item == {} or not shape.declares(name):
             below = {MEMBER: {}, **below}
         if below:
@@ -96,13 +96,13 @@ def fields_of(value: Any, shape: Shape) -> FieldSet:
     return fields
 
 
-def _fields_of_list(value: list[Any], shape: Shape) -> FieldSet:
+def _collect_list_fields(value: list[Any], shape: Shape) -> FieldSet:
     if not shape.merges_items:
         return {MEMBER: {}}
     fields: FieldSet = {}
-    for step, item in _item_steps(value, shape):
+    for step, item in _iter_item_steps(value, shape):
         # For duplicate keys only the existence of items is owned, not their fields.
-        fields[step] = {MEMBER: {}} if step in fields else {MEMBER: {}, **fields_of(item, shape.item_shape)}
+        fields[step] = {MEMBER: {}} if step in fields else {MEMBER: {}, **collect_fields(item, shape.item_shape)}
     return fields
 
 
@@ -138,9 +138,9 @@ def compare(old: Any, new: Any, shape: Shape) -> FieldComparison:
 
 def _compare(old: Any, new: Any, shape: Shape, path: Steps, result: FieldComparison) -> None:
     if old is ABSENT:
-        _graft(result.added, path, _all_fields(new, shape))
+        _graft(result.added, path, _collect_all_fields(new, shape))
     elif new is ABSENT:
-        _graft(result.removed, path, _all_fields(old, shape))
+        _graft(result.removed, path, _collect_all_fields(old, shape))
     elif not shape.is_atomic and _changes_type(old, new):
         _insert(result.modified, path)
         _compare_inside(old, new, shape, path, result)
@@ -151,19 +151,19 @@ def _compare(old: Any, new: Any, shape: Shape, path: Steps, result: FieldCompari
         _compare_inside(old, new, shape, path, result)
 
 
-def _all_fields(value: Any, shape: Shape) -> FieldSet:
+def _collect_all_fields(value: Any, shape: Shape) -> FieldSet:
     """Everything that is added or removed with a value: the value and all fields inside it that can be owned."""
     fields: FieldSet = {MEMBER: {}}
     if shape.is_atomic or not value:
         return fields
     if isinstance(value, dict):
         for name, item in value.items():
-            fields[f"f:{name}"] = _all_fields(item, shape.field_shape(name))
+            fields[f"f:{name}"] = _collect_all_fields(item, shape.field_shape(name))
         return fields
     if not isinstance(value, list) or not shape.merges_items:
         return fields
     for step, items in _group_items(value, shape).items():
-        fields[step] = _all_fields(items[0], shape.item_shape) if len(items) == 1 else {MEMBER: {}}
+        fields[step] = _collect_all_fields(items[0], shape.item_shape) if len(items) == 1 else {MEMBER: {}}
     return fields
 
 
@@ -194,7 +194,7 @@ def _compare_inside(old: Any, new: Any, shape: Shape, path: Steps, result: Field
 
 def _group_items(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
     groups: dict[str, list[Any]] = {}
-    for step, item in _item_steps(items, shape):
+    for step, item in _iter_item_steps(items, shape):
         groups.setdefault(step, []).append(item)
     return groups
 
@@ -260,9 +260,9 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
     """Applied items keep their order; items that are only live are placed as near to their old position as possible."""
-    old = list(_item_steps(live, shape))
-    old_items, is_unique = _first_items(old)
-    new = list(_item_steps(applied, shape))
+    old = list(_iter_item_steps(live, shape))
+    old_items, is_unique = _index_items(old)
+    new = list(_iter_item_steps(applied, shape))
     new_steps = {step for step, _ in new}
     shared = iter([step for step, _ in new if step in old_items])
     next_shared = next(shared, None)
@@ -300,7 +300,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     return merged
 
 
-def _first_items(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str, bool]]:
+def _index_items(items: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str, bool]]:
     first: dict[str, Any] = {}
     is_unique: dict[str, bool] = {}
     for step, item in items:

@@ -24,52 +24,54 @@ VERSION: Final[Document] = {
 _SCALE: Final = {"group": SCALE.group, "version": SCALE.version, "kind": SCALE.kind}
 
 
-def core_versions(address: str) -> Document:
+def build_core_versions(address: str) -> Document:
     everywhere = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": everywhere}
 
 
-def group_list(registry: KindRegistry) -> Document:
-    groups = [_group(registry, name) for name in _named_groups(registry)]
+def build_group_list(registry: KindRegistry) -> Document:
+    groups = [_build_group(registry, name) for name in _list_named_groups(registry)]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(registry: KindRegistry, name: str) -> Document | None:
-    if name not in _named_groups(registry):
+def build_group(registry: KindRegistry, name: str) -> Document | None:
+    if name not in _list_named_groups(registry):
         return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
+    return {"kind": "APIGroup", "apiVersion": "v1", **_build_group(registry, name)}
 
 
-def resource_list(registry: KindRegistry, group: str, version: str) -> Document:
-    resources = [entry for kind in registry.of_version(group, version) for entry in _resources(kind)]
+def build_resource_list(registry: KindRegistry, group: str, version: str) -> Document:
+    resources = [entry for kind in registry.of_version(group, version) for entry in _build_resources(kind)]
     name = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
 
 
-def aggregated_discovery(registry: KindRegistry, *, core: bool, api: str) -> Document:
+def build_aggregated_discovery(registry: KindRegistry, *, core: bool, api: str) -> Document:
     """All groups with all their resources in one document; `api` is the requested version of apidiscovery.k8s.io."""
-    groups = [""] if core else _named_groups(registry)
-    items = [_aggregated_group(registry, name) for name in groups]
+    groups = [""] if core else _list_named_groups(registry)
+    items = [_build_aggregated_group(registry, name) for name in groups]
     return {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{api}", "metadata": {}, "items": items}
 
 
-def root_paths(registry: KindRegistry) -> Document:
-    groups = [f"/apis/{name}" for name in _named_groups(registry)]
-    versions = [f"/apis/{name}/{version}" for name in _named_groups(registry) for version in registry.versions(name)]
+def build_root_paths(registry: KindRegistry) -> Document:
+    groups = [f"/apis/{name}" for name in _list_named_groups(registry)]
+    versions = [
+        f"/apis/{name}/{version}" for name in _list_named_groups(registry) for version in registry.versions(name)
+    ]
     other = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
     return {"paths": sorted([*other, *groups, *versions])}
 
 
-def _named_groups(registry: KindRegistry) -> list[str]:
+def _list_named_groups(registry: KindRegistry) -> list[str]:
     return sorted(name for name in registry.groups if name)
 
 
-def _group(registry: KindRegistry, name: str) -> Document:
+def _build_group(registry: KindRegistry, name: str) -> Document:
     versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in registry.versions(name)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resources(kind: Kind) -> Iterator[Document]:
+def _build_resources(kind: Kind) -> Iterator[Document]:
     entry: Document = {
         "name": kind.plural,
         "singularName": kind.singular_name,
@@ -89,11 +91,11 @@ def _resources(kind: Kind) -> Iterator[Document]:
         }
 
 
-def _aggregated_group(registry: KindRegistry, name: str) -> Document:
+def _build_aggregated_group(registry: KindRegistry, name: str) -> Document:
     versions = [
         {
             "version": version,
-            "resources": [_aggregated_resource(kind) for kind in registry.of_version(name, version)],
+            "resources": [_build_aggregated_resource(kind) for kind in registry.of_version(name, version)],
             "freshness": "Current",
         }
         for version in registry.versions(name)
@@ -101,7 +103,7 @@ def _aggregated_group(registry: KindRegistry, name: str) -> Document:
     return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _aggregated_resource(kind: Kind) -> Document:
+def _build_aggregated_resource(kind: Kind) -> Document:
     response = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     entry: Document = {
         "resource": kind.plural,

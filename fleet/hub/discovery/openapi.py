@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.kinds.registry import KindRegistry
-from fleet.hub.objects.field_types import json_schema
+from fleet.hub.objects.field_types import build_json_schema
 from fleet.hub.wire.bodies import encode
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -96,7 +96,7 @@ def _build_document(kinds: list[Kind]) -> Document:
     paths: Document = {}
     for kind in kinds:
         schemas[_schema_name(kind)] = _build_schema(kind)
-        paths[_path(kind)] = _build_operations(kind)
+        paths[_format_path(kind)] = _build_operations(kind)
     info = {"title": "Kubernetes", "version": "v1.34.0+fleet"}
     return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
@@ -106,12 +106,12 @@ def _schema_name(kind: Kind) -> str:
 
 
 def _build_schema(kind: Kind) -> Document:
-    described: Document = _to_openapi(kind.json_schema or json_schema(kind.resource))
+    described: Document = _to_openapi(kind.json_schema or build_json_schema(kind.resource))
     properties = dict(described.get("properties") or {})
     properties["apiVersion"] = {**_TEXT, "description": "Group and version of the kind."}
     properties["kind"] = {**_TEXT, "description": "The kind of the object."}
     properties["metadata"] = {"allOf": [{"$ref": f"#/components/schemas/{_META}"}], "description": "Standard metadata."}
-    return {**described, "properties": properties, "x-kubernetes-group-version-kind": [_identity(kind)]}
+    return {**described, "properties": properties, "x-kubernetes-group-version-kind": [_group_version_kind(kind)]}
 
 
 def _to_openapi(schema: Mapping[str, Any]) -> Document:
@@ -128,14 +128,14 @@ def _to_openapi(schema: Mapping[str, Any]) -> Document:
     return converted
 
 
-def _path(kind: Kind) -> str:
+def _format_path(kind: Kind) -> str:
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     scope = "/namespaces/{namespace}" if kind.namespaced else ""
     return f"{base}{scope}/{kind.plural}/{{name}}"
 
 
 def _build_operations(kind: Kind) -> Document:
-    identity = _identity(kind)
+    identity = _group_version_kind(kind)
     reference = {"schema": {"$ref": f"#/components/schemas/{_schema_name(kind)}"}}
     answer = {"200": {"description": "OK", "content": {"application/json": reference}}}
     patch: Document = {
@@ -152,5 +152,5 @@ def _build_operations(kind: Kind) -> Document:
     return {"get": get, "patch": patch}
 
 
-def _identity(kind: Kind) -> Document:
+def _group_version_kind(kind: Kind) -> Document:
     return {"group": kind.group, "kind": kind.kind, "version": kind.version}

@@ -83,7 +83,7 @@ class Application:
     def _authenticate(self, headers: dict[bytes, str]) -> User:
         token = parse_bearer_token(headers.get(b"authorization", ""))
         if token is not None:
-            user = self._hub.tokens.user(token)
+            user = self._hub.tokens.find_user(token)
             if user is None:
                 raise unauthorized_error()
             return user
@@ -120,7 +120,7 @@ def _parse_query(text: bytes) -> dict[str, list[str]]:
 
 async def _read_body(receive: Receive, headers: dict[bytes, str]) -> bytes:
     if headers.get(b"content-length", "").isdigit() and int(headers[b"content-length"]) > LARGEST_BODY:
-        raise _too_large()
+        raise _body_too_large()
     message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body"):
@@ -133,11 +133,11 @@ async def _read_body(receive: Receive, headers: dict[bytes, str]) -> bytes:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > LARGEST_BODY:
-            raise _too_large()
+            raise _body_too_large()
     return b"".join(parts)
 
 
-def _too_large() -> RequestRefused:
+def _body_too_large() -> RequestRefused:
     return RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}")
 
 

@@ -38,11 +38,11 @@ from fleet.hub.wire.bodies import decode_bytes, encode
 from fleet.hub.wire.options import (
     ListOptions,
     WriteOptions,
-    delete_options,
     first_value,
-    list_options,
+    parse_delete_options,
     parse_flag,
-    write_options,
+    parse_list_options,
+    parse_write_options,
 )
 
 _REVIEWED: Final = frozenset(kind.kind for kind in REVIEWS)
@@ -101,7 +101,7 @@ class RequestHandler:
         return _represent(request, kind, versioned_body(kind, entry.body))
 
     def _list(self, request: HubRequest, kind: Kind, namespace: str) -> Response | Stream:
-        options = list_options(request.query)
+        options = parse_list_options(request.query)
         selection = _build_selector(kind, namespace, options)
         representation = negotiate(request.accept)
         if options.watch:
@@ -128,13 +128,13 @@ class RequestHandler:
         if representation.form == "Table":
             render = _TableRows(kind, first_value(request.query, "includeObject"))
         elif representation.form.startswith("PartialObjectMetadata"):
-            render = _partial
+            render = _render_partial
         watch = Watch(self._hub.store, kind, selection, options, render=render)
         return Stream(watch.chunks())
 
     def _create(self, request: HubRequest, kind: Kind, namespace: str) -> AcceptedWrite:
-        options = write_options(request.query, what="CreateOptions", agent=request.agent)
-        document = request.document(kind.kind)
+        options = parse_write_options(request.query, what="CreateOptions", agent=request.agent)
+        document = request.decode_body(kind.kind)
         if kind.kind in _REVIEWED:
             reviewed = self._hub.reviews.review(kind, namespace, document, request.user)
             return AcceptedWrite(201, encode(reviewed))
@@ -142,29 +142,29 @@ class RequestHandler:
         return self._hub.objects.create(kind, namespace, document, options)
 
     def _update(self, request: HubRequest, kind: Kind, key: Key, subresource: str) -> AcceptedWrite:
-        options = write_options(request.query, what="UpdateOptions", agent=request.agent)
-        document = request.document(kind.kind)
+        options = parse_write_options(request.query, what="UpdateOptions", agent=request.agent)
+        document = request.decode_body(kind.kind)
         _refuse_duplicate_fields(request, kind, options)
         return self._hub.objects.update(kind, key, document, options, subresource)
 
     def _patch(self, request: HubRequest, kind: Kind, key: Key, subresource: str) -> AcceptedWrite:
         is_apply = request.media_type == APPLY_PATCH
-        options = write_options(request.query, what="PatchOptions", agent=request.agent, apply=is_apply)
+        options = parse_write_options(request.query, what="PatchOptions", agent=request.agent, apply=is_apply)
         return self._hub.patcher.patch(kind, key, request.media_type, request.body, options, subresource)
 
     def _scale(self, request: HubRequest, kind: Kind, key: Key) -> AcceptedWrite:
-        options = write_options(request.query, what="UpdateOptions", agent=request.agent)
-        sent = request.document(SCALE.kind) if request.method == "PUT" else None
+        options = parse_write_options(request.query, what="UpdateOptions", agent=request.agent)
+        sent = request.decode_body(SCALE.kind) if request.method == "PUT" else None
         written = self._hub.patcher.scale(kind, key, request.media_type, request.body, options, sent)
         return replace(written, body=encode(build_scale(decode_bytes(written.body))))
 
     def _delete(self, request: HubRequest, kind: Kind, key: Key) -> AcceptedWrite:
-        body = request.document("DeleteOptions") if request.body else {}
-        return self._hub.objects.delete(kind, key, delete_options(request.query, body))
+        body = request.decode_body("DeleteOptions") if request.body else {}
+        return self._hub.objects.delete(kind, key, parse_delete_options(request.query, body))
 
     async def _delete_collection(self, request: HubRequest, kind: Kind, namespace: str) -> Response:
-        body = request.document("DeleteOptions") if request.body else {}
-        deletion, options = delete_options(request.query, body), list_options(request.query)
+        body = request.decode_body("DeleteOptions") if request.body else {}
+        deletion, options = parse_delete_options(request.query, body), parse_list_options(request.query)
         page = lists.list_page(self._hub.store, kind, _build_selector(kind, namespace, options), options)
         waiting = []
         for entry in page.entries:
@@ -213,7 +213,7 @@ class _TableRows:
         )
 
 
-def _partial(body: bytes) -> bytes:
+def _render_partial(body: bytes) -> bytes:
     return encode(tables.to_partial(decode_bytes(body)))
 
 

@@ -33,7 +33,7 @@ class NonResourcePaths:
         parts = path.strip("/").split("/")
         match parts:
             case [""]:
-                return json_response(api_groups.root_paths(self._registry))
+                return json_response(api_groups.build_root_paths(self._registry))
             case ["version"]:
                 return json_response(api_groups.VERSION)
             case ["openapi", "v3", *rest]:
@@ -50,7 +50,7 @@ class NonResourcePaths:
             case ["api" | "apis"]:
                 representation = negotiate(accept)
                 if representation.form in _LISTS and representation.version in ("v2", "v2beta1"):
-                    groups = api_groups.aggregated_discovery(
+                    groups = api_groups.build_aggregated_discovery(
                         registry, core=parts[0] == "api", api=representation.version
                     )
                     media = (
@@ -58,15 +58,15 @@ class NonResourcePaths:
                     )
                     return Response(encode(groups), media_type=media.encode())
                 if parts[0] == "apis":
-                    return json_response(api_groups.group_list(registry))
-                return json_response(api_groups.core_versions(self._address))
+                    return json_response(api_groups.build_group_list(registry))
+                return json_response(api_groups.build_core_versions(self._address))
             case ["api", version] if registry.serves_version("", version):
-                return json_response(api_groups.resource_list(registry, "", version))
+                return json_response(api_groups.build_resource_list(registry, "", version))
             case ["apis", group]:
-                document = api_groups.group(registry, group)
+                document = api_groups.build_group(registry, group)
                 return page_not_found() if document is None else json_response(document)
             case ["apis", group, version] if registry.serves_version(group, version):
-                return json_response(api_groups.resource_list(registry, group, version))
+                return json_response(api_groups.build_resource_list(registry, group, version))
         return page_not_found()
 
     def _openapi(self, rest: list[str]) -> Response:

@@ -47,7 +47,7 @@ class HubRequest:
     def agent(self) -> str:
         return self.headers.get(b"user-agent", "")
 
-    def document(self, expected: str) -> Document:
+    def decode_body(self, expected: str) -> Document:
         """The body as an object; `expected` is the kind that errors name."""
         match self.media_type:
             case "application/json" | "":

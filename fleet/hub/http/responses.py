@@ -50,7 +50,7 @@ def json_response(document: Any, code: int = 200) -> Response:
 
 def error_response(error: RequestRefused) -> Response:
     headers = [(b"retry-after", b"%d" % error.retry_after)] if error.retry_after else []
-    return Response(encode(statuses.status_document(error)), error.code, headers=headers)
+    return Response(encode(statuses.build_status(error)), error.code, headers=headers)
 
 
 def page_not_found() -> Response:

@@ -60,7 +60,7 @@ async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | No
         folder = settings.data_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-hub-")))
         _make_directory(folder)
         sock = stack.enter_context(_listen(settings))
-        endpoint, users = _endpoint(settings, folder, sock)
+        endpoint, users = _prepare_endpoint(settings, folder, sock)
         async with _run_hub(settings, Tokens(users)) as hub:
             _write_kubeconfig(endpoint, users)  # only after the lock on the data directory is held
             host, port = sock.getsockname()[:2]
@@ -91,7 +91,7 @@ async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
     if settings.data_dir is None:
         hub = Hub(tokens)
         hub.bootstrap()
-        async with _background(hub):
+        async with _run_background(hub):
             yield hub
         return
     from fleet.hub.storage.database import (  # slow to import, and not needed in memory
@@ -106,7 +106,7 @@ async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
         hub.store.journal = writer
         try:
             hub.bootstrap()
-            async with _background(hub):
+            async with _run_background(hub):
                 yield hub
         finally:
             writer.close()
@@ -115,7 +115,7 @@ async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
 
 
 @contextlib.asynccontextmanager
-async def _background(hub: Hub) -> AsyncIterator[None]:
+async def _run_background(hub: Hub) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
         garbage_collector = tasks.create_task(hub.garbage_collector.run(), name="fleet-hub-gc")
         try:
@@ -172,7 +172,7 @@ def _listen(settings: HubSettings) -> socket.socket:
     return sock
 
 
-def _endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple[Endpoint, dict[str, User]]:
+def _prepare_endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple[Endpoint, dict[str, User]]:
     """The endpoint, and the users by token."""
     token_file = settings.token_file or folder / _TOKENS
     if settings.token_file is None and not token_file.exists():
@@ -186,10 +186,10 @@ def _endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple
 def _write_kubeconfig(endpoint: Endpoint, users: Mapping[str, User]) -> None:
     """Writes a kubeconfig with the administrator's token."""
     administrator = next((token for token, user in users.items() if user.is_administrator), "")
-    _write_atomically(endpoint.kubeconfig, yaml.safe_dump(_kubeconfig(endpoint, administrator)).encode())
+    _write_atomically(endpoint.kubeconfig, yaml.safe_dump(_build_kubeconfig(endpoint, administrator)).encode())
 
 
-def _kubeconfig(endpoint: Endpoint, token: str) -> dict[str, Any]:
+def _build_kubeconfig(endpoint: Endpoint, token: str) -> dict[str, Any]:
     cluster: dict[str, Any] = {"server": endpoint.url}
     if endpoint.ca_file is not None:
         cluster["certificate-authority"] = str(endpoint.ca_file.resolve())

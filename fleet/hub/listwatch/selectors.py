@@ -61,7 +61,7 @@ class ObjectSelector:
 
 
 def parse_label_selector(text: str) -> tuple[LabelTest, ...]:
-    return tuple(_Parser(text).requirements()) if text.strip() else ()
+    return tuple(_Parser(text).parse()) if text.strip() else ()
 
 
 def parse_field_selector(kind: Kind, text: str) -> tuple[tuple[str, bool, str], ...]:
@@ -113,11 +113,11 @@ class _Parser:
             position = match.end()
         self._next = 0
 
-    def requirements(self) -> Iterable[LabelTest]:
+    def parse(self) -> Iterable[LabelTest]:
         if self._peek() == ",":
             raise bad_request("found ',', expected: !, identifier, or 'end of string'")
         while True:
-            yield self._requirement()
+            yield self._parse_requirement()
             token = self._take()
             if not token:
                 return
@@ -126,7 +126,7 @@ class _Parser:
             if not self._peek():
                 raise bad_request("found '', expected: identifier after ','")
 
-    def _requirement(self) -> LabelTest:
+    def _parse_requirement(self) -> LabelTest:
         negated = self._peek() == "!"
         if negated:
             self._take()
@@ -139,11 +139,11 @@ class _Parser:
             return lambda labels: key not in labels
         if self._peek() in ("", ","):
             return lambda labels: key in labels
-        return self._comparison(key, self._take())
+        return self._parse_comparison(key, self._take())
 
-    def _comparison(self, key: str, operator: str) -> LabelTest:
+    def _parse_comparison(self, key: str, operator: str) -> LabelTest:
         if operator in _WORDS:
-            values = self._values()
+            values = self._parse_values()
             if operator == "in":
                 return lambda labels: labels.get(key) in values
             return lambda labels: labels.get(key) not in values
@@ -153,23 +153,23 @@ class _Parser:
                 return lambda labels: labels.get(key) != value
             return lambda labels: labels.get(key) == value
         if operator in ("<", ">"):
-            return self._ordering(key, operator)
+            return self._parse_ordering(key, operator)
         raise _parse_error(f"found '{operator}', expected: {_OPERATORS}")
 
-    def _ordering(self, key: str, operator: str) -> LabelTest:
+    def _parse_ordering(self, key: str, operator: str) -> LabelTest:
         word = self._take()
-        bound = _integer(word)
+        bound = _parse_integer(word)
         if bound is None:
             text = "for 'Gt', 'Lt' operators, the value must be an integer"
             raise _parse_error(f'values[0]: Invalid value: "{word}": {text}')
 
         def test(labels: Mapping[str, str]) -> bool:
-            number = _integer(labels.get(key, ""))
+            number = _parse_integer(labels.get(key, ""))
             return number is not None and (number > bound if operator == ">" else number < bound)
 
         return test
 
-    def _values(self) -> Sequence[str]:
+    def _parse_values(self) -> Sequence[str]:
         token = self._take()
         if token != "(":
             raise _parse_error(f"found '{token}' expected: '('")
@@ -192,7 +192,7 @@ class _Parser:
         return token
 
 
-def _integer(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[-+]?[0-9]{1,18}", text) else None
 
 

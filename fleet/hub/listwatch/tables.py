@@ -83,17 +83,17 @@ def _build_cell(kind: Kind, column: PrinterColumn, document: Document) -> Any:
     if path.startswith("#"):
         return sum(len(document.get(name) or ()) for name in path[1:].split(","))
     if path.startswith("="):
-        labels = _first(document, path[1:])
+        labels = _first_value(document, path[1:])
         pairs = labels.items() if isinstance(labels, dict) else ()
         return ",".join(f"{key}={value}" for key, value in pairs) or _NONE
     if path.startswith("{"):
-        return re.sub(r"\{(.*?)\}", lambda match: str(_first(document, match[1]) or ""), path)
+        return re.sub(r"\{(.*?)\}", lambda match: str(_first_value(document, match[1]) or ""), path)
     if not kind.custom and "/" in path:
-        have, want = (_first(document, part) for part in path.split("/"))
+        have, want = (_first_value(document, part) for part in path.split("/"))
         return f"{have or 0}/{want if want is not None else 1}"
     if column.type == "date":
         return _format_age(column, document, kind)
-    values = list(_values(document, path))
+    values = list(_find_values(document, path))
     if not values:
         return None if kind.custom else (0 if column.type == "integer" else _NONE)
     if column.type in ("integer", "number", "boolean") and len(values) == 1:
@@ -103,7 +103,7 @@ def _build_cell(kind: Kind, column: PrinterColumn, document: Document) -> Any:
 
 def _format_age(column: PrinterColumn, document: Document, kind: Kind) -> str | None:
     """The age; a "Created At" column shows the time itself. `|` in a path separates alternatives."""
-    text = next((value for path in column.path.split("|") if (value := _first(document, path))), None)
+    text = next((value for path in column.path.split("|") if (value := _first_value(document, path))), None)
     if text is None:
         return None if kind.custom else _UNKNOWN
     if column.name == "Created At":
@@ -138,11 +138,11 @@ def format_age(text: str, now: float | None = None) -> str:
     return f"{years}y{rest}d" if years < 8 and rest else f"{years}y"
 
 
-def _first(document: Document, path: str) -> Any:
-    return next(iter(_values(document, path)), None)
+def _first_value(document: Document, path: str) -> Any:
+    return next(iter(_find_values(document, path)), None)
 
 
-def _values(document: Document, path: str) -> Iterator[Any]:
+def _find_values(document: Document, path: str) -> Iterator[Any]:
     values: list[Any] = [document]
     for step in _parse_path(path):
         values = [inner for value in values for inner in _select(value, step)]
@@ -177,13 +177,13 @@ def _select(value: Any, step: Step) -> Iterable[Any]:
         case "name" if isinstance(value, dict):
             return (value[name],) if name in value else ()
         case "where" if isinstance(value, list):
-            return [item for item in value if _first_field(item, name) == expected]
+            return [item for item in value if _field_value(item, name) == expected]
         case "index" if isinstance(value, list):
             return value if name == "*" else value[int(name) :][:1]
     return ()
 
 
-def _first_field(item: Any, name: str) -> Any:
+def _field_value(item: Any, name: str) -> Any:
     for part in name.split("."):
         item = item.get(part) if isinstance(item, dict) else None
     return item

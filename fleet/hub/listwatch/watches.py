@@ -18,7 +18,7 @@ from fleet.hub.storage.conversion import stored_resource, versioned_body
 from fleet.hub.storage.store import HubStore, StoreChange
 from fleet.hub.wire.bodies import encode
 from fleet.hub.wire.options import ListOptions
-from fleet.hub.wire.statuses import resource_expired, status_document
+from fleet.hub.wire.statuses import build_status, resource_expired
 
 Render = Callable[[bytes], bytes]
 
@@ -63,7 +63,7 @@ class Watch:
         while (now := loop.time()) < deadline:
             if self._revision < self._collection.floor:
                 text = f"too old resource version: {self._revision} ({self._collection.floor})"
-                yield _line("ERROR", encode(status_document(resource_expired(text))))
+                yield _encode_event("ERROR", encode(build_status(resource_expired(text))))
                 return
             if chunk := self._next_chunk():
                 yield chunk
@@ -71,10 +71,10 @@ class Watch:
             if now >= bookmark:
                 bookmark = now + _BOOKMARK_EVERY
                 if self._options.bookmarks:
-                    yield self._bookmark({})
+                    yield self._encode_bookmark({})
             await self._wait_for_change(min(deadline, bookmark) - now)
         if self._options.bookmarks and timeout > 1:
-            yield self._bookmark({})
+            yield self._encode_bookmark({})
 
     async def _wait_for_change(self, seconds: float) -> None:
         try:
@@ -87,10 +87,10 @@ class Watch:
         if self._revision:
             return b""
         entries = self._collection.scan(self._selection.namespace)
-        lines = [self._line("ADDED", entry.body) for entry in entries if self._selection.matches(entry)]
+        lines = [self._encode_selected("ADDED", entry.body) for entry in entries if self._selection.matches(entry)]
         self._revision = self._store.revision
         if self._options.initial_events:
-            lines.append(self._bookmark(_INITIAL_EVENTS_END))
+            lines.append(self._encode_bookmark(_INITIAL_EVENTS_END))
         return b"".join(lines)
 
     def _next_chunk(self) -> bytes:
@@ -102,16 +102,16 @@ class Watch:
         return b"".join(event for change in changes for event in self._selected_events(change))
 
     def _encode_change(self, change: StoreChange) -> bytes:
-        return _line(change.type, versioned_body(self._kind, change.body))
+        return _encode_event(change.type, versioned_body(self._kind, change.body))
 
     def _selected_events(self, change: StoreChange) -> Iterator[bytes]:
         """The events of a change for a watcher that sees only the selected objects."""
         now = change.current is not None and self._selection.matches(change.current)
         before = change.previous is not None and self._selection.matches(change.previous)
         if now:
-            yield self._line("MODIFIED" if before else "ADDED", change.body)
+            yield self._encode_selected("MODIFIED" if before else "ADDED", change.body)
         elif before:
-            yield self._line("DELETED", self._last_selected_body(change))
+            yield self._encode_selected("DELETED", self._last_selected_body(change))
 
     def _last_selected_body(self, change: StoreChange) -> bytes:
         """An object that left the selection is shown in its last selected state, at the revision of the change."""
@@ -119,16 +119,16 @@ class Watch:
             return change.body
         return StoreChange(change.resource, change.revision, None, change.previous).body
 
-    def _line(self, type: str, body: bytes) -> bytes:
-        return _line(type, self._render(versioned_body(self._kind, body)))
+    def _encode_selected(self, type: str, body: bytes) -> bytes:
+        return _encode_event(type, self._render(versioned_body(self._kind, body)))
 
-    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+    def _encode_bookmark(self, annotations: dict[str, str]) -> bytes:
         metadata: dict[str, object] = {"resourceVersion": str(self._revision)}
         if annotations:
             metadata["annotations"] = annotations
         body = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
-        return _line("BOOKMARK", encode(body))
+        return _encode_event("BOOKMARK", encode(body))
 
 
-def _line(type: str, body: bytes) -> bytes:
+def _encode_event(type: str, body: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (type.encode(), body)

@@ -12,7 +12,7 @@ from fleet.errors import SchemaError
 from fleet.hub.kinds.builtin import AGE, COLUMN_TYPES, DEFINITIONS
 from fleet.hub.kinds.kind import Document, Kind, PrinterColumn
 from fleet.hub.kinds.registry import KindRegistry
-from fleet.hub.objects.metadata import Clock, timestamp
+from fleet.hub.objects.metadata import Clock, format_timestamp
 from fleet.hub.schema import schema as structural
 from fleet.hub.schema.field_errors import FieldError
 from fleet.hub.storage.store import StoreChange
@@ -98,7 +98,7 @@ class Definitions:
             (known for known in old.get("conditions") or () if known["type"] == condition["type"]), {}
         )
         since = before.get("lastTransitionTime") if before.get("status") == condition["status"] else None
-        return condition | {"lastTransitionTime": since or timestamp(self._clock())}
+        return condition | {"lastTransitionTime": since or format_timestamp(self._clock())}
 
     def _find_name_conflict(self, document: Document) -> tuple[str, str] | None:
         """The reason and message if another definition of the group already uses one of the names."""

@@ -83,19 +83,19 @@ def check_field_types(kind: Kind, document: Document) -> None:
         _check(kind, document, SHAPES.get(kind.resource, _ANY_KIND), "")
 
 
-def json_schema(resource: str) -> Document:
+def build_json_schema(resource: str) -> Document:
     """The listed fields as a schema for OpenAPI, which allows other fields too."""
-    return _schema(SHAPES.get(resource, _ANY_KIND))
+    return _build_schema(SHAPES.get(resource, _ANY_KIND))
 
 
-def _schema(shape: Shape) -> Document:
+def _build_schema(shape: Shape) -> Document:
     if isinstance(shape, type):
         return {"type": _SCHEMA_TYPES[shape]}
     if isinstance(shape, list):
-        return {"type": "array", "items": _schema(shape[0])}
+        return {"type": "array", "items": _build_schema(shape[0])}
     if "*" in shape:
-        return {"type": "object", "additionalProperties": _schema(shape["*"])}
-    properties = {"properties": {name: _schema(inner) for name, inner in shape.items()}} if shape else {}
+        return {"type": "object", "additionalProperties": _build_schema(shape["*"])}
+    properties = {"properties": {name: _build_schema(inner) for name, inner in shape.items()}} if shape else {}
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, **properties}
 
 

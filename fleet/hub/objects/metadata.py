@@ -91,11 +91,11 @@ _JSON_NAMES: Final[Mapping[type, str]] = {str: "string", bool: "bool", dict: "ob
 _SERVER_OWNED: Final = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-def timestamp(seconds: float) -> str:
+def format_timestamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def check_shape(kind: Kind, document: Document) -> None:
+def check_types(kind: Kind, document: Document) -> None:
     """Checks the types of all metadata fields; drops fields that are unknown or null."""
     metadata = document.get("metadata")
     if metadata is None:
@@ -160,7 +160,7 @@ def initialize(kind: Kind, document: Document, *, namespace: str, now: float) ->
         metadata.pop("namespace", None)
     drop_empty(metadata)
     metadata["uid"] = str(uuid.uuid4())
-    metadata["creationTimestamp"] = timestamp(now)
+    metadata["creationTimestamp"] = format_timestamp(now)
     if kind.counts_generations:
         metadata["generation"] = 1
 

@@ -20,8 +20,8 @@ from fleet.hub.objects.field_types import check_field_types
 from fleet.hub.objects.update_rules import (
     check_custom_type,
     check_patched_identity,
+    compute_finalizers,
     count_generation,
-    finalizers_for,
     has_content,
     is_unchanged,
     restrict_to_subresource,
@@ -124,7 +124,7 @@ class ObjectLifecycle:
         """Checks type, namespace and field types, then prunes and defaults. Returns warnings."""
         self._check_type(kind, document)
         unknown = metadata.unknown_metadata_fields(document) if options.validation != "Ignore" else []
-        metadata.check_shape(kind, document)
+        metadata.check_types(kind, document)
         check_field_types(kind, document)
         sent = document["metadata"].get("namespace", "")
         if sent and sent != namespace and kind.namespaced:
@@ -291,13 +291,13 @@ class ObjectLifecycle:
         if kind.resource == NAMESPACES:
             self._check_deletable_namespace(kind, entry)
         document = entry.document()
-        finalizers = finalizers_for(kind, document, options)
+        finalizers = compute_finalizers(kind, document, options)
         if not finalizers and kind.resource != NAMESPACES:
             return self._remove(kind, entry, options)
         return self._mark_terminating(kind, entry, document, finalizers, options)
 
     def _remove(self, kind: Kind, entry: StoredEntry, options: DeletionOptions) -> AcceptedWrite:
-        body = encode(statuses.success_status(kind, entry.name, entry.uid))
+        body = encode(statuses.build_success(kind, entry.name, entry.uid))
         if options.dry_run:
             return AcceptedWrite(200, body, entry=entry)
         _, durable = self._store.remove(stored_resource(kind), entry)
@@ -312,7 +312,7 @@ class ObjectLifecycle:
         if finalizers:
             meta["finalizers"] = finalizers
         if not entry.terminating:
-            meta["deletionTimestamp"] = metadata.timestamp(self._clock())
+            meta["deletionTimestamp"] = metadata.format_timestamp(self._clock())
             if kind.resource == NAMESPACES:
                 document["status"] = {**document.get("status", {}), "phase": "Terminating"}
             elif kind.resource != DEFINITIONS:
@@ -355,7 +355,7 @@ class ObjectLifecycle:
             new,
             manager=options.manager,
             schema=kind.schema,
-            now=metadata.timestamp(self._clock()),
+            now=metadata.format_timestamp(self._clock()),
             subresource=subresource,
             ignored=_NOTHING if subresource else untracked_fields(kind),
         )

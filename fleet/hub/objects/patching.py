@@ -87,7 +87,7 @@ class Patcher:
                 manager=options.manager,
                 force=options.force,
                 schema=kind.schema,
-                now=metadata.timestamp(self._clock()),
+                now=metadata.format_timestamp(self._clock()),
                 subresource=subresource,
                 ignored=ignored,
             )

@@ -126,7 +126,7 @@ def has_content(document: Document) -> bool:
     return document["kind"] == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
 
 
-def finalizers_for(kind: Kind, document: Document, options: DeletionOptions) -> list[str]:
+def compute_finalizers(kind: Kind, document: Document, options: DeletionOptions) -> list[str]:
     """The finalizers of an object after a delete request with this propagation policy."""
     finalizers = list(document["metadata"].get("finalizers") or ())
     added = {"Foreground": metadata.FOREGROUND, "Orphan": metadata.ORPHAN}.get(options.policy)

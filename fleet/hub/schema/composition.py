@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fleet.hub.schema.field_errors import INVALID
 from fleet.hub.schema.findings import Path, SchemaFinding
-from fleet.hub.schema.formats import format_check
+from fleet.hub.schema.formats import find_format_check
 
 JSONSchema = Mapping[str, Any]
 Findings = list[SchemaFinding]
@@ -31,15 +31,15 @@ class _Branch(NamedTuple):
         return findings
 
 
-def composition_check(schema: JSONSchema, compile_checks: Compile) -> Check | None:
+def compile_composition(schema: JSONSchema, compile_checks: Compile) -> Check | None:
     def branches(keyword: str) -> list[_Branch]:
         return [_Branch(inner, compile_checks(inner)) for inner in schema.get(keyword) or ()]
 
     checks = [
-        _any_check(branches("anyOf")),
-        _one_check(branches("oneOf")),
-        _all_check(branches("allOf")),
-        _not_check([_Branch(schema["not"], compile_checks(schema["not"]))] if schema.get("not") is not None else []),
+        _compile_any_of(branches("anyOf")),
+        _compile_one_of(branches("oneOf")),
+        _compile_all_of(branches("allOf")),
+        _compile_not([_Branch(schema["not"], compile_checks(schema["not"]))] if schema.get("not") is not None else []),
     ]
     present = [check for check in checks if check is not None]
     if not present:
@@ -52,7 +52,7 @@ def composition_check(schema: JSONSchema, compile_checks: Compile) -> Check | No
     return check_all
 
 
-def _any_check(branches: Sequence[_Branch]) -> Check | None:
+def _compile_any_of(branches: Sequence[_Branch]) -> Check | None:
     def check(value: Any, path: Path, findings: Findings) -> None:
         failures = []
         for branch in branches:
@@ -60,69 +60,69 @@ def _any_check(branches: Sequence[_Branch]) -> Check | None:
             if not wrong:
                 return
             failures.append((branch, wrong))
-        findings.append(_composition(path, " must validate at least one schema (anyOf)"))
-        findings.extend(_best(failures, value))
+        findings.append(_build_finding(path, " must validate at least one schema (anyOf)"))
+        findings.extend(_select_best(failures, value))
 
     return check if branches else None
 
 
-def _one_check(branches: Sequence[_Branch]) -> Check | None:
+def _compile_one_of(branches: Sequence[_Branch]) -> Check | None:
     def check(value: Any, path: Path, findings: Findings) -> None:
         tried = [(branch, branch.findings(value, path)) for branch in branches]
         fitting = sum(not wrong for _, wrong in tried)
         if fitting == 1:
             return
         outcome = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
-        findings.append(_composition(path, f" must validate one and only one schema (oneOf). {outcome}"))
+        findings.append(_build_finding(path, f" must validate one and only one schema (oneOf). {outcome}"))
         if not fitting:
-            findings.extend(_best(tried, value))
+            findings.extend(_select_best(tried, value))
 
     return check if branches else None
 
 
-def _all_check(branches: Sequence[_Branch]) -> Check | None:
+def _compile_all_of(branches: Sequence[_Branch]) -> Check | None:
     def check(value: Any, path: Path, findings: Findings) -> None:
         outcomes = [branch.findings(value, path) for branch in branches]
         for wrong in outcomes:
             findings.extend(wrong)
         if any(outcomes):
             outcome = ". None validated" if all(outcomes) else ""
-            findings.append(_composition(path, f" must validate all the schemas (allOf){outcome}"))
+            findings.append(_build_finding(path, f" must validate all the schemas (allOf){outcome}"))
 
     return check if branches else None
 
 
-def _not_check(branches: Sequence[_Branch]) -> Check | None:
+def _compile_not(branches: Sequence[_Branch]) -> Check | None:
     def check(value: Any, path: Path, findings: Findings) -> None:
         if not branches[0].findings(value, path):
-            findings.append(_composition(path, " must not validate the schema (not)"))
+            findings.append(_build_finding(path, " must not validate the schema (not)"))
 
     return check if branches else None
 
 
-def _composition(path: Path, text: str) -> SchemaFinding:
+def _build_finding(path: Path, text: str) -> SchemaFinding:
     return SchemaFinding(path, path, INVALID, "", text, is_composition=True)
 
 
-def _best(failures: Sequence[tuple[_Branch, Findings]], value: Any) -> Findings:
-    return max(failures, key=lambda failure: _checks_that_went_well(failure[0].schema, value))[1]
+def _select_best(failures: Sequence[tuple[_Branch, Findings]], value: Any) -> Findings:
+    return max(failures, key=lambda failure: _count_passed_checks(failure[0].schema, value))[1]
 
 
-def _checks_that_went_well(schema: JSONSchema, value: Any) -> int:
+def _count_passed_checks(schema: JSONSchema, value: Any) -> int:
     """Counts like the API server's validator: one per applicable kind of check, plus the counts of inner values."""
     if value is None:
         return 1
     applicable = 3 + _has_format(schema, value) + isinstance(value, (str, int, float, list, dict))
     is_typed = bool(schema.get("type"))
     inner = 1 + (2 * is_typed) + (isinstance(value, (int, float, list)) and not isinstance(value, bool))
-    return applicable + inner + sum(_checks_that_went_well(part, item) for part, item in _parts(schema, value))
+    return applicable + inner + sum(_count_passed_checks(part, item) for part, item in _inner_values(schema, value))
 
 
 def _has_format(schema: JSONSchema, value: Any) -> bool:
-    return isinstance(value, str) and bool(schema.get("format")) and format_check(schema["format"]) is not None
+    return isinstance(value, str) and bool(schema.get("format")) and find_format_check(schema["format"]) is not None
 
 
-def _parts(schema: JSONSchema, value: Any) -> list[tuple[JSONSchema, Any]]:
+def _inner_values(schema: JSONSchema, value: Any) -> list[tuple[JSONSchema, Any]]:
     if isinstance(value, list) and schema.get("items"):
         return [(schema["items"], item) for item in value]
     if not isinstance(value, dict):

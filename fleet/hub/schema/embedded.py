@@ -25,7 +25,7 @@ def compile_embedded_check(schema: JSONSchema) -> Check | None:
     """Compiles a check of all embedded objects in and below a value, or None if the schema has none."""
     compiled = {name: compile_embedded_check(inner) for name, inner in (schema.get("properties") or {}).items()}
     fields = {name: check for name, check in compiled.items() if check is not None}
-    others = _of_others(schema)
+    others = _compile_others(schema)
     items = compile_embedded_check(schema["items"]) if "items" in schema else None
     is_embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     if not (fields or others or items or is_embedded):
@@ -47,7 +47,7 @@ def compile_embedded_check(schema: JSONSchema) -> Check | None:
     return check
 
 
-def _of_others(schema: JSONSchema) -> Check | None:
+def _compile_others(schema: JSONSchema) -> Check | None:
     others = schema.get("additionalProperties")
     return compile_embedded_check(others) if isinstance(others, Mapping) else None
 

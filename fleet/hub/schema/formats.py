@@ -39,7 +39,7 @@ _CARD: Final = re.compile(
 _LONGEST_HOST: Final = 255
 
 
-def format_check(name: str) -> Check | None:
+def find_format_check(name: str) -> Check | None:
     """The check of a format, with or without dashes in its name; None if the API server ignores it."""
     return _CHECKS.get(name.replace("-", ""))
 
@@ -135,13 +135,13 @@ def _is_credit_card(text: str) -> bool:
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
 
 
-def _matches(pattern: str) -> Check:
+def _compile_matcher(pattern: str) -> Check:
     return re.compile(pattern, re.IGNORECASE | re.ASCII).fullmatch
 
 
 _UUID: Final = "[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{0}[0-9a-f]{{3}}-?{1}[0-9a-f]{{3}}-?[0-9a-f]{{12}}"
 _CHECKS: Final[dict[str, Check]] = {
-    "bsonobjectid": _matches("[0-9a-f]{24}"),
+    "bsonobjectid": _compile_matcher("[0-9a-f]{24}"),
     "byte": _is_base64,
     "cidr": _is_network,
     "creditcard": _is_credit_card,
@@ -149,7 +149,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "datetime": is_date_time,
     "duration": is_duration,
     "email": _EMAIL.fullmatch,
-    "hexcolor": _matches("#?([0-9a-f]{3}|[0-9a-f]{6})"),
+    "hexcolor": _compile_matcher("#?([0-9a-f]{3}|[0-9a-f]{6})"),
     "hostname": _is_hostname,
     "ipv4": partial(_is_address, 4),
     "ipv6": partial(_is_address, 6),
@@ -159,10 +159,10 @@ _CHECKS: Final[dict[str, Check]] = {
     "mac": _MAC.fullmatch,
     "password": lambda _text: True,
     "rgbcolor": _RGB.fullmatch,
-    "ssn": _matches(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
+    "ssn": _compile_matcher(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
     "uri": _is_uri,
-    "uuid": _matches(_UUID.format("[0-9a-f]", "[0-9a-f]")),
-    "uuid3": _matches(_UUID.format("3", "[0-9a-f]")),
-    "uuid4": _matches(_UUID.format("4", "[89ab]")),
-    "uuid5": _matches(_UUID.format("5", "[89ab]")),
+    "uuid": _compile_matcher(_UUID.format("[0-9a-f]", "[0-9a-f]")),
+    "uuid3": _compile_matcher(_UUID.format("3", "[0-9a-f]")),
+    "uuid4": _compile_matcher(_UUID.format("4", "[89ab]")),
+    "uuid5": _compile_matcher(_UUID.format("5", "[89ab]")),
 }

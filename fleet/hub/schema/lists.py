@@ -14,9 +14,9 @@ Check = Callable[[Any, Path, list[SchemaFinding]], None]
 
 def compile_list_check(schema: JSONSchema) -> Check | None:
     """Compiles a check of all such lists in and below a value, or None if the schema has none."""
-    fields, others = _of_fields(schema), _of_others(schema)
+    fields, others = _compile_fields(schema), _compile_others(schema)
     items = compile_list_check(schema["items"]) if "items" in schema else None
-    unique = _uniqueness(schema)
+    unique = _compile_uniqueness(schema)
     if not (fields or others or items or unique):
         return None
 
@@ -37,22 +37,22 @@ def compile_list_check(schema: JSONSchema) -> Check | None:
     return check
 
 
-def _of_fields(schema: JSONSchema) -> dict[str, Check]:
+def _compile_fields(schema: JSONSchema) -> dict[str, Check]:
     compiled = {name: compile_list_check(inner) for name, inner in (schema.get("properties") or {}).items()}
     return {name: check for name, check in compiled.items() if check is not None}
 
 
-def _of_others(schema: JSONSchema) -> Check | None:
+def _compile_others(schema: JSONSchema) -> Check | None:
     others = schema.get("additionalProperties")
     return compile_list_check(others) if isinstance(others, Mapping) else None
 
 
-def _uniqueness(schema: JSONSchema) -> Check | None:
+def _compile_uniqueness(schema: JSONSchema) -> Check | None:
     match schema.get("x-kubernetes-list-type"):
         case "set":
             return _check_set
         case "map":
-            return _map_check(tuple(schema["x-kubernetes-list-map-keys"]))
+            return _compile_map_check(tuple(schema["x-kubernetes-list-map-keys"]))
     return None
 
 
@@ -61,7 +61,7 @@ def _check_set(value: list[Any], path: Path, findings: list[SchemaFinding]) -> N
         findings.append(SchemaFinding(path, (path, index), DUPLICATE, value[index]))
 
 
-def _map_check(keys: tuple[str, ...]) -> Check:
+def _compile_map_check(keys: tuple[str, ...]) -> Check:
     def check(value: list[Any], path: Path, findings: list[SchemaFinding]) -> None:
         if _are_surely_distinct(value, keys):
             return

@@ -17,8 +17,8 @@ from fleet.errors import InputError
 
 Match = Callable[[str], object]
 
-_REMEMBERED: Final = 4096
-_LONGEST_REMEMBERED: Final = 256  # characters
+_CACHE_SIZE: Final = 4096
+_LONGEST_CACHED: Final = 256  # characters
 # Anchored at both ends; characters, classes and quantified single characters; groups are at most optional.
 _HARMLESS: Final = re.compile(
     r"\^(?:[A-Za-z0-9_/:@ =,;-]|\\[.+*?()|/\-\[\]{}d]|\[\^?(?:[A-Za-z0-9_./:@ =+,;-]|\\[.\-/])+\]|[+*?]|"
@@ -41,8 +41,8 @@ def compile_pattern(pattern: str) -> Match:
     search = _search_with_re2(pattern)
     if _is_harmless(pattern):
         return re.compile(pattern.removesuffix("$") + r"\Z", re.ASCII).search
-    remembering = lru_cache(maxsize=_REMEMBERED)(search)
-    return lambda text: remembering(text) if len(text) <= _LONGEST_REMEMBERED else search(text)
+    cached = lru_cache(maxsize=_CACHE_SIZE)(search)
+    return lambda text: cached(text) if len(text) <= _LONGEST_CACHED else search(text)
 
 
 def _is_harmless(pattern: str) -> bool:
@@ -52,19 +52,19 @@ def _is_harmless(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> cel.Env:
+def _create_environment() -> cel.Env:
     return cel.NewEnv(variables={"text": cel.Type.STRING, "pattern": cel.Type.STRING})
 
 
 def _search_with_re2(pattern: str) -> Callable[[str], bool]:
     literal = "".join(f"\\U{ord(character):08x}" for character in pattern)
     try:
-        expression = _environment().compile(f'text.matches("{literal}")')
+        expression = _create_environment().compile(f'text.matches("{literal}")')
         problem = expression.eval(data={"text": ""})
     except RuntimeError as error:
-        raise InputError(_in_go_words(str(error)), value=pattern) from error
+        raise InputError(_translate_error(str(error)), value=pattern) from error
     if problem.type() == cel.Type.ERROR:
-        raise InputError(_in_go_words(str(problem.value())), value=pattern)
+        raise InputError(_translate_error(str(problem.value())), value=pattern)
 
     def search(text: str) -> bool:
         return expression.eval(data={"text": text}).value() is True
@@ -72,7 +72,7 @@ def _search_with_re2(pattern: str) -> Callable[[str], bool]:
     return search
 
 
-def _in_go_words(error: str) -> str:
+def _translate_error(error: str) -> str:
     """Translates an error of RE2 in C++ to the wording of RE2 in Go."""
     reason, _, part = error.rpartition("invalid regular expression: ")[2].rpartition(": ")
     return f"error parsing regexp: {_GO_WORDS.get(reason, reason)}: `{part}`"

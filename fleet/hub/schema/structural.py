@@ -125,22 +125,22 @@ def _validate(schema: JSONSchema, path: Path, place: str, *, uncorrelatable: str
 def _validate_own(schema: JSONSchema, path: Path, place: str) -> Iterator[FieldError]:
     kind = schema.get("type")
     if schema.get("$ref"):
-        yield _error((path, "$ref"), FORBIDDEN, detail="$ref is not supported")
+        yield _build_error((path, "$ref"), FORBIDDEN, detail="$ref is not supported")
     elif not kind and place and not _may_lack_type(schema):
-        yield _error((path, "type"), REQUIRED, detail=f"must not be empty for specified {place}")
+        yield _build_error((path, "type"), REQUIRED, detail=f"must not be empty for specified {place}")
     elif kind and kind not in _TYPES:
         yield _unsupported_value((path, "type"), kind, _TYPES)
     if kind == "null":
         text = "type cannot be set to null, use nullable as an alternative"
-        yield _error((path, "type"), FORBIDDEN, detail=text)
+        yield _build_error((path, "type"), FORBIDDEN, detail=text)
     if schema.get("patternProperties"):
-        yield _error((path, "patternProperties"), FORBIDDEN, detail="patternProperties is not supported")
+        yield _build_error((path, "patternProperties"), FORBIDDEN, detail="patternProperties is not supported")
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield _error((path, "uniqueItems"), FORBIDDEN, detail=text)
+        yield _build_error((path, "uniqueItems"), FORBIDDEN, detail=text)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         keyword = "x-kubernetes-preserve-unknown-fields"
-        yield _error((path, keyword), INVALID, False, detail="must be true or undefined")
+        yield _build_error((path, keyword), INVALID, False, detail="must be true or undefined")
 
 
 def _may_lack_type(schema: JSONSchema) -> bool:
@@ -151,18 +151,18 @@ def _validate_list(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     kind, items, list_type = schema.get("type"), schema.get("items"), schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys")
     if kind == "array" and items is None:
-        yield _error((path, "items"), REQUIRED, detail="must be specified")
+        yield _build_error((path, "items"), REQUIRED, detail="must be specified")
     if isinstance(items, list):
-        yield _error((path, "items"), FORBIDDEN, detail="items must be a schema object and not an array")
+        yield _build_error((path, "items"), FORBIDDEN, detail="items must be a schema object and not an array")
         return
     if list_type is not None and kind != "array":
         text = "must be array if x-kubernetes-list-type is specified"
-        yield _error((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
+        yield _build_error((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
     elif list_type is not None and list_type not in _LIST_TYPES:
         yield _unsupported_value((path, "x-kubernetes-list-type"), list_type, _LIST_TYPES)
     elif keys and list_type != "map":
         text = "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield _error((path, "x-kubernetes-list-type"), REQUIRED, detail=text)
+        yield _build_error((path, "x-kubernetes-list-type"), REQUIRED, detail=text)
     elif list_type == "map" and items is not None:
         yield from _validate_list_map(items, keys or [], path)
     elif list_type == "set" and items is not None:
@@ -172,18 +172,18 @@ def _validate_list(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
 def _validate_list_map(items: JSONSchema, keys: list[str], path: Path) -> Iterator[FieldError]:
     keyword, properties = (path, "x-kubernetes-list-map-keys"), items.get("properties") or {}
     if not keys:
-        yield _error(keyword, REQUIRED, detail="must not be empty if x-kubernetes-list-type is map")
+        yield _build_error(keyword, REQUIRED, detail="must not be empty if x-kubernetes-list-type is map")
     elif items.get("type") != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
-        yield _error(((path, "items"), "type"), INVALID, items.get("type"), detail=text)
+        yield _build_error(((path, "items"), "type"), INVALID, items.get("type"), detail=text)
     elif not all(key in properties for key in keys):
-        yield _error(keyword, INVALID, list(keys), detail="entries must all be names of item properties")
+        yield _build_error(keyword, INVALID, list(keys), detail="entries must all be names of item properties")
     else:
         text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
         for key in keys:
             if key not in (items.get("required") or ()) and properties[key].get("default") is None:
                 at = ((((path, "items"), "properties"), MapKey(key)), "default")
-                yield _error(at, REQUIRED, detail=text)
+                yield _build_error(at, REQUIRED, detail=text)
 
 
 def _validate_set(items: JSONSchema, path: Path) -> Iterator[FieldError]:
@@ -191,14 +191,14 @@ def _validate_set(items: JSONSchema, path: Path) -> Iterator[FieldError]:
     for kind, keyword in (("object", "x-kubernetes-map-type"), ("array", "x-kubernetes-list-type")):
         given = items.get(keyword)
         if items.get("type") == kind and given != "atomic" and (kind == "object" or given is not None):
-            yield _error((path, keyword), INVALID, given, detail=text)
+            yield _build_error((path, keyword), INVALID, given, detail=text)
 
 
 def _validate_map(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     kind, map_type = schema.get("type"), schema.get("x-kubernetes-map-type")
     if map_type is not None and kind != "object":
         text = "must be object if x-kubernetes-map-type is specified"
-        yield _error((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
+        yield _build_error((path, "type"), INVALID if kind else REQUIRED, kind, detail=text)
     elif map_type is not None and map_type not in _MAP_TYPES:
         yield _unsupported_value((path, "x-kubernetes-map-type"), map_type, _MAP_TYPES)
 
@@ -206,15 +206,15 @@ def _validate_map(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
 def _validate_object(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     if schema.get("properties") and schema.get("additionalProperties"):
         text = "additionalProperties and properties are mutual exclusive"
-        yield _error((path, "additionalProperties"), FORBIDDEN, detail=text)
+        yield _build_error((path, "additionalProperties"), FORBIDDEN, detail=text)
     if not schema.get("x-kubernetes-embedded-resource"):
         return
     if not schema.get("properties") and not schema.get("x-kubernetes-preserve-unknown-fields"):
         condition = "x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
-        yield _error((path, "properties"), REQUIRED, detail=f"must not be empty if {condition}")
+        yield _build_error((path, "properties"), REQUIRED, detail=f"must not be empty if {condition}")
     if schema.get("type") != "object":
         text = "must be object if x-kubernetes-embedded-resource is true"
-        yield _error((path, "type"), INVALID if schema.get("type") else REQUIRED, schema.get("type"), detail=text)
+        yield _build_error((path, "type"), INVALID if schema.get("type") else REQUIRED, schema.get("type"), detail=text)
 
 
 def _validate_below(schema: JSONSchema, path: Path, uncorrelatable: str = "") -> Iterator[FieldError]:
@@ -245,10 +245,10 @@ def _validate_branch(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     for keywords, what in ((_EMPTY_IN_BRANCHES, "empty"), (_FALSE_IN_BRANCHES, "false")):
         for keyword in keywords:
             if schema.get(keyword):
-                yield _error((path, keyword), FORBIDDEN, detail=f"must be {what} to be structural")
+                yield _build_error((path, keyword), FORBIDDEN, detail=f"must be {what} to be structural")
     for keyword in _UNDEFINED_IN_BRANCHES:
         if schema.get(keyword) is not None:
-            yield _error((path, keyword), FORBIDDEN, detail="must be undefined to be structural")
+            yield _build_error((path, keyword), FORBIDDEN, detail="must be undefined to be structural")
     yield from _validate_pattern(schema, path)
     for name, inner in (schema.get("properties") or {}).items():
         yield from _validate_branch(inner, ((path, "properties"), MapKey(name)))
@@ -263,7 +263,7 @@ def _validate_pattern(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
         compile_pattern(schema.get("pattern") or "")
     except InputError as error:
         text = f"must be a valid regular expression, but isn't: {error.message}"
-        yield _error((path, "pattern"), INVALID, schema["pattern"], detail=text)
+        yield _build_error((path, "pattern"), INVALID, schema["pattern"], detail=text)
 
 
 # --- rules and defaults -----------------------------------------------------------------------------------------------
@@ -272,15 +272,15 @@ def _validate_pattern(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
 def _validate_rule(rule: JSONSchema, schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     message, reason = rule.get("message") or "", rule.get("reason")
     if not (rule.get("rule") or "").strip():
-        yield _error((path, "rule"), REQUIRED, detail="rule is not specified")
+        yield _build_error((path, "rule"), REQUIRED, detail="rule is not specified")
     elif "\n" in message.strip():
-        yield _error((path, "message"), INVALID, message, detail="must not contain line breaks")
+        yield _build_error((path, "message"), INVALID, message, detail="must not contain line breaks")
     elif reason and reason not in REASONS:
         yield _unsupported_value((path, "reason"), reason, sorted(REASONS))
     else:
         try:
             if not _has_field(schema, compile_rule(rule, schema).steps):
-                yield _error((path, "fieldPath"), INVALID, rule["fieldPath"], detail="must be a valid path")
+                yield _build_error((path, "fieldPath"), INVALID, rule["fieldPath"], detail="must be a valid path")
         except InputError as error:
             shown = go_quote(str(error.value)) if error.field == "fieldPath" else _as_go_shows(rule)
             yield FieldError(
@@ -292,7 +292,7 @@ def _validate_old_value(rule: JSONSchema, path: Path, uncorrelatable: str) -> It
     text = rule.get("rule") or ""
     if uncorrelatable and uses_old_self(text):
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
-        yield _error((path, "rule"), INVALID, text, detail=detail)
+        yield _build_error((path, "rule"), INVALID, text, detail=detail)
 
 
 def _has_field(schema: JSONSchema, steps: Iterable[str]) -> bool:
@@ -335,7 +335,7 @@ def _validate_default(schema: JSONSchema, path: Path) -> Iterator[FieldError]:
     yield from (finding.as_field_error(place) for finding in findings)
 
 
-def _error(path: Path, kind: str, value: Any = "", *, detail: str = "") -> FieldError:
+def _build_error(path: Path, kind: str, value: Any = "", *, detail: str = "") -> FieldError:
     return field_error(format_path(path), kind, value, detail)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Final
 
-from fleet.hub.schema.composition import composition_check
+from fleet.hub.schema.composition import compile_composition
 from fleet.hub.schema.field_errors import (
     INVALID,
     NOT_SUPPORTED,
@@ -24,7 +24,7 @@ from fleet.hub.schema.field_errors import (
     go_quote,
 )
 from fleet.hub.schema.findings import NAME, Path, SchemaFinding
-from fleet.hub.schema.formats import format_check
+from fleet.hub.schema.formats import find_format_check
 from fleet.hub.schema.patterns import compile_pattern
 
 JSONSchema = Mapping[str, Any]
@@ -42,25 +42,30 @@ _EXACT_AS_FLOAT: Final = 2**53
 
 
 def compile_checks(schema: JSONSchema) -> Checks:
-    return {kind: _in_turn(_checks_of(schema, kind)) for kind in NAMES}
+    return {kind: _chain(_compile_for_type(schema, kind)) for kind in NAMES}
 
 
-def _checks_of(schema: JSONSchema, kind: type) -> list[Check | None]:
+def _compile_for_type(schema: JSONSchema, kind: type) -> list[Check | None]:
     if kind is NoneType:
-        return [_type_check(schema, kind), _enum_check(schema)]
-    shared = [_type_check(schema, kind), composition_check(schema, compile_checks)]
-    return [*shared, *_own_checks(schema, kind), _enum_check(schema), _object_check(schema) if kind is dict else None]
+        return [_compile_type_check(schema, kind), _compile_enum_check(schema)]
+    shared = [_compile_type_check(schema, kind), compile_composition(schema, compile_checks)]
+    return [
+        *shared,
+        *_compile_own(schema, kind),
+        _compile_enum_check(schema),
+        _compile_object_check(schema) if kind is dict else None,
+    ]
 
 
-def _own_checks(schema: JSONSchema, kind: type) -> list[Check | None]:
+def _compile_own(schema: JSONSchema, kind: type) -> list[Check | None]:
     if kind is str:
-        return [_text_check(schema), _format_check(schema)]
+        return [_compile_string_check(schema), _compile_format_check(schema)]
     if kind is int or kind is float:
-        return [_number_check(schema)]
-    return [_list_check(schema)] if kind is list else []
+        return [_compile_number_check(schema)]
+    return [_compile_list_check(schema)] if kind is list else []
 
 
-def _in_turn(checks: list[Check | None]) -> Check | None:
+def _chain(checks: list[Check | None]) -> Check | None:
     present = [check for check in checks if check is not None]
     if len(present) < 2:
         return present[0] if present else None
@@ -83,34 +88,34 @@ def types_of(schema: JSONSchema) -> tuple[str, ...]:
 
 def known_format(schema: JSONSchema) -> str:
     name: str = schema.get("format", "")
-    return name if name and format_check(name) else ""
+    return name if name and find_format_check(name) else ""
 
 
-def _type_check(schema: JSONSchema, kind: type) -> Check | None:
+def _compile_type_check(schema: JSONSchema, kind: type) -> Check | None:
     types, wanted = types_of(schema), known_format(schema)
     if kind is NoneType:
-        return _wrong_type(types, "null") if types and not schema.get("nullable") else None
+        return _build_type_error(types, "null") if types and not schema.get("nullable") else None
     if not types and not wanted:
         return None
     is_numeric = not {"number", "integer"}.isdisjoint(types)
     if wanted and kind in (str, list) and not is_numeric:
         return None
-    return _type_check_of_unformatted(types, kind, wanted)
+    return _compile_plain_type_check(types, kind, wanted)
 
 
-def _type_check_of_unformatted(types: tuple[str, ...], kind: type, wanted: str) -> Check | None:
+def _compile_plain_type_check(types: tuple[str, ...], kind: type, wanted: str) -> Check | None:
     if kind is float and "number" not in types and "integer" in types:
-        return _whole_number_check(types)
+        return _build_whole_number_check(types)
     if kind is int and ("integer" in types or "number" in types):
-        return _integer_range_check(types) if "number" not in types else None
+        return _build_integer_range_check(types) if "number" not in types else None
     if NAMES[kind] in types:
         return None
     if wanted and kind not in (str, list):
-        return _wrong_type((wanted,), _VALUE_FORMATS.get(kind, ""))
-    return _wrong_type(types, NAMES[kind])
+        return _build_type_error((wanted,), _VALUE_FORMATS.get(kind, ""))
+    return _build_type_error(types, NAMES[kind])
 
 
-def _wrong_type(types: tuple[str, ...], actual: str) -> Check:
+def _build_type_error(types: tuple[str, ...], actual: str) -> Check:
     text = f" in body must be of type {','.join(types)}: {go_quote(actual)}"
 
     def check(_value: Any, path: Path, findings: Findings) -> None:
@@ -119,9 +124,9 @@ def _wrong_type(types: tuple[str, ...], actual: str) -> Check:
     return check
 
 
-def _whole_number_check(types: tuple[str, ...]) -> Check:
+def _build_whole_number_check(types: tuple[str, ...]) -> Check:
     """A float without a fraction, such as 1e3, counts as an integer while floats are exact."""
-    fail = _wrong_type(types, "number")
+    fail = _build_type_error(types, "number")
 
     def check(value: float, path: Path, findings: Findings) -> None:
         if not _is_whole(value):
@@ -130,9 +135,9 @@ def _whole_number_check(types: tuple[str, ...]) -> Check:
     return check
 
 
-def _integer_range_check(types: tuple[str, ...]) -> Check:
+def _build_integer_range_check(types: tuple[str, ...]) -> Check:
     """Go decodes larger integers as floats, which are not integers."""
-    fail = _wrong_type(types, "number")
+    fail = _build_type_error(types, "number")
 
     def check(value: int, path: Path, findings: Findings) -> None:
         if not _SMALLEST_INT <= value <= _LARGEST_INT:
@@ -144,7 +149,7 @@ def _integer_range_check(types: tuple[str, ...]) -> Check:
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _text_check(schema: JSONSchema) -> Check | None:
+def _compile_string_check(schema: JSONSchema) -> Check | None:
     """Only the first failure of length and pattern is reported."""
     longest, shortest = schema.get("maxLength"), schema.get("minLength")
     pattern = schema.get("pattern", "")
@@ -154,7 +159,7 @@ def _text_check(schema: JSONSchema) -> Check | None:
 
     def check(value: str, path: Path, findings: Findings) -> None:
         if longest is not None and len(value) > longest:
-            findings.append(SchemaFinding(path, path, TOO_LONG, "<value omitted>", _longest_text(longest)))
+            findings.append(SchemaFinding(path, path, TOO_LONG, "<value omitted>", _format_max_length(longest)))
         elif shortest is not None and len(value) < shortest:
             findings.append(
                 SchemaFinding(path, path, INVALID, value, f" in body should be at least {shortest} chars long")
@@ -165,13 +170,13 @@ def _text_check(schema: JSONSchema) -> Check | None:
     return check
 
 
-def _longest_text(longest: int) -> str:
+def _format_max_length(longest: int) -> str:
     return f"may not be more than {longest} byte{'' if longest == 1 else 's'}"
 
 
-def _format_check(schema: JSONSchema) -> Check | None:
+def _compile_format_check(schema: JSONSchema) -> Check | None:
     wanted = known_format(schema)
-    has_format = format_check(wanted) if wanted else None
+    has_format = find_format_check(wanted) if wanted else None
     if has_format is None:
         return None
 
@@ -186,8 +191,10 @@ def _format_check(schema: JSONSchema) -> Check | None:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _number_check(schema: JSONSchema) -> Check | None:
-    check_all = _in_turn([_multiple_check(schema), _lower_bound_check(schema), _upper_bound_check(schema)])
+def _compile_number_check(schema: JSONSchema) -> Check | None:
+    check_all = _chain(
+        [_compile_multiple_check(schema), _compile_minimum_check(schema), _compile_maximum_check(schema)]
+    )
     if check_all is None:
         return None
 
@@ -205,7 +212,7 @@ def _as_float(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _multiple_check(schema: JSONSchema) -> Check | None:
+def _compile_multiple_check(schema: JSONSchema) -> Check | None:
     factor = schema.get("multipleOf")
     if factor is None:
         return None
@@ -217,7 +224,7 @@ def _multiple_check(schema: JSONSchema) -> Check | None:
             text = f"factor MultipleOf declared for {NAME} must be positive: {step}"
             findings.append(SchemaFinding(path, path, INVALID, step, text))
         elif value % step if isinstance(value, int) else not _is_whole(value / step):
-            text = f" in body should be a multiple of {_number(factor, like=value)}"
+            text = f" in body should be a multiple of {_format_bound(factor, like=value)}"
             findings.append(SchemaFinding(path, path, INVALID, value, text))
 
     return check
@@ -227,7 +234,7 @@ def _is_whole(value: float) -> bool:
     return value.is_integer() and abs(value) < _EXACT_AS_FLOAT
 
 
-def _lower_bound_check(schema: JSONSchema) -> Check | None:
+def _compile_minimum_check(schema: JSONSchema) -> Check | None:
     bound, excludes = schema.get("minimum"), bool(schema.get("exclusiveMinimum"))
     if bound is None:
         return None
@@ -236,13 +243,13 @@ def _lower_bound_check(schema: JSONSchema) -> Check | None:
     def check(value: float, path: Path, findings: Findings) -> None:
         limit = int(bound) if isinstance(value, int) else bound
         if value < limit or (excludes and value == limit):
-            text = f" in body should be {words} {_number(bound, like=value)}"
+            text = f" in body should be {words} {_format_bound(bound, like=value)}"
             findings.append(SchemaFinding(path, path, INVALID, value, text))
 
     return check
 
 
-def _upper_bound_check(schema: JSONSchema) -> Check | None:
+def _compile_maximum_check(schema: JSONSchema) -> Check | None:
     bound, excludes = schema.get("maximum"), bool(schema.get("exclusiveMaximum"))
     if bound is None:
         return None
@@ -251,13 +258,13 @@ def _upper_bound_check(schema: JSONSchema) -> Check | None:
     def check(value: float, path: Path, findings: Findings) -> None:
         limit = int(bound) if isinstance(value, int) else bound
         if value > limit or (excludes and value == limit):
-            text = f" in body should be {words} {_number(bound, like=value)}"
+            text = f" in body should be {words} {_format_bound(bound, like=value)}"
             findings.append(SchemaFinding(path, path, INVALID, value, text))
 
     return check
 
 
-def _number(bound: float, *, like: float) -> str:
+def _format_bound(bound: float, *, like: float) -> str:
     """Formats a bound in the type of the value."""
     return str(int(bound)) if isinstance(like, int) else go_number(float(bound))
 
@@ -265,7 +272,7 @@ def _number(bound: float, *, like: float) -> str:
 # --- lists and enumerations -------------------------------------------------------------------------------------------
 
 
-def _list_check(schema: JSONSchema) -> Check | None:
+def _compile_list_check(schema: JSONSchema) -> Check | None:
     items = compile_checks(schema["items"]) if "items" in schema else None
     shortest, longest = schema.get("minItems"), schema.get("maxItems")
     if items is None and shortest is None and longest is None:
@@ -281,16 +288,16 @@ def _list_check(schema: JSONSchema) -> Check | None:
             text = f" in body should have at least {shortest} items"
             findings.append(SchemaFinding(path, path, INVALID, len(value), text))
         if longest is not None and len(value) > longest:
-            findings.append(SchemaFinding(path, path, TOO_MANY, len(value), _most_items(longest)))
+            findings.append(SchemaFinding(path, path, TOO_MANY, len(value), _format_max_items(longest)))
 
     return check
 
 
-def _most_items(most: int) -> str:
+def _format_max_items(most: int) -> str:
     return f"must have at most {most} item{'' if most == 1 else 's'}"
 
 
-def _enum_check(schema: JSONSchema) -> Check | None:
+def _compile_enum_check(schema: JSONSchema) -> Check | None:
     allowed: list[Any] = schema.get("enum") or []
     if not allowed:
         return None
@@ -313,12 +320,12 @@ def _enum_check(schema: JSONSchema) -> Check | None:
 # --- objects ----------------------------------------------------------------------------------------------------------
 
 
-def _object_check(schema: JSONSchema) -> Check | None:
-    checks = [_size_check(schema), _fields_check(schema), _required_check(schema)]
-    return _in_turn(checks)
+def _compile_object_check(schema: JSONSchema) -> Check | None:
+    checks = [_compile_size_check(schema), _compile_fields_check(schema), _compile_required_check(schema)]
+    return _chain(checks)
 
 
-def _size_check(schema: JSONSchema) -> Check | None:
+def _compile_size_check(schema: JSONSchema) -> Check | None:
     fewest, most = schema.get("minProperties"), schema.get("maxProperties")
     if fewest is None and most is None:
         return None
@@ -328,12 +335,12 @@ def _size_check(schema: JSONSchema) -> Check | None:
             text = f" in body should have at least {fewest} properties"
             findings.append(SchemaFinding(path, path, INVALID, len(value), text))
         if most is not None and len(value) > most:
-            findings.append(SchemaFinding(path, path, TOO_MANY, len(value), _most_items(most)))
+            findings.append(SchemaFinding(path, path, TOO_MANY, len(value), _format_max_items(most)))
 
     return check
 
 
-def _fields_check(schema: JSONSchema) -> Check | None:
+def _compile_fields_check(schema: JSONSchema) -> Check | None:
     properties = {name: compile_checks(inner) for name, inner in (schema.get("properties") or {}).items()}
     others = schema.get("additionalProperties")
     additional = compile_checks(others) if isinstance(others, Mapping) else {}
@@ -349,7 +356,7 @@ def _fields_check(schema: JSONSchema) -> Check | None:
     return check
 
 
-def _required_check(schema: JSONSchema) -> Check | None:
+def _compile_required_check(schema: JSONSchema) -> Check | None:
     required = tuple(schema.get("required") or ())
     if not required:
         return None

@@ -80,8 +80,8 @@ class HubDatabase:
     def write(self, changes: Sequence[StoreChange]) -> None:
         """Writes changes in one transaction. Only the last change of each object is written."""
         last = {(change.resource, *change.entry.key): change for change in changes}
-        kept = [_row(change, change.current) for change in last.values() if change.current]
-        gone = [_removal_parameters(change) for change in last.values() if change.current is None]
+        kept = [_build_row(change, change.current) for change in last.values() if change.current]
+        gone = [_build_removal(change) for change in last.values() if change.current is None]
         with self.engine.begin() as connection:
             if kept:
                 connection.execute(_PUT, kept)
@@ -173,12 +173,12 @@ class DatabaseWriter:
                 write.durable.set_exception(durability_error(error))
 
 
-def _row(change: StoreChange, entry: StoredEntry) -> dict[str, Any]:
+def _build_row(change: StoreChange, entry: StoredEntry) -> dict[str, Any]:
     where = {"resource": change.resource, "namespace": entry.namespace, "name": entry.name}
     return where | {"revision": entry.revision, "body": entry.body}
 
 
-def _removal_parameters(change: StoreChange) -> dict[str, str]:
+def _build_removal(change: StoreChange) -> dict[str, str]:
     namespace, name = change.entry.key
     return {"of_resource": change.resource, "of_namespace": namespace, "of_name": name}
 

@@ -52,7 +52,7 @@ def restore_entry(body: bytes, revision: int) -> StoredEntry:
     return StoredEntry(decode_bytes(body), body, revision)
 
 
-def at_revision(entry: StoredEntry, revision: int) -> bytes:
+def encode_at_revision(entry: StoredEntry, revision: int) -> bytes:
     """The body of a DELETED event: the last state, at the revision of the deletion."""
     old, new = b'"resourceVersion":"%d"' % entry.revision, b'"resourceVersion":"%d"' % revision
     return entry.body.replace(old, new, 1)

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.kind import Document
-from fleet.hub.storage.entries import StoredEntry, at_revision, encode_entry
+from fleet.hub.storage.entries import StoredEntry, encode_at_revision, encode_entry
 
 Key = tuple[str, str]
 
@@ -49,7 +49,7 @@ class StoreChange:
 
     @property
     def body(self) -> bytes:
-        return self.current.body if self.current else at_revision(self.entry, self.revision)
+        return self.current.body if self.current else encode_at_revision(self.entry, self.revision)
 
 
 class ChangeJournal(Protocol):
@@ -103,7 +103,7 @@ class Collection:
 
     def scan(self, namespace: str = "", after: Key | None = None) -> Iterator[StoredEntry]:
         """Objects sorted by key, optionally only those after a key."""
-        start = _position(self._keys, namespace, after)
+        start = _find_position(self._keys, namespace, after)
         for key in islice(self._keys, start, None):
             if namespace and key[0] != namespace:
                 return
@@ -221,7 +221,7 @@ def durability_error(error: Exception) -> RequestRefused:
     return RequestRefused(503, "ServiceUnavailable", text, retry_after=1)
 
 
-def _position(keys: Sequence[Key], namespace: str, after: Key | None) -> int:
+def _find_position(keys: Sequence[Key], namespace: str, after: Key | None) -> int:
     if after is not None:
         position = bisect_left(keys, after)
         return position + 1 if position < len(keys) and keys[position] == after else position

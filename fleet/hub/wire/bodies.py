@@ -27,7 +27,7 @@ def decode_object(body: bytes, *, expected: str) -> Document:
     try:
         document = decode_bytes(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise unrecognized_body(expected, f"{_NO_KIND}: {_reason(body, error)}", body) from error
+        raise unrecognized_body(expected, f"{_NO_KIND}: {_describe_error(body, error)}", body) from error
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -86,7 +86,7 @@ def _collect_duplicates(value: Any, path: str, paths: list[str]) -> None:
             _collect_duplicates(item, prefix + key, paths)
 
 
-def _reason(body: bytes, error: Exception) -> str:
+def _describe_error(body: bytes, error: Exception) -> str:
     if not body.strip() or "truncated" in str(error):
         return "unexpected end of JSON input"
     place = re.search(r"\(byte (\d+)\)", str(error))

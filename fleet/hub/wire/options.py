@@ -91,7 +91,7 @@ def parse_integer(query: Query, name: str) -> int:
     return number
 
 
-def write_options(query: Query, *, what: str, agent: str, apply: bool = False) -> WriteOptions:
+def parse_write_options(query: Query, *, what: str, agent: str, apply: bool = False) -> WriteOptions:
     """`what` is the kind of the options; `agent` is the user agent, whose first word is the default field manager."""
     validation = first_value(query, "fieldValidation") or "Warn"
     if validation not in _LEVELS:
@@ -119,7 +119,7 @@ def _parse_dry_run(values: Sequence[str], what: str) -> bool:
     return bool(values)
 
 
-def delete_options(query: Query, body: Mapping[str, Any]) -> DeletionOptions:
+def parse_delete_options(query: Query, body: Mapping[str, Any]) -> DeletionOptions:
     """The body takes precedence over the query, as in the API server."""
     dry_run = body.get("dryRun") or query.get("dryRun") or ()
     policy = body.get("propagationPolicy") or first_value(query, "propagationPolicy")
@@ -144,7 +144,7 @@ def delete_options(query: Query, body: Mapping[str, Any]) -> DeletionOptions:
     )
 
 
-def list_options(query: Query) -> ListOptions:
+def parse_list_options(query: Query) -> ListOptions:
     options = ListOptions(
         label_selector=first_value(query, "labelSelector"),
         field_selector=first_value(query, "fieldSelector"),

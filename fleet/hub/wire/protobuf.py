@@ -43,9 +43,9 @@ def decode(body: bytes) -> dict[str, Any]:
     """Raises EncodingError for malformed messages, and UnsupportedKind."""
     if not body.startswith(MAGIC):
         raise EncodingError("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
-    envelope = _last_values(memoryview(body)[len(MAGIC) :])
-    api_version, kind = _type_of(envelope)
-    raw = _bytes(envelope.get(_ENVELOPE_RAW, b""))
+    envelope = _read_fields(memoryview(body)[len(MAGIC) :])
+    api_version, kind = _read_type(envelope)
+    raw = _as_bytes(envelope.get(_ENVELOPE_RAW, b""))
     if envelope.get(_ENVELOPE_ENCODING):
         raise UnsupportedKind("the content of the envelope is encoded", value=kind)
     message = load_messages().roots.get(f"{api_version}.{kind}") or (kind if kind == "DeleteOptions" else None)
@@ -54,29 +54,29 @@ def decode(body: bytes) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, **_decode_message(raw, message, 0)}
 
 
-def _type_of(envelope: dict[int, Any]) -> tuple[str, str]:
-    names = _last_values(_bytes(envelope.get(_ENVELOPE_TYPE, b"")))
-    return _text(names.get(1, b"")), _text(names.get(2, b""))
+def _read_type(envelope: dict[int, Any]) -> tuple[str, str]:
+    names = _read_fields(_as_bytes(envelope.get(_ENVELOPE_TYPE, b"")))
+    return _as_string(names.get(1, b"")), _as_string(names.get(2, b""))
 
 
 # --- the wire ---------------------------------------------------------------------------------------------------------
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+def _iter_fields(data: memoryview) -> Iterator[tuple[int, Any]]:
     """Yields field numbers with raw values: integers, or the bytes of other types."""
     at, end = 0, len(data)
     while at < end:
-        tag, at = _varint(data, at)
+        tag, at = _read_varint(data, at)
         number, wire = tag >> 3, tag & 7
         if number == 0:
             raise EncodingError("field number 0 is invalid")
         if wire == _VARINT:
-            value, at = _varint(data, at)
+            value, at = _read_varint(data, at)
             yield number, value
             continue
         length = {_FIXED64: 8, _FIXED32: 4}.get(wire)
         if wire == _BYTES:
-            length, at = _varint(data, at)
+            length, at = _read_varint(data, at)
         if length is None:
             raise EncodingError(f"field {number} has the unknown wire type {wire}")
         if length > end - at:
@@ -85,7 +85,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
         at += length
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for position, byte in enumerate(data[at : at + _LONGEST_VARINT]):
         value |= (byte & 0x7F) << (7 * position)
@@ -94,24 +94,24 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     raise EncodingError("a varint is longer than 10 bytes or truncated")
 
 
-def _last_values(data: memoryview | bytes) -> dict[int, Any]:
-    return dict(_fields(memoryview(data)))
+def _read_fields(data: memoryview | bytes) -> dict[int, Any]:
+    return dict(_iter_fields(memoryview(data)))
 
 
-def _bytes(value: Any) -> memoryview:
+def _as_bytes(value: Any) -> memoryview:
     if isinstance(value, int):
         raise EncodingError("expected bytes, got a number")
     return memoryview(value)
 
 
-def _text(value: Any) -> str:
+def _as_string(value: Any) -> str:
     try:
-        return str(_bytes(value), "utf-8")
+        return str(_as_bytes(value), "utf-8")
     except UnicodeDecodeError as error:
         raise EncodingError("a string is not valid UTF-8") from error
 
 
-def _integer(value: Any) -> int:
+def _as_integer(value: Any) -> int:
     if not isinstance(value, int):
         raise EncodingError("expected a number, got bytes")
     return value - (1 << 64) if value >= 1 << 63 else value
@@ -125,24 +125,24 @@ def _decode_message(data: memoryview, message: str, depth: int) -> dict[str, Any
         raise EncodingError("messages are nested too deeply")
     fields = load_messages().fields[message]
     document: dict[str, Any] = {}
-    for number, raw in _fields(data):
+    for number, raw in _iter_fields(data):
         field = fields.get(number)
         if field is not None:
-            _add(document, field, raw, depth)
+            _add_field(document, field, raw, depth)
     return document
 
 
-def _add(document: dict[str, Any], field: Field, raw: Any, depth: int) -> None:
+def _add_field(document: dict[str, Any], field: Field, raw: Any, depth: int) -> None:
     if field.is_map:
-        entry = _last_values(_bytes(raw))
-        value = _value(entry[_VALUE], field.type, depth) if _VALUE in entry else _zero(field.type)
-        document.setdefault(field.name, {})[_text(entry.get(_KEY, b""))] = value
+        entry = _read_fields(_as_bytes(raw))
+        value = _decode_value(entry[_VALUE], field.type, depth) if _VALUE in entry else _zero_value(field.type)
+        document.setdefault(field.name, {})[_as_string(entry.get(_KEY, b""))] = value
     elif field.is_repeated:
-        document.setdefault(field.name, []).extend(_items(raw, field.type, depth))
+        document.setdefault(field.name, []).extend(_decode_items(raw, field.type, depth))
     elif not field.name:
-        document.update(_decode_message(_bytes(raw), field.type, depth + 1))
+        document.update(_decode_message(_as_bytes(raw), field.type, depth + 1))
     else:
-        value = _value(raw, field.type, depth)
+        value = _decode_value(raw, field.type, depth)
         if value is not None and (field.keeps_zero or not _is_zero(value)):
             document[field.name] = value
 
@@ -152,33 +152,33 @@ def _is_zero(value: Any) -> bool:
     return all(map(_is_zero, value.values())) if isinstance(value, dict) else not value
 
 
-def _zero(kind: str) -> Any:
+def _zero_value(kind: str) -> Any:
     return {"s": "", "y": "", "i": 0, "u": 0, "b": False, "f": 0.0}.get(kind, {})
 
 
-def _items(raw: Any, kind: str, depth: int) -> list[Any]:
+def _decode_items(raw: Any, kind: str, depth: int) -> list[Any]:
     """One item, or all numbers of a packed list."""
     if kind not in ("i", "u", "b") or isinstance(raw, int):
-        return [_value(raw, kind, depth)]
+        return [_decode_value(raw, kind, depth)]
     at, items = 0, []
     while at < len(raw):
-        number, at = _varint(raw, at)
-        items.append(_value(number, kind, depth))
+        number, at = _read_varint(raw, at)
+        items.append(_decode_value(number, kind, depth))
     return items
 
 
-def _value(raw: Any, kind: str, depth: int) -> Any:
+def _decode_value(raw: Any, kind: str, depth: int) -> Any:
     scalar = _SCALARS.get(kind)
     if scalar is not None:
         return scalar(raw)
     special = _SPECIAL.get(kind)
     if special is not None:
-        return special(_bytes(raw), depth + 1)
-    return _decode_message(_bytes(raw), kind, depth + 1)
+        return special(_as_bytes(raw), depth + 1)
+    return _decode_message(_as_bytes(raw), kind, depth + 1)
 
 
-def _double(raw: Any) -> int | float:
-    data = _bytes(raw)
+def _decode_double(raw: Any) -> int | float:
+    data = _as_bytes(raw)
     if len(data) != 8:
         raise EncodingError("a double must have 8 bytes")
     number: float = struct.unpack("<d", data)[0]
@@ -188,32 +188,32 @@ def _double(raw: Any) -> int | float:
 
 
 _SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
-    "b": lambda raw: _integer(raw) != 0,
-    "f": _double,
-    "i": _integer,
-    "s": _text,
-    "u": lambda raw: _integer(raw) & 0xFFFF_FFFF_FFFF_FFFF,
-    "y": lambda raw: base64.b64encode(_bytes(raw)).decode("ascii"),
+    "b": lambda raw: _as_integer(raw) != 0,
+    "f": _decode_double,
+    "i": _as_integer,
+    "s": _as_string,
+    "u": lambda raw: _as_integer(raw) & 0xFFFF_FFFF_FFFF_FFFF,
+    "y": lambda raw: base64.b64encode(_as_bytes(raw)).decode("ascii"),
 }
 
 
 # --- types with a JSON form of their own ------------------------------------------------------------------------------
 
 
-def _time(data: memoryview, _depth: int) -> str | None:
-    time = _parse_time(data)
+def _decode_time(data: memoryview, _depth: int) -> str | None:
+    time = _read_time(data)
     return None if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _micro_time(data: memoryview, _depth: int) -> str | None:
-    time = _parse_time(data)
+def _decode_micro_time(data: memoryview, _depth: int) -> str | None:
+    time = _read_time(data)
     return None if time is None else time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _parse_time(data: memoryview) -> datetime | None:
+def _read_time(data: memoryview) -> datetime | None:
     """An empty message is an unset time. Years have four digits, as in JSON."""
-    parts = _last_values(data)
-    seconds, nanos = _integer(parts.get(1, 0)), _integer(parts.get(2, 0))
+    parts = _read_fields(data)
+    seconds, nanos = _as_integer(parts.get(1, 0)), _as_integer(parts.get(2, 0))
     if not parts:
         return None
     try:
@@ -222,25 +222,25 @@ def _parse_time(data: memoryview) -> datetime | None:
         raise EncodingError("time out of range") from error
 
 
-def _wrapped_text(data: memoryview, _depth: int) -> str:
-    return _text(_last_values(data).get(1, b""))
+def _decode_wrapped_string(data: memoryview, _depth: int) -> str:
+    return _as_string(_read_fields(data).get(1, b""))
 
 
-def _int_or_string(data: memoryview, _depth: int) -> int | str:
-    parts = _last_values(data)
-    return _text(parts.get(3, b"")) if _integer(parts.get(1, 0)) == 1 else _integer(parts.get(2, 0))
+def _decode_int_or_string(data: memoryview, _depth: int) -> int | str:
+    parts = _read_fields(data)
+    return _as_string(parts.get(3, b"")) if _as_integer(parts.get(1, 0)) == 1 else _as_integer(parts.get(2, 0))
 
 
-def _wrapped_json(data: memoryview, _depth: int) -> Any:
-    raw = _bytes(_last_values(data).get(1, b""))
+def _decode_wrapped_json(data: memoryview, _depth: int) -> Any:
+    raw = _as_bytes(_read_fields(data).get(1, b""))
     try:
         return json.loads(bytes(raw)) if raw else None
     except (ValueError, RecursionError) as error:
         raise EncodingError("malformed embedded JSON") from error
 
 
-def _duration(data: memoryview, _depth: int) -> str:
-    nanos = _integer(_last_values(data).get(1, 0))
+def _decode_duration(data: memoryview, _depth: int) -> str:
+    nanos = _as_integer(_read_fields(data).get(1, 0))
     minutes, rest = divmod(abs(nanos), 60 * 10**9)
     seconds = f"{rest / 10**9:.9f}".rstrip("0").rstrip(".")
     hours, minutes = divmod(minutes, 60)
@@ -248,43 +248,45 @@ def _duration(data: memoryview, _depth: int) -> str:
     return f"-{text}" if nanos < 0 else text
 
 
-def _strings(data: memoryview, _depth: int) -> list[str]:
-    return [_text(raw) for number, raw in _fields(data) if number == 1]
+def _decode_strings(data: memoryview, _depth: int) -> list[str]:
+    return [_as_string(raw) for number, raw in _iter_fields(data) if number == 1]
 
 
-def _schema_or_list(data: memoryview, depth: int) -> Any:
-    schemas = [_decode_message(_bytes(raw), "JSONSchemaProps", depth) for number, raw in _fields(data) if number == 2]
-    return schemas or _schema(data, 1, depth)
+def _decode_schema_or_list(data: memoryview, depth: int) -> Any:
+    schemas = [
+        _decode_message(_as_bytes(raw), "JSONSchemaProps", depth) for number, raw in _iter_fields(data) if number == 2
+    ]
+    return schemas or _decode_schema(data, 1, depth)
 
 
-def _schema_or_bool(data: memoryview, depth: int) -> Any:
-    schema = _schema(data, 2, depth)
-    return schema if schema is not None else _integer(_last_values(data).get(1, 0)) != 0
+def _decode_schema_or_bool(data: memoryview, depth: int) -> Any:
+    schema = _decode_schema(data, 2, depth)
+    return schema if schema is not None else _as_integer(_read_fields(data).get(1, 0)) != 0
 
 
-def _schema_or_texts(data: memoryview, depth: int) -> Any:
-    schema = _schema(data, 1, depth)
-    return schema if schema is not None else [_text(raw) for number, raw in _fields(data) if number == 2]
+def _decode_schema_or_strings(data: memoryview, depth: int) -> Any:
+    schema = _decode_schema(data, 1, depth)
+    return schema if schema is not None else [_as_string(raw) for number, raw in _iter_fields(data) if number == 2]
 
 
-def _schema(data: memoryview, number: int, depth: int) -> dict[str, Any] | None:
-    raw = _last_values(data).get(number)
-    return None if raw is None else _decode_message(_bytes(raw), "JSONSchemaProps", depth)
+def _decode_schema(data: memoryview, number: int, depth: int) -> dict[str, Any] | None:
+    raw = _read_fields(data).get(number)
+    return None if raw is None else _decode_message(_as_bytes(raw), "JSONSchemaProps", depth)
 
 
 _SPECIAL: Final[dict[str, Callable[[memoryview, int], Any]]] = {
-    "@Duration": _duration,
-    "@FieldsV1": _wrapped_json,
-    "@IntOrString": _int_or_string,
-    "@JSON": _wrapped_json,
-    "@JSONSchemaPropsOrArray": _schema_or_list,
-    "@JSONSchemaPropsOrBool": _schema_or_bool,
-    "@JSONSchemaPropsOrStringArray": _schema_or_texts,
-    "@MicroTime": _micro_time,
-    "@Quantity": _wrapped_text,
-    "@RawExtension": _wrapped_json,
-    "@Time": _time,
-    "@strings": _strings,
+    "@Duration": _decode_duration,
+    "@FieldsV1": _decode_wrapped_json,
+    "@IntOrString": _decode_int_or_string,
+    "@JSON": _decode_wrapped_json,
+    "@JSONSchemaPropsOrArray": _decode_schema_or_list,
+    "@JSONSchemaPropsOrBool": _decode_schema_or_bool,
+    "@JSONSchemaPropsOrStringArray": _decode_schema_or_strings,
+    "@MicroTime": _decode_micro_time,
+    "@Quantity": _decode_wrapped_string,
+    "@RawExtension": _decode_wrapped_json,
+    "@Time": _decode_time,
+    "@strings": _decode_strings,
 }
 
 

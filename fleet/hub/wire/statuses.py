@@ -47,7 +47,7 @@ def format_value(value: Any) -> str:
 
 
 def not_found(kind: Kind, name: str) -> RequestRefused:
-    return RequestRefused(404, "NotFound", f'{kind.resource} "{name}" not found', details=_details(kind, name))
+    return RequestRefused(404, "NotFound", f'{kind.resource} "{name}" not found', details=_build_details(kind, name))
 
 
 def no_such_resource() -> RequestRefused:
@@ -61,11 +61,11 @@ def method_not_allowed() -> RequestRefused:
 
 def already_exists(kind: Kind, name: str) -> RequestRefused:
     text = f'{kind.resource} "{name}" already exists'
-    return RequestRefused(409, "AlreadyExists", text, details=_details(kind, name))
+    return RequestRefused(409, "AlreadyExists", text, details=_build_details(kind, name))
 
 
 def conflict(kind: Kind, name: str, text: str, *, causes: Sequence[dict[str, str]] = ()) -> RequestRefused:
-    details = _details(kind, name) | ({"causes": list(causes)} if causes else {})
+    details = _build_details(kind, name) | ({"causes": list(causes)} if causes else {})
     message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {text}'
     return RequestRefused(409, "Conflict", message, details=details)
 
@@ -77,7 +77,7 @@ def stale_revision(kind: Kind, name: str) -> RequestRefused:
 
 def precondition_failed(kind: Kind, name: str, text: str) -> RequestRefused:
     message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {text}'
-    return RequestRefused(409, "Conflict", message, details=_details(kind, name) | {"kind": kind.kind})
+    return RequestRefused(409, "Conflict", message, details=_build_details(kind, name) | {"kind": kind.kind})
 
 
 def bad_request(message: str) -> RequestRefused:
@@ -86,7 +86,7 @@ def bad_request(message: str) -> RequestRefused:
 
 def forbidden(kind: Kind, name: str, text: str, *, causes: Sequence[dict[str, str]] = ()) -> RequestRefused:
     what = f'{kind.resource} "{name}" is forbidden' if name else f"{kind.resource} is forbidden"
-    details = _details(kind, name) | ({"causes": list(causes)} if causes else {})
+    details = _build_details(kind, name) | ({"causes": list(causes)} if causes else {})
     return RequestRefused(403, "Forbidden", f"{what}: {text}", details=details)
 
 
@@ -116,7 +116,7 @@ def _invalid_status(qualified: str, group: str, kind: str, name: str, errors: Se
     return RequestRefused(422, "Invalid", f'{qualified} "{name}" is invalid: {listed}', details=details)
 
 
-def status_document(error: RequestRefused) -> dict[str, Any]:
+def build_status(error: RequestRefused) -> dict[str, Any]:
     """The Status document of an error."""
     status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {**error.metadata}}
     status |= {"status": "Failure", "message": error.message}
@@ -128,11 +128,11 @@ def status_document(error: RequestRefused) -> dict[str, Any]:
     return status
 
 
-def success_status(kind: Kind, name: str, uid: str) -> dict[str, Any]:
-    details = _details(kind, name) | {"uid": uid}
+def build_success(kind: Kind, name: str, uid: str) -> dict[str, Any]:
+    details = _build_details(kind, name) | {"uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-def _details(kind: Kind, name: str) -> dict[str, Any]:
+def _build_details(kind: Kind, name: str) -> dict[str, Any]:
     given = {"name": name, "group": kind.group, "kind": kind.plural}
     return {key: value for key, value in given.items() if value}

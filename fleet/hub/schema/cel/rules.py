@@ -87,7 +87,7 @@ def _compile_below(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     others, items = _compile_inner(schema, typed, "additionalProperties"), _compile_inner(schema, typed, "items")
     if not (fields or others or items):
         return None
-    old_items = _correlation(typed)
+    old_items = _compile_correlation(typed)
 
     def check(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
         if type(value) is dict:
@@ -120,7 +120,7 @@ def _compile_inner(schema: JSONSchema, typed: JSONSchema, keyword: str) -> Check
     return _compile(inner, inner_typed)
 
 
-def _correlation(schema: JSONSchema) -> Callable[[Any], Callable[[Any], Any]]:
+def _compile_correlation(schema: JSONSchema) -> Callable[[Any], Callable[[Any], Any]]:
     """Finds old values of list items. Only items of a list-map have one: the old item with the same keys."""
     keys = schema.get("x-kubernetes-list-map-keys") if schema.get("x-kubernetes-list-type") == "map" else None
 
@@ -149,7 +149,7 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     convert = compile_conversion(typed)
 
     def check(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
-        activation = _activation(value, old, convert)
+        activation = _build_activation(value, old, convert)
         for rule in rules:
             if rule.uses_old and old is None and not rule.takes_no_old:
                 continue
@@ -160,10 +160,10 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     return check
 
 
-def _activation(value: Any, old: Any, convert: Convert | None) -> cel.Activation:
+def _build_activation(value: Any, old: Any, convert: Convert | None) -> cel.Activation:
     data = {"self": convert(value) if convert else value, "hasOldSelf__": old is not None}
     data["oldSelf"] = convert(old) if convert and old is not None else old
-    return _environment().Activation(data)
+    return _create_environment().Activation(data)
 
 
 def _extend(path: Path, way: Iterable[str | int]) -> Path:
@@ -176,15 +176,15 @@ def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> Sc
     result = rule.holds.eval(activation)
     if result.type() == cel.Type.ERROR:
         # An evaluation error is reported on the value itself, and not ratcheted.
-        return SchemaFinding(None, None, INVALID, blamed, _failure_text(result.value(), rule), is_about_change=True)
+        return SchemaFinding(None, None, INVALID, blamed, _format_failure(result.value(), rule), is_about_change=True)
     if result.value() is True:
         return None
-    text = "" if rule.reason == DUPLICATE else _message(rule, activation)
+    text = "" if rule.reason == DUPLICATE else _format_message(rule, activation)
     at = _extend(None, rule.steps)
     return SchemaFinding(None, at, rule.reason, blamed, text, is_about_change=rule.uses_old)
 
 
-def _failure_text(error: object, rule: CompiledRule) -> str:
+def _format_failure(error: object, rule: CompiledRule) -> str:
     """The API server's message for a rule that cannot be evaluated."""
     text = _STATUS_CODE.sub("", str(error))
     if "No matching overloads found" in text:
@@ -199,7 +199,7 @@ def _failure_text(error: object, rule: CompiledRule) -> str:
     return f"{text} evaluating rule: {rule.shown}"
 
 
-def _message(rule: CompiledRule, activation: cel.Activation) -> str:
+def _format_message(rule: CompiledRule, activation: cel.Activation) -> str:
     if rule.message_expression is not None:
         result = rule.message_expression.eval(activation)
         text = str(result.value()).strip() if result.type() == cel.Type.STRING else ""
@@ -219,10 +219,10 @@ def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
     if reason not in REASONS:
         raise InputError(f'unsupported reason "{reason}"', field="reason", value=reason)
     return CompiledRule(
-        holds=_expression(text, field="rule", wanted="bool", takes_no_old=takes_no_old),
+        holds=_compile_expression(text, field="rule", wanted="bool", takes_no_old=takes_no_old),
         text=text,
         message=(rule.get("message") or "").strip(),
-        message_expression=_expression(
+        message_expression=_compile_expression(
             expression, field="messageExpression", wanted="string", takes_no_old=takes_no_old
         )
         if expression
@@ -239,11 +239,11 @@ def uses_old_self(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _expression(text: str, *, field: str, wanted: str, takes_no_old: bool) -> cel.Expression:
+def _compile_expression(text: str, *, field: str, wanted: str, takes_no_old: bool) -> cel.Expression:
     if takes_no_old:
         text = f"cel.bind(oldSelf, hasOldSelf__ ? optional.of(oldSelf) : optional.none(), {text}\n)"
     try:
-        compiled = _environment().compile(text)
+        compiled = _create_environment().compile(text)
     except RuntimeError as error:
         problem = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
         raise InputError(f"compilation failed: {problem}", field=field, value=text) from error
@@ -262,7 +262,7 @@ def _parse_field_path(field_path: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> cel.Env:
+def _create_environment() -> cel.Env:
     return cel.NewEnv(
         variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN, "hasOldSelf__": cel.Type.BOOL},
         extensions=[

@@ -36,18 +36,18 @@ def compile_conversion(schema: JSONSchema) -> Convert | None:
         case "string":
             return _bytes if schema.get("format") == "byte" else None
         case "array":
-            return _of_list(schema)
-    return _of_object(schema)
+            return _compile_list(schema)
+    return _compile_object(schema)
 
 
-def _of_list(schema: JSONSchema) -> Convert | None:
+def _compile_list(schema: JSONSchema) -> Convert | None:
     convert = compile_conversion(schema.get("items") or {})
     if convert is None:
         return None
     return lambda value: [None if item is None else convert(item) for item in value]
 
 
-def _of_object(schema: JSONSchema) -> Convert | None:
+def _compile_object(schema: JSONSchema) -> Convert | None:
     fields: dict[str, tuple[str, Convert | None]] = {}
     for name, inner in (schema.get("properties") or {}).items():
         convert, escaped = compile_conversion(inner), escape(name)
