@@ -14,7 +14,7 @@ from fleet.errors import InputError
 _COMMENT: Final = "#"
 
 
-class Line(NamedTuple):
+class DataLine(NamedTuple):
     file: str
     number: int
     text: str
@@ -24,13 +24,13 @@ class Line(NamedTuple):
 
 
 class Record(NamedTuple):
-    head: Line
-    continuation: list[Line]
+    head: DataLine
+    continuation: list[DataLine]
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[DataLine]:
         return [self.head, *self.continuation]
 
-    def words(self) -> Iterator[tuple[Line, str]]:
+    def words(self) -> Iterator[tuple[DataLine, str]]:
         """The blank-separated words, each with the line it is on."""
         for line in self.lines():
             for word in line.text.split():
@@ -40,7 +40,7 @@ class Record(NamedTuple):
 def read_records(path: Path) -> list[Record]:
     records: list[Record] = []
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        line = Line(path.name, number, text.strip())
+        line = DataLine(path.name, number, text.strip())
         if not line.text or text.startswith(_COMMENT):
             continue
         if not text[0].isspace():

@@ -27,9 +27,9 @@ from fleet.hub.apply.field_sets import (
 from fleet.hub.apply.managers import (
     APPLY,
     UPDATE,
+    FieldManager,
     ManagedFields,
     ManagedFieldsEntry,
-    Manager,
     decode_managers,
     encode_managers,
     is_reset,
@@ -76,7 +76,7 @@ _UNMANAGED: Final = from_paths(
 class FieldManagerConflict:
     """A field that another manager set to another value. `message` and `field` are those of the Status cause."""
 
-    manager: Manager
+    manager: FieldManager
     path: Steps
 
     @property
@@ -104,7 +104,7 @@ def format_conflicts(conflicts: tuple[FieldManagerConflict, ...]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
     lines: list[str] = []
-    for manager in sorted({conflict.manager for conflict in conflicts}, key=Manager.sort_key):
+    for manager in sorted({conflict.manager for conflict in conflicts}, key=FieldManager.sort_key):
         lines.append(f"conflicts with {manager}:")
         lines += [f"- {conflict.field}" for conflict in conflicts if conflict.manager == manager]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
@@ -132,7 +132,7 @@ def apply(
     _check(applied, shape)
     bare, managed = _split_live(live, applied, shape, now)
     request = _ApplyRequest(
-        shape, Manager(manager or _UNKNOWN_MANAGER, APPLY, "", subresource), applied["apiVersion"], ignored
+        shape, FieldManager(manager or _UNKNOWN_MANAGER, APPLY, "", subresource), applied["apiVersion"], ignored
     )
     result = request.apply(bare, applied, managed, force=force)
     if result.conflicts and manager == _KUBECTL:
@@ -179,7 +179,7 @@ def _split_live(live: Document | None, applied: Document, shape: Shape, now: str
     bare = _without_managed_fields(live)
     managed = decode_managers(live.get("metadata", {}).get("managedFields"))
     if not managed:
-        past = Manager(_BEFORE_FIRST_APPLY, UPDATE, applied["apiVersion"], "")
+        past = FieldManager(_BEFORE_FIRST_APPLY, UPDATE, applied["apiVersion"], "")
         managed = _record_update(empty, bare, managed, past, shape, now)
     return bare, managed
 
@@ -205,7 +205,7 @@ class _MergeOutcome:
 @dataclass(frozen=True, slots=True)
 class _ApplyRequest:
     shape: Shape
-    manager: Manager
+    manager: FieldManager
     api_version: str
     ignored: frozenset[str]
 
@@ -326,7 +326,7 @@ def track_update(
     if old is not None and not managed:
         return _attach_managers(bare, managed)
     before = _without_managed_fields(old) if old is not None else _empty_object(new, shape)
-    writer = Manager(manager or _UNKNOWN_MANAGER, operation, new["apiVersion"], subresource)
+    writer = FieldManager(manager or _UNKNOWN_MANAGER, operation, new["apiVersion"], subresource)
     managed = _record_update(before, bare, managed, writer, shape, now, ignored)
     return _attach_managers(bare, merge_oldest(managed))
 
@@ -346,7 +346,7 @@ def _record_update(
     old: Document,
     new: Document,
     managed: ManagedFields,
-    writer: Manager,
+    writer: FieldManager,
     shape: Shape,
     now: str,
     ignored: frozenset[str] = frozenset(),

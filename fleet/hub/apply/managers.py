@@ -19,7 +19,7 @@ _ANCIENT_CHANGES: Final = "ancient-changes"
 
 
 @dataclass(frozen=True, slots=True)
-class Manager:
+class FieldManager:
     """Identifies an entry. `api_version` is empty for Apply, which is tracked across all versions."""
 
     name: str
@@ -47,7 +47,7 @@ class ManagedFieldsEntry:
     time: str = ""
 
 
-ManagedFields = dict[Manager, ManagedFieldsEntry]
+ManagedFields = dict[FieldManager, ManagedFieldsEntry]
 
 
 def is_reset(entries: object) -> bool:
@@ -65,7 +65,7 @@ def decode_managers(entries: object) -> ManagedFields:
         return {}
 
 
-def _decode_entry(entry: Any) -> tuple[Manager, ManagedFieldsEntry]:
+def _decode_entry(entry: Any) -> tuple[FieldManager, ManagedFieldsEntry]:
     if not isinstance(entry, dict):
         raise InputError("an entry is an object", field="managedFields", value=entry)
     texts = {name: entry.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "time")}
@@ -75,7 +75,7 @@ def _decode_entry(entry: Any) -> tuple[Manager, ManagedFieldsEntry]:
     if entry.get("fieldsType") != "FieldsV1":
         raise InputError("unknown type of fields", field="managedFields", value=entry)
     version = "" if texts["operation"] == APPLY else texts["apiVersion"]
-    manager = Manager(texts["manager"], texts["operation"], version, texts["subresource"])
+    manager = FieldManager(texts["manager"], texts["operation"], version, texts["subresource"])
     return manager, ManagedFieldsEntry(decode(entry.get("fieldsV1") or {}), texts["apiVersion"], texts["time"])
 
 
@@ -84,11 +84,11 @@ def encode_managers(managed: ManagedFields) -> list[dict[str, Any]]:
     return [_encode_entry(manager, entry) for manager, entry in ordered]
 
 
-def _sort_key(manager: Manager, entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
+def _sort_key(manager: FieldManager, entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
     return manager.operation, entry.time, manager.name, entry.api_version, manager.subresource
 
 
-def _encode_entry(manager: Manager, entry: ManagedFieldsEntry) -> dict[str, Any]:
+def _encode_entry(manager: FieldManager, entry: ManagedFieldsEntry) -> dict[str, Any]:
     fields = {
         "manager": manager.name,
         "operation": manager.operation,
@@ -109,7 +109,7 @@ def merge_oldest(managed: ManagedFields) -> ManagedFields:
     return _merge_surplus(managed, updaters, surplus=len(updaters) - MOST_UPDATERS)
 
 
-def _merge_surplus(managed: ManagedFields, updaters: Sequence[Manager], *, surplus: int) -> ManagedFields:
+def _merge_surplus(managed: ManagedFields, updaters: Sequence[FieldManager], *, surplus: int) -> ManagedFields:
     """Merges the oldest managers of each version into one bucket until the surplus is gone."""
     result, first = dict(managed), {}
     for manager in updaters:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from fleet.hub.records import Line, read_records
+from fleet.hub.records import DataLine, read_records
 from fleet.hub.schema.schema import Schema
 
 JSONSchema = Mapping[str, Any]
@@ -170,7 +170,7 @@ def load_empty_objects(path: Path = _EMPTY_OBJECTS_FILE) -> dict[str, dict[str, 
     return objects
 
 
-def _parse_field(line: Line, word: str, types: dict[str, Shape]) -> tuple[str, Shape]:
+def _parse_field(line: DataLine, word: str, types: dict[str, Shape]) -> tuple[str, Shape]:
     match = _FIELD.fullmatch(word)
     if match is None:
         raise line.error(f"not a field: {word}")

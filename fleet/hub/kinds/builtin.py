@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from fleet.hub.kinds.kind import Kind, PrinterColumn
-from fleet.hub.records import Line, Record, read_records
+from fleet.hub.kinds.kind import Kind, TableColumn
+from fleet.hub.records import DataLine, Record, read_records
 
 NAMESPACES: Final = "namespaces"
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
-AGE: Final = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+AGE: Final = TableColumn("Age", ".metadata.creationTimestamp", "date")
 COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 _FILE: Final = Path(__file__).with_name("builtin.txt")
@@ -62,7 +62,7 @@ def _parse_kind(record: Record) -> Kind:
     return Kind(group, version, name, plural, namespaced=_SCOPES[scope], columns=tuple(columns), **attributes)
 
 
-def _add_attribute(attributes: dict[str, Any], line: Line, word: str) -> None:
+def _add_attribute(attributes: dict[str, Any], line: DataLine, word: str) -> None:
     name, equals, value = word.partition("=")
     if equals and name in _LISTS and all(value.split(",")):
         attributes[_LISTS[name]] = (*attributes.get(_LISTS[name], ()), *value.split(","))
@@ -72,13 +72,13 @@ def _add_attribute(attributes: dict[str, Any], line: Line, word: str) -> None:
         raise line.error(f"unknown attribute {word}")
 
 
-def _parse_column(line: Line, fields: list[str]) -> PrinterColumn:
+def _parse_column(line: DataLine, fields: list[str]) -> TableColumn:
     name, path, *rest = fields
     priority = _PRIORITY.fullmatch(rest[-1]) if rest else None
     kind = (rest if priority is None else rest[:-1]) or ["string"]
     if len(fields) not in _FIELDS_OF_COLUMN or len(kind) > 1 or kind[0] not in COLUMN_TYPES:
         raise line.error("expected a column: name, path and optionally a type and priority=N")
-    return PrinterColumn(name, path, kind[0], priority=int(priority[1]) if priority else 0)
+    return TableColumn(name, path, kind[0], priority=int(priority[1]) if priority else 0)
 
 
 def _split_reviews(kinds: tuple[Kind, ...]) -> Iterator[tuple[Kind, ...]]:

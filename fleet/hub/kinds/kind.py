@@ -17,7 +17,7 @@ SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
 
 
 @dataclass(frozen=True, slots=True)
-class PrinterColumn:
+class TableColumn:
     """A column of `kubectl get`. Columns of priority 0 are always shown, others with `-o wide`."""
 
     name: str
@@ -48,7 +48,7 @@ class Kind:
     custom: bool = False
     counts_generations: bool = False
     names_are_paths: bool = False
-    columns: tuple[PrinterColumn, ...] = ()
+    columns: tuple[TableColumn, ...] = ()
     schema: Schema | None = None
     json_schema: Mapping[str, Any] | None = None
     field_labels: tuple[str, ...] = ()

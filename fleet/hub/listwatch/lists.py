@@ -32,12 +32,12 @@ _TOO_OLD_TOKEN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
+class ObjectPage:
     entries: list[StoredEntry]
     metadata: dict[str, Any]
 
 
-def list_page(store: HubStore, kind: Kind, selection: ObjectSelector, options: ListOptions) -> ListPage:
+def list_page(store: HubStore, kind: Kind, selection: ObjectSelector, options: ListOptions) -> ObjectPage:
     collection = store.collection(stored_resource(kind))
     if options.token:
         if options.revision and options.revision != "0":
@@ -90,18 +90,18 @@ def _remaining_entries(store: HubStore, collection: Collection, *, revision: int
 
 def _paginate(
     selection: ObjectSelector, options: ListOptions, revision: int, entries: Iterable[StoredEntry]
-) -> ListPage:
+) -> ObjectPage:
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
     matching = iter(entries) if selection.is_everything else (entry for entry in entries if selection.matches(entry))
     if not options.limit:
-        return ListPage(list(matching), metadata)
+        return ObjectPage(list(matching), metadata)
     chosen = list(islice(matching, options.limit))
     remaining = sum(1 for _ in matching)
     if remaining:
         metadata["continue"] = _encode_token(revision, chosen[-1].key)
         if not (selection.labels or selection.fields):
             metadata["remainingItemCount"] = remaining
-    return ListPage(chosen, metadata)
+    return ObjectPage(chosen, metadata)
 
 
 def _encode_token(revision: int, after: Key) -> str:

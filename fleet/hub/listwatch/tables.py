@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fleet.hub.kinds.builtin import AGE
-from fleet.hub.kinds.kind import Document, Kind, PrinterColumn
+from fleet.hub.kinds.kind import Document, Kind, TableColumn
 
 _GROUP_VERSION: Final = "meta.k8s.io/v1"
 _NAME: Final = {
@@ -53,7 +53,7 @@ def build_partial_list(documents: Iterable[Document], metadata: Document) -> Doc
     return {"kind": "PartialObjectMetadataList", "apiVersion": _GROUP_VERSION, "metadata": metadata, "items": items}
 
 
-def _column_definitions(columns: Sequence[PrinterColumn]) -> list[Document]:
+def _column_definitions(columns: Sequence[TableColumn]) -> list[Document]:
     definitions = [
         {
             "name": column.name,
@@ -67,7 +67,7 @@ def _column_definitions(columns: Sequence[PrinterColumn]) -> list[Document]:
     return [_NAME, *definitions]
 
 
-def _build_row(kind: Kind, columns: Sequence[PrinterColumn], document: Document, include: str) -> Document:
+def _build_row(kind: Kind, columns: Sequence[TableColumn], document: Document, include: str) -> Document:
     cells = [document["metadata"]["name"], *(_build_cell(kind, column, document) for column in columns)]
     row: Document = {"cells": cells}
     if include == "Object":
@@ -77,7 +77,7 @@ def _build_row(kind: Kind, columns: Sequence[PrinterColumn], document: Document,
     return row
 
 
-def _build_cell(kind: Kind, column: PrinterColumn, document: Document) -> Any:
+def _build_cell(kind: Kind, column: TableColumn, document: Document) -> Any:
     """Paths of built-in columns have additional forms; `kinds/builtin.txt` describes them."""
     path = column.path
     if path.startswith("#"):
@@ -101,7 +101,7 @@ def _build_cell(kind: Kind, column: PrinterColumn, document: Document) -> Any:
     return ",".join(_format_value(value) for value in values)
 
 
-def _format_age(column: PrinterColumn, document: Document, kind: Kind) -> str | None:
+def _format_age(column: TableColumn, document: Document, kind: Kind) -> str | None:
     """The age; a "Created At" column shows the time itself. `|` in a path separates alternatives."""
     text = next((value for path in column.path.split("|") if (value := _first_value(document, path))), None)
     if text is None:

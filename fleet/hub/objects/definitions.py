@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fleet.errors import SchemaError
 from fleet.hub.kinds.builtin import AGE, COLUMN_TYPES, DEFINITIONS
-from fleet.hub.kinds.kind import Document, Kind, PrinterColumn
+from fleet.hub.kinds.kind import Document, Kind, TableColumn
 from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.metadata import Clock, format_timestamp
 from fleet.hub.schema import schema as structural
@@ -157,13 +157,13 @@ def build_kinds(document: Document) -> Iterator[Kind]:
         )
 
 
-def _build_columns(version: Mapping[str, Any]) -> Iterator[PrinterColumn]:
+def _build_columns(version: Mapping[str, Any]) -> Iterator[TableColumn]:
     declared = version.get("additionalPrinterColumns")
     if not declared:
         yield AGE
         return
     for column in declared:
-        yield PrinterColumn(
+        yield TableColumn(
             column["name"],
             column["jsonPath"],
             column.get("type", "string"),

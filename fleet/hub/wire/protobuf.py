@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fleet.errors import EncodingError, UnsupportedKind
-from fleet.hub.records import Line, read_records
+from fleet.hub.records import DataLine, read_records
 
 MAGIC: Final = b"k8s\x00"
 
@@ -304,7 +304,7 @@ class _Messages(NamedTuple):
 def load_messages(path: Path = _FILE) -> _Messages:
     """Raises InputError with the line number for a line that does not fit."""
     messages = _Messages({}, {})
-    references: list[tuple[Line, str]] = []
+    references: list[tuple[DataLine, str]] = []
     for record in read_records(path):
         (_, head), *words = record.words()
         if head == "kinds":
@@ -325,7 +325,7 @@ def load_messages(path: Path = _FILE) -> _Messages:
     return messages
 
 
-def _add_roots(roots: dict[str, str], words: list[tuple[Line, str]]) -> Iterator[tuple[Line, str]]:
+def _add_roots(roots: dict[str, str], words: list[tuple[DataLine, str]]) -> Iterator[tuple[DataLine, str]]:
     (_, api_version), *kinds = words
     for line, word in kinds:
         kind, _, message = word.partition("=")
@@ -333,7 +333,7 @@ def _add_roots(roots: dict[str, str], words: list[tuple[Line, str]]) -> Iterator
         yield line, message or kind
 
 
-def _parse_field(line: Line, token: str) -> tuple[int, Field]:
+def _parse_field(line: DataLine, token: str) -> tuple[int, Field]:
     """`6ports*:ContainerPort`: number, name, mark and type."""
     match = _FIELD.fullmatch(token)
     if match is None:

@@ -10,7 +10,7 @@ import pytest
 from fleet.errors import InputError
 from fleet.hub.apply.shapes import load_empty_objects, load_shapes
 from fleet.hub.kinds.builtin import load_kinds
-from fleet.hub.kinds.kind import Kind, PrinterColumn
+from fleet.hub.kinds.kind import Kind, TableColumn
 from fleet.hub.wire.protobuf import load_messages
 
 DEPLOYMENT = "apps/v1 Deployment deployments namespaced"
@@ -60,8 +60,8 @@ def test_a_kind_may_be_continued_with_attributes_and_columns(tmp_path: Path) -> 
         encoding="utf-8",
     )
     columns = (
-        PrinterColumn("Up-to-date", ".status.updatedReplicas", "integer"),
-        PrinterColumn("Last Seen", ".a|.b", priority=1),
+        TableColumn("Up-to-date", ".status.updatedReplicas", "integer"),
+        TableColumn("Last Seen", ".a|.b", priority=1),
     )
     assert load_kinds(path) == (
         Kind(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.hub.kinds.kind import Kind, PrinterColumn
+from fleet.hub.kinds.kind import Kind, TableColumn
 from fleet.hub.listwatch import tables
 
 DOCUMENT: dict[str, Any] = {
@@ -16,7 +16,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def cell(column: PrinterColumn, *, custom: bool = True) -> Any:
+def cell(column: TableColumn, *, custom: bool = True) -> Any:
     kind = Kind("g", "v1", "X", "xs", namespaced=True, custom=custom, columns=(column,))
     return tables.build_table(kind, [DOCUMENT], {}, include="None")["rows"][0]["cells"][1]
 
@@ -38,11 +38,11 @@ def cell(column: PrinterColumn, *, custom: bool = True) -> Any:
     ],
 )
 def test_a_cell_is_what_the_path_leads_to(path: str, type: str, want: Any) -> None:
-    assert cell(PrinterColumn("C", path, type)) == want
+    assert cell(TableColumn("C", path, type)) == want
 
 
 def test_built_in_kinds_say_none() -> None:
-    assert cell(PrinterColumn("C", ".spec.absent"), custom=False) == "<none>"
+    assert cell(TableColumn("C", ".spec.absent"), custom=False) == "<none>"
 
 
 @pytest.mark.parametrize(
