@@ -1,36 +1,36 @@
-"""The one error tree.
+"""Errors: the tree of all exceptions that Fleet raises on purpose.
 
     FleetError
-    ├── InputError            something a person or another program wrote is wrong
+    ├── InputError            input of a user or another program is wrong
     │   ├── QuantityError     a text is no quantity
     │   ├── TimestampError    a text is no RFC 3339 time
-    │   ├── DocumentError     a document does not describe the object it claims to be
+    │   ├── DocumentError     a document does not fit its kind
     │   ├── SchemaError       the schema of a kind cannot be compiled
     │   ├── PatchError        a patch does not fit the document, or is none
     │   │   └── PatchTestFailed
     │   ├── ApplyError        an applied object does not fit its schema
     │   ├── EncodingError     bytes are no message of their kind
-    │   └── UnsupportedKind   no table tells how messages of the kind are encoded
+    │   └── UnsupportedKind   no table describes the messages of the kind
     ├── ConfigurationError    profiles, plugins or settings do not fit together
     │   ├── DuplicatePlugin
     │   └── UnknownPlugin
     ├── PluginError           a plugin broke its contract (the attempt fails, the process goes on)
-    ├── StaleInputs           a decision met objects that changed meanwhile (retriable)
-    ├── PurityError           a decision hook reached for the outside world
-    ├── SnapshotUseError      an effect hook reached for the frame that was decided on
+    ├── StaleInputs           objects changed while a decision was made from them (retriable)
+    ├── PurityError           a decision hook used a clock, a file or the network
+    ├── SnapshotUseError      an effect hook used the frame of the decision
     ├── RequestRefused        the embedded hub answers a request with a Kubernetes Status other than success
     ├── ApiError              the Kubernetes API refused a request, or did not answer it
     │   ├── BadRequest, Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Gone, Invalid
     │   ├── TooManyRequests, InternalError, Unavailable
-    │   ├── ServerTimeout, ConnectionLost, DeadlineExceeded    nobody knows whether a write happened
+    │   ├── ServerTimeout, ConnectionLost, DeadlineExceeded    a write may have been applied
     │   ├── Unreachable       the request was never sent
-    │   └── UnreadableAnswer  what came back is not Kubernetes
+    │   └── UnreadableAnswer  the response is not Kubernetes
     ├── NotLeading            a write was attempted without a lease that is certain to hold
-    ├── LeadershipLost        the lease ended while the work that needs it went on
-    ├── QueueClosed           a work queue hands out nothing any more
+    ├── LeadershipLost        the lease ended during the work that needs it
+    ├── QueueClosed           a work queue was closed
     ├── InvalidKey            a queue key that names no placement
     ├── HistoryUnavailable    the database of the decision history cannot be read right now
-    ├── StateNotFound         a cycle-state key that nobody wrote
+    ├── StateNotFound         a cycle-state key without a value
     └── StateExpired          a cycle state used after its attempt ended
 
 A plugin's refusal of a cluster is a value (`framework.status.Status`), never an exception.
@@ -50,7 +50,7 @@ class FleetError(Exception):
 
 
 def find_first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What a group of tasks failed with first, taken out of all groups around it."""
+    """The first error of a task group, out of all nested groups."""
     error: BaseException = several
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -58,7 +58,7 @@ def find_first_error(several: BaseExceptionGroup[BaseException]) -> BaseExceptio
 
 
 class InputError(FleetError):
-    """Wrong input: names the field, the value and what is expected instead."""
+    """Names the field, the value and what is expected instead."""
 
     def __init__(self, message: str, *, field: str = "", value: object = None) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ class DocumentError(InputError):
 
 
 class SchemaError(InputError):
-    """`causes` tell every rule and pattern that is wrong, with its place in the schema."""
+    """`causes` has every invalid rule and pattern, with its path in the schema."""
 
     def __init__(self, message: str, *, causes: Sequence[Any] = ()) -> None:
         super().__init__("; ".join([message, *map(str, causes)]))
@@ -91,7 +91,7 @@ class SchemaError(InputError):
 
 
 class PatchError(InputError):
-    """`is_unprocessable` tells a well-formed patch that does not fit the document from one that is malformed."""
+    """`is_unprocessable`: the patch is well-formed but does not fit the document."""
 
     def __init__(self, message: str, *, is_unprocessable: bool = False) -> None:
         super().__init__(message)
@@ -152,13 +152,13 @@ class StateExpired(FleetError):
 
 
 class StaleInputs(FleetError):
-    """The inputs of a decision do not fit together any more; reading them again helps."""
+    """The inputs of a decision no longer fit together; reading them again helps."""
 
     retriable: ClassVar[bool] = True
 
 
 class RequestRefused(FleetError):
-    """What a Kubernetes Status of a failure carries; `details` as on the wire."""
+    """The content of a Kubernetes Status of a failure; `details` as on the wire."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class RequestRefused(FleetError):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One of the reasons why the API server found an object invalid."""
+    """One of the reasons why the API server considers an object invalid."""
 
     field: str
     reason: str
@@ -194,8 +194,8 @@ class Cause:
 class ApiError(FleetError):
     """The API refused a request, or did not answer it.
 
-    `retriable` says that the same request may succeed later, `outcome_unknown` that a write may have happened although
-    it failed. `retry_after` is the wait in seconds that the server asked for.
+    `retriable`: the same request may succeed later. `outcome_unknown`: a failed write may have been applied.
+    `retry_after` is the delay in seconds that the server requested.
     """
 
     outcome_unknown: ClassVar[bool] = False
@@ -217,7 +217,7 @@ class ApiError(FleetError):
 
 
 class BadRequest(ApiError):
-    """Any 4xx without a class of its own."""
+    """Any other 4xx."""
 
 
 class Unauthorized(ApiError):
@@ -237,7 +237,7 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """The object changed since it was read: read it again and decide again."""
+    """The object has changed since it was read: read it and decide again."""
 
 
 class Gone(ApiError):
@@ -253,14 +253,14 @@ class TooManyRequests(ApiError):
 
 
 class InternalError(ApiError):
-    """Any 5xx without a class of its own."""
+    """Any other 5xx."""
 
     retriable: ClassVar[bool] = True
     outcome_unknown: ClassVar[bool] = True
 
 
 class Unavailable(ApiError):
-    """Nobody is there to serve the request. A proxy may say so after it passed the request on."""
+    """The server is unavailable. A proxy may answer this after it has forwarded the request."""
 
     retriable: ClassVar[bool] = True
     outcome_unknown: ClassVar[bool] = True

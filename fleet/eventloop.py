@@ -1,4 +1,4 @@
-"""The event loop of every process that serves or asks over the network."""
+"""Event loop of every process that uses the network."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from fleet.snapshot.frame import Frame
 
 
@@ -36,13 +36,13 @@ class TaintToleration(PluginTraits):
         del ctx, state, alive
         repelled = 0
         for taints, rows in frame.taints.distinct():
-            if first_untolerated(taints, req.tolerations) is not None:
+            if find_untolerated(taints, req.tolerations) is not None:
                 repelled |= rows
         return Verdict(ok=~repelled)
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         del reason
-        taint = first_untolerated(frame.taints.value(row) or (), req.tolerations)
+        taint = find_untolerated(frame.taints.value(row) or (), req.tolerations)
         if taint is None:
             return {}
         return {"key": taint.key, "value": taint.value, "effect": taint.effect}

@@ -31,7 +31,7 @@ from fleet.model.keys import (
     PLACEMENT_GENERATION,
 )
 from fleet.model.quantity import quantity_or_none
-from fleet.model.selectors import selector_problems
+from fleet.model.selectors import find_selector_problems
 from fleet.model.views import (
     ClusterSelectorTerm,
     LabelSelector,
@@ -172,7 +172,7 @@ def _terms(terms: tuple[ClusterSelectorTerm, ...], problems: list[PolicyProblem]
 def _labels(selector: LabelSelector | None, path: str, problems: list[PolicyProblem]) -> tuple[LabelTest, ...] | None:
     if selector is None:
         return None
-    mistakes = selector_problems(selector)
+    mistakes = find_selector_problems(selector)
     problems.extend(PolicyProblem(f"{path}.{mistake.field}", mistake.value, mistake.message) for mistake in mistakes)
     return () if mistakes else label_tests(selector)
 

@@ -23,7 +23,7 @@ from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import HubStore
 from fleet.hub.wire.options import WriteOptions
 from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd.generator import custom_resource_definition
+from fleet.model.crd.generator import build_crd
 
 FIRST_NAMESPACES: Final = ("default", "fleet-system", "kube-node-lease", "kube-public", "kube-system")
 _WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")
@@ -62,7 +62,7 @@ class Hub:
         definitions = self._kind("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         for resource in CATALOGUE:
             if not resource.on_member:
-                self._apply_definition(definitions, custom_resource_definition(resource))
+                self._apply_definition(definitions, build_crd(resource))
 
     def _apply_definition(self, kind: Kind, document: Document) -> None:
         old = self.objects.head(kind, ("", document["metadata"]["name"]))

@@ -1,5 +1,4 @@
-"""A Kubernetes client that a controller can trust for years: requests, watches, caches, queues and leases.
+"""Kubernetes client for long-running controllers: requests, informers, work queues, events and leader election.
 
-Knows Kubernetes and nothing about placement. The modules import one another only downwards: `lease`, `patch` and
-`reflector` speak through the `api` protocol, which `transport` implements over HTTP.
+`client` implements the protocol of `api` over HTTP; everything else uses only the protocol.
 """

@@ -1,7 +1,7 @@
-"""What the rest of this package asks of a Kubernetes API: one answer to one request, or a stream of bytes.
+"""Protocol of a Kubernetes API client: one response to one request, or a stream of bytes.
 
-This is the seam under the reflector, the lease and the patches. `transport` fills it with HTTP; tests fill it with a
-scripted server under virtual time; a leader puts its fence in front of it (`lease.FencedApi`).
+`client.transport` implements it over HTTP, tests with a scripted server under virtual time; `leader_election.FencedApi`
+wraps it with the fence of a leader.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Method(enum.StrEnum):
 class Request:
     method: Method
     path: str
-    """Quoted already; `resource.Resource` makes such paths."""
+    """Quoted already, like the paths of `resource.Resource`."""
     _: KW_ONLY
     query: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     content_type: str = "application/json"
     call_class: str = READ_CLASS
-    """Whose budget the request is paid from."""
+    """Selects the rate limit."""
     deadline: float = DEFAULT_DEADLINE
-    """Seconds for the whole exchange, waiting for the budget included; of a stream, until it is open."""
+    """Seconds for the whole exchange, waiting for the rate limit included; of a stream, until it is open."""
     guard: Callable[[], object] | None = None
-    """Asked once more before the request leaves, after any wait; raises when it must not."""
+    """Called once more right before sending, after any wait; raises when the request must not be sent."""
 
     @property
     def is_write(self) -> bool:
@@ -51,7 +51,7 @@ class Request:
 
 class Api(Protocol):
     async def call(self, request: Request) -> bytes:
-        """The body of the answer. Everything else is an `ApiError`."""
+        """The body of the response. Everything else is an `ApiError`."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The answer as it arrives, in pieces of any size. How long to wait for a piece is the caller's business."""
+        """The response as it arrives, in pieces of any size. Timeouts between pieces are left to the caller."""

@@ -1,9 +1,8 @@
-"""Kubernetes events: short messages about an object, for people who look at it with kubectl.
+"""Recorder of Kubernetes events: short messages about an object, for people who describe it with kubectl.
 
 They are best effort. To emit one costs no request and cannot fail; a task of the recorder sends them, one after the
-other, and what cannot be sent is dropped and counted. The same thing said again within ten minutes raises the count of
-the event that is there. An object that causes too many events falls silent for a while: nobody reads the hundredth, and
-the API server has better things to store.
+other; events that cannot be sent are dropped and counted. A repetition within ten minutes raises the count of the
+existing event. Events about one object are rate limited, which spares readers and the storage of the API server.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ EVENTS: Final = Resource("", "v1", "events", "Event", namespaced=True)
 COMPONENT: Final = "fleet-scheduler"
 CALL_CLASS: Final = "events"
 
-_HOME: Final = "default"
-"""Where events about cluster-scoped objects live."""
-_REPEATED_WITHIN: Final = 600.0
-_REMEMBERED: Final = 4096
-_WAITING: Final = 1000
-_SPAM: Final = RateLimit(rate=1 / 300, burst=25)
-_RETRIES: Final = ExponentialBackoff(initial=0.5, maximum=10.0)
-_ATTEMPTS: Final = 4
+_DEFAULT_NAMESPACE: Final = "default"
+"""Namespace of events about cluster-scoped objects."""
+_REPETITION_WINDOW: Final = 600.0
+_CACHE_SIZE: Final = 4096
+_MAX_PENDING: Final = 1000
+_RATE_LIMIT: Final = RateLimit(rate=1 / 300, burst=25)
+_RETRY_BACKOFF: Final = ExponentialBackoff(initial=0.5, maximum=10.0)
+_MAX_ATTEMPTS: Final = 4
 _LONGEST_NAME: Final = 236
 """253 less what makes the name of an event unique."""
 _LONGEST_MESSAGE: Final = 1024
-_FLUSHING: Final = 5.0
+_FLUSH_TIMEOUT: Final = 5.0
 
 
 class ObjectReference(NamedTuple):
@@ -79,7 +78,7 @@ _Key = tuple[tuple[str, str, str, str], str, str, str]
 
 
 @dataclass(slots=True)
-class _Entry:
+class _EventEntry:
     """One event, as often as it happened."""
 
     about: ObjectReference
@@ -88,8 +87,8 @@ class _Entry:
     message: str
     first: datetime
     last: datetime
-    said_at: float
-    """When it happened last, on a clock that never jumps."""
+    last_emitted: float
+    """On a clock that never jumps."""
     name: str
     _: KW_ONLY
     count: int = 1
@@ -108,68 +107,68 @@ class EventRecorder:
         on_dropped: Callable[[], None] = lambda: None,
     ) -> None:
         self.dropped = 0
-        """Events that nobody will see."""
+        """Events that were never sent."""
         self._api = api
         self._clock = clock
         self._component = component
         self._instance = instance
         self._on_dropped = on_dropped
         self._number = 0
-        self._known: OrderedDict[_Key, _Entry] = OrderedDict()
-        self._allowances: OrderedDict[tuple[str, str, str, str], TokenBucket] = OrderedDict()
-        self._waiting: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._recent: OrderedDict[_Key, _EventEntry] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, str, str, str], TokenBucket] = OrderedDict()
+        self._pending: OrderedDict[_Key, _EventEntry] = OrderedDict()
         self._has_work = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
-    # --- telling ------------------------------------------------------------------------------------------------------
+    # --- emitting -----------------------------------------------------------------------------------------------------
 
     def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None:
         """`type` is NORMAL or WARNING. Returns at once."""
-        key = (about.identity, type, reason, _shortened(message))
-        if not self._is_allowed(about) or (len(self._waiting) >= _WAITING and key not in self._waiting):
+        key = (about.identity, type, reason, _truncate(message))
+        if not self._is_allowed(about) or (len(self._pending) >= _MAX_PENDING and key not in self._pending):
             self._drop()
             return
-        entry = self._repeated(key) or self._new(key, about)
-        self._remember(key, entry)
-        self._waiting[key] = entry
+        entry = self._find_repeated(key) or self._build_entry(key, about)
+        self._cache(key, entry)
+        self._pending[key] = entry
         self._has_work.set()
         self._is_idle.clear()
 
     def _is_allowed(self, about: ObjectReference) -> bool:
-        bucket = self._allowances.get(about.identity)
+        bucket = self._buckets.get(about.identity)
         if bucket is None:
-            bucket = self._allowances[about.identity] = TokenBucket(_SPAM)
-        self._allowances.move_to_end(about.identity)
-        if len(self._allowances) > _REMEMBERED:
-            self._allowances.popitem(last=False)
+            bucket = self._buckets[about.identity] = TokenBucket(_RATE_LIMIT)
+        self._buckets.move_to_end(about.identity)
+        if len(self._buckets) > _CACHE_SIZE:
+            self._buckets.popitem(last=False)
         if bucket.reserve(to_nanoseconds(self._clock.elapsed())):
             bucket.cancel()
             return False
         return True
 
-    def _repeated(self, key: _Key) -> _Entry | None:
-        entry, now = self._known.get(key), self._clock.elapsed()
-        if entry is None or now - entry.said_at > _REPEATED_WITHIN:
+    def _find_repeated(self, key: _Key) -> _EventEntry | None:
+        entry, now = self._recent.get(key), self._clock.elapsed()
+        if entry is None or now - entry.last_emitted > _REPETITION_WINDOW:
             return None
         entry.count += 1
-        entry.last, entry.said_at = self._clock.now(), now
+        entry.last, entry.last_emitted = self._clock.now(), now
         return entry
 
-    def _new(self, key: _Key, about: ObjectReference) -> _Entry:
+    def _build_entry(self, key: _Key, about: ObjectReference) -> _EventEntry:
         _, type, reason, message = key
         now = self._clock.now()
         self._number += 1
         unique = f"{key}{now.isoformat()}{self._instance}{self._number}"
         suffix = hashlib.sha256(unique.encode()).hexdigest()[:16]
         name = f"{about.name[:_LONGEST_NAME].rstrip('.-')}.{suffix}"
-        return _Entry(about, type, reason, message, now, now, self._clock.elapsed(), name)
+        return _EventEntry(about, type, reason, message, now, now, self._clock.elapsed(), name)
 
-    def _remember(self, key: _Key, entry: _Entry) -> None:
-        self._known[key] = entry
-        self._known.move_to_end(key)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+    def _cache(self, key: _Key, entry: _EventEntry) -> None:
+        self._recent[key] = entry
+        self._recent.move_to_end(key)
+        if len(self._recent) > _CACHE_SIZE:
+            self._recent.popitem(last=False)
 
     def _drop(self) -> None:
         self.dropped += 1
@@ -181,53 +180,53 @@ class EventRecorder:
         """Until cancelled."""
         while True:
             await self._has_work.wait()
-            key, entry = self._waiting.popitem(last=False)
-            if not self._waiting:
+            key, entry = self._pending.popitem(last=False)
+            if not self._pending:
                 self._has_work.clear()
-            await self._deliver(key, entry)
-            if not self._waiting:
+            await self._send_with_retries(key, entry)
+            if not self._pending:
                 self._is_idle.set()
 
     async def flush(self) -> None:
         """Returns when everything is sent or dropped, or after a few seconds. Needs `run` to be running."""
         try:
-            async with asyncio.timeout(_FLUSHING):
+            async with asyncio.timeout(_FLUSH_TIMEOUT):
                 await self._is_idle.wait()
         except TimeoutError:
             return
 
-    async def _deliver(self, key: _Key, entry: _Entry) -> None:
-        for attempt in range(_ATTEMPTS):
+    async def _send_with_retries(self, key: _Key, entry: _EventEntry) -> None:
+        for attempt in range(_MAX_ATTEMPTS):
             try:
                 await self._send(entry)
             except Exception as error:  # whatever it is, no event is worth the process
-                if not isinstance(error, ApiError) or not error.retriable or attempt == _ATTEMPTS - 1:
+                if not isinstance(error, ApiError) or not error.retriable or attempt == _MAX_ATTEMPTS - 1:
                     break
-                await self._clock.sleep(max(_RETRIES.compute_delay(attempt), error.retry_after or 0.0))
+                await self._clock.sleep(max(_RETRY_BACKOFF.compute_delay(attempt), error.retry_after or 0.0))
             else:
                 return
         self._forget(key, entry)
         self._drop()
 
-    async def _send(self, entry: _Entry) -> None:
+    async def _send(self, entry: _EventEntry) -> None:
         if entry.is_created:
             try:
-                await self._call(Method.PATCH, self._path(entry, entry.name), _repetition(entry))
+                await self._call(Method.PATCH, self._path(entry, entry.name), _build_repetition(entry))
             except NotFound:
                 entry.is_created = False  # events do not live long
             else:
                 return
         with suppress(AlreadyExists):  # an earlier attempt arrived although it seemed to fail
-            await self._call(Method.POST, self._path(entry), self._document(entry))
+            await self._call(Method.POST, self._path(entry), self._build_document(entry))
         entry.is_created = True
 
-    def _forget(self, key: _Key, entry: _Entry) -> None:
-        """What could not be told is new when it happens again."""
-        if not entry.is_created and self._known.get(key) is entry:
-            del self._known[key]
+    def _forget(self, key: _Key, entry: _EventEntry) -> None:
+        """An event that could not be sent is a new one when it happens again."""
+        if not entry.is_created and self._recent.get(key) is entry:
+            del self._recent[key]
 
-    def _path(self, entry: _Entry, name: str = "") -> str:
-        namespace = entry.about.namespace or _HOME
+    def _path(self, entry: _EventEntry, name: str = "") -> str:
+        namespace = entry.about.namespace or _DEFAULT_NAMESPACE
         return EVENTS.item(f"{namespace}/{name}") if name else EVENTS.collection(namespace)
 
     async def _call(self, method: Method, path: str, body: dict[str, Any]) -> None:
@@ -235,7 +234,7 @@ class EventRecorder:
         encoded = msgspec.json.encode(body)
         await self._api.call(Request(method, path, body=encoded, content_type=content_type, call_class=CALL_CLASS))
 
-    def _document(self, entry: _Entry) -> dict[str, Any]:
+    def _build_document(self, entry: _EventEntry) -> dict[str, Any]:
         about = entry.about
         involved = {
             "apiVersion": about.api_version,
@@ -248,7 +247,7 @@ class EventRecorder:
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": entry.name, "namespace": about.namespace or _HOME},
+            "metadata": {"name": entry.name, "namespace": about.namespace or _DEFAULT_NAMESPACE},
             "involvedObject": {name: value for name, value in involved.items() if value},
             "type": entry.type,
             "reason": entry.reason,
@@ -256,20 +255,20 @@ class EventRecorder:
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
-            "firstTimestamp": _written(entry.first),
-            **_repetition(entry),
+            "firstTimestamp": _format_time(entry.first),
+            **_build_repetition(entry),
         }
 
 
-def _repetition(entry: _Entry) -> dict[str, Any]:
-    return {"count": entry.count, "lastTimestamp": _written(entry.last)}
+def _build_repetition(entry: _EventEntry) -> dict[str, Any]:
+    return {"count": entry.count, "lastTimestamp": _format_time(entry.last)}
 
 
-def _written(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _shortened(message: str) -> str:
+def _truncate(message: str) -> str:
     """At most so many bytes, without half a character at the end."""
     encoded = message.encode(errors="replace")
     if len(encoded) <= _LONGEST_MESSAGE:

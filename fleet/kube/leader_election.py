@@ -1,15 +1,15 @@
-"""Leader election: at most one process works at a time, whatever the server, the network or the clocks do.
+"""Leader election: at most one process leads at a time, whatever the server, the network or the clocks do.
 
-Others may take the lease when they have seen no renewal for its whole duration, each by its own clock, and they cannot
-have seen our last renewal before we sent it. So leadership is counted from the moment *before* a successful renewal was
-sent, on a clock that never jumps, and it ends at the renew deadline, which comes before the duration. Nothing the
-server does or omits to do can prolong it: a renewal that fails, hangs or is answered too late extends nothing.
+Other candidates may take the lease when they have observed no renewal for its whole duration, each by its own clock,
+and they cannot observe our last renewal before we send it. So leadership is counted from the moment *before* a
+successful renewal was sent, on a clock that never jumps, and it ends at the renew deadline, which is shorter than the
+duration. Nothing the server does can prolong it: a renewal that fails, hangs or is answered too late extends nothing.
 
 When leadership ends, its fence closes and the work is cancelled. Between the renew deadline and the end of the lease
-the work has time to stop; writes that are still on their way are cut off when the lease may expire. What a fence cannot
-do is to call back a request that has left: therefore writes also carry versions or uids as preconditions.
+the work has time to stop; writes in flight are cut off when the lease may expire. A fence cannot call back a request
+that was sent: therefore writes also carry versions or uids as preconditions.
 
-Who waits for the lease of another measures from when it saw the lease change, never from the times written in it.
+A candidate measures the lease of another from when it observed the lease change, never from the times in the lease.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LeaseDurations:
 
 
 class Leadership:
-    """Whether we lead, at any moment, without asking anybody."""
+    """Whether this process leads, at any moment, without a request."""
 
     def __init__(self, clock: Clock, terms: LeaseDurations) -> None:
         self._clock = clock
@@ -79,7 +79,7 @@ class Leadership:
         self._renewed_at: float | None = None
 
     def extend(self, sent_at: float) -> None:
-        """A renewal that was sent at that time has succeeded."""
+        """After the success of a renewal that was sent at that time."""
         self._renewed_at = sent_at
 
     def end(self) -> None:
@@ -88,15 +88,15 @@ class Leadership:
     @property
     def remaining(self) -> float:
         """Seconds for which we lead if no renewal succeeds; 0 when we do not lead."""
-        return self._left_of(self._terms.renew_deadline)
+        return self._seconds_left(self._terms.renew_deadline)
 
     def fence(self) -> float:
-        """Refuses if we do not lead. Says after how many seconds a write that starts now must have ended."""
+        """Raises if we do not lead. Returns the seconds after which a write that starts now must have ended."""
         if not self.remaining:
             raise NotLeading("this process does not hold the lease, or may have lost it: nothing is written")
-        return self._left_of(self._terms.duration)
+        return self._seconds_left(self._terms.duration)
 
-    def _left_of(self, seconds: float) -> float:
+    def _seconds_left(self, seconds: float) -> float:
         if self._renewed_at is None:
             return 0.0
         return max(0.0, self._renewed_at + seconds - self._clock.elapsed())
@@ -120,7 +120,7 @@ class FencedApi:
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    """What tells one renewal from the next."""
+    """The part of a lease that every renewal changes."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -140,7 +140,7 @@ class _Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sighting:
+class _Observation:
     spec: _Spec
     at: float
 
@@ -163,8 +163,8 @@ class LeaderElector:
         on_problem: Callable[[ApiError], None] | None = None,
         may_release: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`may_release` is asked when the work has ended: while a write of ours may still be carried out, the lease is
-        to expire, so that nobody leads before that."""
+        """`may_release` is called when the work has ended: while a write of ours may still be applied, the lease has to
+        expire, so that no other process leads before that."""
         self.identity = identity
         self.terms = terms or LeaseDurations()
         self._requests = _Requests(api, key, deadline=self.terms.attempt)
@@ -173,11 +173,11 @@ class LeaderElector:
         self._jitter = jitter
         self._on_problem = on_problem or (lambda _: None)
         self._may_release = may_release
-        self._sighting: _Sighting | None = None
+        self._observation: _Observation | None = None
         self._ours: _Lease | None = None
 
     async def lead(self, work: Callable[[Leadership], Awaitable[R]]) -> R:
-        """Waits for the lease, works while it holds, and gives it back.
+        """Waits for the lease, works while it holds, and releases it.
 
         Raises LeadershipLost if the lease was lost before the work was done; the work has been cancelled then.
         """
@@ -193,17 +193,17 @@ class LeaderElector:
         try:
             async with asyncio.TaskGroup() as group:
                 guards = (
-                    group.create_task(self._keep(leadership), name=f"renewing lease {self._key}"),
-                    group.create_task(self._until_expired(leadership), name=f"guarding lease {self._key}"),
+                    group.create_task(self._renew_periodically(leadership), name=f"renewing lease {self._key}"),
+                    group.create_task(self._wait_for_expiry(leadership), name=f"guarding lease {self._key}"),
                 )
                 result = await work(leadership)
                 for guard in guards:
                     guard.cancel()
         except BaseExceptionGroup as several:
-            # Both guards may find out at the same moment. An error of the work itself says more than either.
+            # Both guards may fail at the same moment. An error of the work itself is more helpful than either.
             lost, others = several.split(LeadershipLost)
-            told = (others or lost or several).exceptions[0]
-            raise told from told.__cause__
+            error = (others or lost or several).exceptions[0]
+            raise error from error.__cause__
         return result
 
     # --- acquiring ----------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class LeaderElector:
         leadership = Leadership(self._clock, self.terms)
         while True:
             try:
-                sent_at = await self._try_to_take()
+                sent_at = await self._try_to_acquire()
             except ApiError as error:
                 self._on_problem(error)
             else:
@@ -222,25 +222,25 @@ class LeaderElector:
                     return leadership
             await self._clock.sleep(self.terms.retry * (1 + 0.2 * self._jitter()))
 
-    async def _try_to_take(self) -> float | None:
-        """When the request was sent that made us the leader; None if somebody else leads."""
-        found = await self._requests.get()
-        if found is not None and not self._is_free(found):
+    async def _try_to_acquire(self) -> float | None:
+        """When the request was sent that made us the leader; None if another process leads."""
+        lease = await self._requests.get()
+        if lease is not None and not self._is_free(lease):
             return None
         sent_at = self._clock.elapsed()
-        self._ours = await self._requests.put(self._taken(found))
+        self._ours = await self._requests.put(self._build_acquired(lease))
         return sent_at
 
-    def _is_free(self, found: _Lease) -> bool:
+    def _is_free(self, lease: _Lease) -> bool:
         now = self._clock.elapsed()
-        if self._sighting is None or self._sighting.spec != found.spec:
-            self._sighting = _Sighting(found.spec, now)
-        return found.holder in ("", self.identity) or self._sighting.has_expired(now)
+        if self._observation is None or self._observation.spec != lease.spec:
+            self._observation = _Observation(lease.spec, now)
+        return lease.holder in ("", self.identity) or self._observation.has_expired(now)
 
-    def _taken(self, found: _Lease | None) -> dict[str, Any]:
-        now = _microseconds(self._clock.now())
-        before = found.spec if found is not None else _Spec(lease_transitions=-1)
-        changed = found is None or found.holder != self.identity
+    def _build_acquired(self, lease: _Lease | None) -> dict[str, Any]:
+        now = _format_microtime(self._clock.now())
+        before = lease.spec if lease is not None else _Spec(lease_transitions=-1)
+        changed = lease is None or lease.holder != self.identity
         spec = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.terms.duration,
@@ -248,11 +248,11 @@ class LeaderElector:
             "renewTime": now,
             "leaseTransitions": (before.lease_transitions or 0) + changed,
         }
-        return _with_spec(found.document if found is not None else {}, spec)
+        return _with_spec(lease.document if lease is not None else {}, spec)
 
     # --- leading ------------------------------------------------------------------------------------------------------
 
-    async def _keep(self, leadership: Leadership) -> None:
+    async def _renew_periodically(self, leadership: Leadership) -> None:
         while True:
             await self._clock.sleep(self.terms.retry)
             try:
@@ -271,62 +271,62 @@ class LeaderElector:
         except NotFound as error:
             raise LeadershipLost(f"lease {self._key} was deleted") from error
         except Conflict:
-            # Somebody edited the lease, or an earlier renewal of ours arrived although it seemed to fail.
-            self._ours = self._still_ours(await self._requests.get())
+            # The lease was edited, or an earlier renewal of ours arrived although it seemed to fail.
+            self._ours = self._require_ours(await self._requests.get())
             return await self._put_renewal()
 
     async def _put_renewal(self) -> float:
         sent_at = self._clock.elapsed()
-        self._ours = await self._requests.put(self._taken(self._ours))
+        self._ours = await self._requests.put(self._build_acquired(self._ours))
         return sent_at
 
-    def _still_ours(self, found: _Lease | None) -> _Lease:
-        if found is None:
+    def _require_ours(self, lease: _Lease | None) -> _Lease:
+        if lease is None:
             raise LeadershipLost(f"lease {self._key} was deleted")
-        if found.holder != self.identity:
-            raise LeadershipLost(f"lease {self._key} is held by {found.holder or 'nobody'} now")
-        return found
+        if lease.holder != self.identity:
+            raise LeadershipLost(f"lease {self._key} is held by {lease.holder or 'no process'} now")
+        return lease
 
-    async def _until_expired(self, leadership: Leadership) -> None:
+    async def _wait_for_expiry(self, leadership: Leadership) -> None:
         while left := leadership.remaining:
             await self._clock.sleep(left)
         leadership.end()
         raise LeadershipLost(f"lease {self._key} could not be renewed for {self.terms.renew_deadline:g} s")
 
-    # --- giving back --------------------------------------------------------------------------------------------------
+    # --- releasing ----------------------------------------------------------------------------------------------------
 
     async def _release(self) -> None:
-        """Safe at any time: the version it carries makes it fail when somebody else has taken the lease."""
+        """Safe at any time: the version it carries makes it fail when another process has taken the lease."""
         ours, self._ours = self._ours, None
         if ours is None:
             return
         try:
             async with asyncio.timeout(_RELEASE_DEADLINE):
                 try:
-                    await self._requests.put(self._given_back(ours))
+                    await self._requests.put(self._build_released(ours))
                 except Conflict:
-                    await self._requests.put(self._given_back(self._still_ours(await self._requests.get())))
+                    await self._requests.put(self._build_released(self._require_ours(await self._requests.get())))
         except LeadershipLost:
             return
         except ApiError as error:
             self._on_problem(error)
         except TimeoutError:
-            self._on_problem(DeadlineExceeded(f"lease {self._key} was not given back within {_RELEASE_DEADLINE:g} s"))
+            self._on_problem(DeadlineExceeded(f"lease {self._key} was not released within {_RELEASE_DEADLINE:g} s"))
 
-    def _given_back(self, ours: _Lease) -> dict[str, Any]:
-        now = _microseconds(self._clock.now())
+    def _build_released(self, ours: _Lease) -> dict[str, Any]:
+        now = _format_microtime(self._clock.now())
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
         return _with_spec(ours.document, spec)
 
 
 def unique_identity() -> str:
-    """Names the machine for people, and the process for certain."""
+    """Contains the host name for people, and is unique to the process."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Requests:
-    """The requests about one lease. They pay from no budget: being late costs the leadership."""
+    """The requests about one lease. They are not rate limited: being late costs the leadership."""
 
     api: Api
     key: str
@@ -359,12 +359,12 @@ def _read(body: bytes) -> _Lease:
         document = msgspec.json.decode(body, type=dict[str, Any])
         return _Lease(document, msgspec.convert(document.get("spec") or {}, _Spec))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UnreadableAnswer(f"what the server says about the lease is none: {error}") from error
+        raise UnreadableAnswer(f"the server's answer is no lease: {error}") from error
 
 
 def _with_spec(document: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     return {**document, "spec": {**(document.get("spec") or {}), **spec}}
 
 
-def _microseconds(time: datetime) -> str:
+def _format_microtime(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

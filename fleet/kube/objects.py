@@ -1,7 +1,7 @@
-"""Reading and writing the objects of one kind, one request each.
+"""Typed client for the objects of one kind, one request per call.
 
-A write tells the store what the server made of it, so that whoever reads the store next sees it at once. Deciding what
-to write, and whether to try again, is left to callers; `patch` has what they share.
+The answer to a write is put into the store, so that the next read of the store includes it. What to write, and whether
+to retry, is left to callers; `patch` has what they share.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ JSON_PATCH: Final = "application/json-patch+json"
 _PAGE: Final = 500
 
 
-class _Deleted(msgspec.Struct, frozen=True):
-    """What a DELETE is answered with: a Status when the object is gone, the object while finalizers hold it."""
+class _DeleteResponse(msgspec.Struct, frozen=True):
+    """The answer to a DELETE: a Status when the object is gone, the object while it has finalizers."""
 
     class Details(msgspec.Struct, frozen=True):
         uid: str = ""
@@ -45,11 +45,11 @@ class Objects(Generic[T]):
     _: KW_ONLY
     store: Store[T] | None = None
     call_class: str = WRITE_CLASS
-    """Whose budget writes are paid from."""
+    """Selects the rate limit of writes."""
     deadline: float = DEFAULT_DEADLINE
 
     def with_call_class(self, call_class: str) -> Objects[T]:
-        """The same objects, written from that budget."""
+        """The same objects, with the rate limit of that class for writes."""
         return self if call_class == self.call_class else replace(self, call_class=call_class)
 
     async def get(self, key: str) -> T:
@@ -72,28 +72,28 @@ class Objects(Generic[T]):
 
     async def list(self, *, namespace: str = "", labels: str = "") -> list[T]:
         """Live, and complete: page after page of one state of the server."""
-        found: list[T] = []
+        objects: list[T] = []
         after = ""
         while True:
             query = {"limit": str(_PAGE), "labelSelector": labels, "continue": after}
             body = await self._call(Method.GET, self.resource.collection(namespace), query=query)
             page = read_page(body)
-            found += [self.codec.read(bytes(item)) for item in page.items or ()]
+            objects += [self.codec.read(bytes(item)) for item in page.items or ()]
             after = page.metadata.continue_
             if not after:
-                return found
+                return objects
 
     async def create(self, document: Document) -> T:
         namespace = document.get("metadata", {}).get("namespace", "")
-        return await self._write(Method.POST, self.resource.collection(namespace), self._typed(document))
+        return await self._write(Method.POST, self.resource.collection(namespace), self._with_type(document))
 
     async def replace(self, document: Document) -> T:
         """PUT: refused as a Conflict if the object changed since it was read."""
-        return await self._write(Method.PUT, self._path_of(document), self._typed(document))
+        return await self._write(Method.PUT, self._path_of(document), self._with_type(document))
 
     async def replace_status(self, document: Document) -> T:
-        """PUT of the status, and of nothing else that the document says."""
-        return await self._write(Method.PUT, self._path_of(document, STATUS), self._typed(document))
+        """PUT of the status; the rest of the document is ignored."""
+        return await self._write(Method.PUT, self._path_of(document, STATUS), self._with_type(document))
 
     async def merge_patch(self, key: str, patch: Document, *, subresource: str = "") -> T:
         """With `metadata.resourceVersion` or `metadata.uid` in the patch, only if the object still has them."""
@@ -105,17 +105,17 @@ class Objects(Generic[T]):
         return await self._write(Method.PATCH, path, operations, content_type=JSON_PATCH)
 
     async def delete(self, key: str, *, uid: str = "", version: str = "") -> None:
-        """Given a uid or a version, only that one object: a Conflict says that another has taken its place."""
+        """Given a uid or a version, only that object: a Conflict means that another has taken its name."""
         preconditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if preconditions:
             options["preconditions"] = preconditions
         body = await self._call(Method.DELETE, self.resource.item(key), body=options)
         if self.store is not None:
-            self._tell_deleted(self.store, key, body)
+            self._apply_delete(self.store, key, body)
 
     async def delete_collection(self, *, namespace: str = "", labels: str) -> None:
-        """All objects with these labels. The store learns of it from the watch: the answer names no versions."""
+        """All objects with these labels. The store follows with the watch: the answer has no versions."""
         if not labels:
             raise ValueError(f"deleting every {self.resource.kind} is never meant: name labels")
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
@@ -129,7 +129,7 @@ class Objects(Generic[T]):
     ) -> T:
         written = self._read(await self._call(method, path, body=body, content_type=content_type))
         if self.store is not None:
-            self._tell_written(self.store, written)
+            self._apply_write(self.store, written)
         return written
 
     async def _call(
@@ -153,15 +153,15 @@ class Objects(Generic[T]):
         return await self.api.call(request)
 
     def _read(self, body: bytes) -> T:
-        """What is no object at all was not said by the API server; an odd object is told from that."""
+        """A body without even a name is no answer of an API server; an object that does not fit its kind is."""
         try:
             return self.codec.read(body)
         except DocumentError as error:
             if read_head(body) is not None:
                 raise
-            raise UnreadableAnswer(f"the answer about a {self.resource.kind} is none: {error}") from error
+            raise UnreadableAnswer(f"the answer is no {self.resource.kind}: {error}") from error
 
-    def _typed(self, document: Document) -> Document:
+    def _with_type(self, document: Document) -> Document:
         """Items of a list come without apiVersion and kind, and cannot be written without."""
         return {**document, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
 
@@ -169,20 +169,22 @@ class Objects(Generic[T]):
         metadata = document["metadata"]
         key = "/".join(metadata[part] for part in ("namespace", "name") if metadata.get(part))
         if not metadata.get("resourceVersion"):
-            raise ValueError(f"{self.resource.kind} {key} without a resourceVersion would overwrite what others wrote")
+            raise ValueError(f"{self.resource.kind} {key} without a resourceVersion would overwrite changes of others")
         return self.resource.item(key, subresource)
 
-    def _tell_deleted(self, store: Store[T], key: str, body: bytes) -> None:
+    def _apply_delete(self, store: Store[T], key: str, body: bytes) -> None:
         try:
-            answer = msgspec.json.decode(body, type=_Deleted)
+            answer = msgspec.json.decode(body, type=_DeleteResponse)
         except msgspec.MsgspecError as error:
-            raise UnreadableAnswer(f"the answer to deleting {self.resource.kind} {key} is none: {error}") from error
+            raise UnreadableAnswer(
+                f"the answer to deleting {self.resource.kind} {key} cannot be read: {error}"
+            ) from error
         if answer.kind == "Status":
             store.apply_delete(key, answer.details.uid)
         elif (left := self.codec.read(body)) and self.codec.metadata_of(left).finalizers:
             store.apply_write(left)
 
-    def _tell_written(self, store: Store[T], written: T) -> None:
+    def _apply_write(self, store: Store[T], written: T) -> None:
         """Taking the last finalizer off an object that is being deleted is what deletes it."""
         metadata = self.codec.metadata_of(written)
         if metadata.deletion_timestamp and not metadata.finalizers:

@@ -20,15 +20,15 @@ from fleet.model.views import Observed, V
 R = TypeVar("R")
 
 Mutation = Callable[[dict[str, Any]], dict[str, Any] | None]
-"""The document as it should be, given how it is; None when there is nothing to change."""
+"""From the present document to the wanted one; None when there is nothing to change."""
 
 RETRY_DELAYS: Final = (0.010, 0.050, 0.250)
-"""Seconds between attempts; so there are four."""
+"""Seconds between four attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How to wait between the attempts of one write."""
+    """Delays between the attempts of one write."""
 
     clock: Clock
     jitter: Jitter
@@ -48,7 +48,7 @@ async def call_with_retries(
     retry_policy: RetryPolicy,
     on: tuple[type[ApiError], ...] = (Unavailable, ServerTimeout),
 ) -> R:
-    """The request, repeated while it fails with one of these. It may have happened although it failed."""
+    """The request, repeated while it fails with one of these. A failed attempt may have been applied."""
     attempt = 0
     while True:
         try:
@@ -66,23 +66,22 @@ async def update_with_retries(
     change: Mutation,
     *,
     retry_policy: RetryPolicy,
-    seen: Observed[V] | None = None,
+    cached: Observed[V] | None = None,
     status: bool = False,
 ) -> Observed[V] | None:
     """The object after the change; None if it is gone.
 
-    The first attempt works on `seen` where it is given. After a failure the object is read live and `change` is asked
-    again, so a change must not remember what it was shown before.
+    The first attempt works on `cached` where it is given. After a failure the object is read live and `change` is
+    called again, so a change must not keep state between calls.
     """
-    known = seen
 
     async def attempt() -> Observed[V]:
-        nonlocal known
-        now, known = known, None
-        now = now or await objects.get(key)
-        wanted = change(now.document())
+        nonlocal cached
+        present, cached = cached, None
+        present = present or await objects.get(key)
+        wanted = change(present.document())
         if wanted is None:
-            return now
+            return present
         return await (objects.replace_status(wanted) if status else objects.replace(wanted))
 
     try:
@@ -108,5 +107,5 @@ def build_merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any
 
 
 def build_json_pointer(*steps: str | int) -> str:
-    """A JSON pointer, for JSON patches: keys with slashes are the rule in Kubernetes."""
+    """A JSON pointer for JSON patches; escapes the slashes that Kubernetes keys contain."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)

@@ -1,4 +1,4 @@
-"""Where the API server keeps the objects of a kind, and how one of them is called in stores and queues."""
+"""API resources: the paths of a kind on the API server, and the keys of its objects in stores and queues."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Resource:
     namespaced: bool
 
     @classmethod
-    def of(cls, known: catalogue.KindDefinition) -> Resource:
+    def of(cls, kind: catalogue.KindDefinition) -> Resource:
         """The resource of one of Fleet's own kinds."""
-        return cls(known.group, known.storage, known.plural, known.kind, namespaced=known.is_namespaced)
+        return cls(kind.group, kind.storage, kind.plural, kind.kind, namespaced=kind.is_namespaced)
 
     @property
     def api_version(self) -> str:

@@ -1,4 +1,4 @@
-"""The two flavours of placements, cluster-scoped and namespaced: the same rules over two sets of kinds.
+"""Scopes of placements, cluster-scoped and namespaced: the same rules for two sets of kinds.
 
 One key names a placement of either: `name`, or `namespace/name`.
 """
@@ -31,27 +31,27 @@ class PlacementScope:
         return self.placement.kind
 
 
-def _flavour(*kinds: str, namespaced: bool) -> PlacementScope:
+def _build_scope(*kinds: str, namespaced: bool) -> PlacementScope:
     # Not from the catalogue: that brings pydantic, which a controller needs for nothing else.
-    resources = (_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds)
+    resources = (_build_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds)
     return PlacementScope(*resources)
 
 
-def _resource(group: str, kind: str, *, namespaced: bool) -> Resource:
+def _build_resource(group: str, kind: str, *, namespaced: bool) -> Resource:
     return Resource(group, STORAGE_VERSION, f"{kind.lower()}s", kind, namespaced=namespaced)
 
 
-CLUSTER_SCOPED: Final = _flavour(
+CLUSTER_SCOPED: Final = _build_scope(
     "ClusterResourcePlacement",
     "ClusterSchedulingPolicySnapshot",
     "ClusterResourceSnapshot",
     "ClusterResourceBinding",
     namespaced=False,
 )
-NAMESPACED: Final = _flavour(
+NAMESPACED: Final = _build_scope(
     "ResourcePlacement", "SchedulingPolicySnapshot", "ResourceSnapshot", "ResourceBinding", namespaced=True
 )
-MEMBER_CLUSTERS: Final = _resource(CLUSTER_GROUP, "MemberCluster", namespaced=False)
+MEMBER_CLUSTERS: Final = _build_resource(CLUSTER_GROUP, "MemberCluster", namespaced=False)
 
 
 def find_scope(key: str) -> PlacementScope:

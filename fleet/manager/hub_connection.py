@@ -21,8 +21,8 @@ async def connect(
 ) -> Transport:
     flow = flow_of(settings, clock)
     if kubeconfig is None and context is None and has_pod_identity(os.environ):
-        return await Transport.in_cluster(clock=clock, flow=flow)
-    return await Transport.from_kubeconfig(kubeconfig, clock=clock, context=context, flow=flow)
+        return await Transport.in_cluster(clock=clock, rate_limiter=flow)
+    return await Transport.from_kubeconfig(kubeconfig, clock=clock, context=context, rate_limiter=flow)
 
 
 def flow_of(settings: Settings, clock: Clock) -> RateLimiter:

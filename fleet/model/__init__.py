@@ -1,5 +1,5 @@
-"""The objects Fleet reads and writes, each kind written once.
+"""API types: the kinds that Fleet reads and writes, and their views, quantities and selectors.
 
-Nothing is imported here: the scheduling core uses the narrow views, quantities and selectors of this package and
-must not pay for, or depend on, the pydantic kinds beside them.
+Nothing is imported here: the scheduling core uses the narrow views, quantities and selectors of this package and must
+not import the pydantic kinds.
 """

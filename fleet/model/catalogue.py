@@ -1,4 +1,4 @@
-"""Every kind Fleet works with: where the API server keeps it, how kubectl shows it, which class describes it."""
+"""Catalog of the kinds that Fleet works with: API resource, printer columns and class of each."""
 
 from __future__ import annotations
 
@@ -112,27 +112,27 @@ AGE: Final = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 GENERATION: Final = PrinterColumn("Gen", ".metadata.generation")
 
 
-def _condition(name: str, type: str, *, field: str = "status", wide: bool = False) -> PrinterColumn:
+def _condition_column(name: str, type: str, *, field: str = "status", wide: bool = False) -> PrinterColumn:
     return PrinterColumn(name, f'.status.conditions[?(@.type=="{type}")].{field}', wide=wide)
 
 
-def _placement_columns(prefix: str) -> tuple[PrinterColumn, ...]:
+def _build_placement_columns(prefix: str) -> tuple[PrinterColumn, ...]:
     generation = "observedGeneration"
     return (
         GENERATION,
         PrinterColumn("Type", ".spec.policy.placementType", wide=True),
-        _condition("Scheduled", f"{prefix}Scheduled"),
-        _condition("Scheduled-Gen", f"{prefix}Scheduled", field=generation),
-        _condition("Work-Synchronized", f"{prefix}WorkSynchronized", wide=True),
-        _condition("Work-Synchronized-Gen", f"{prefix}WorkSynchronized", field=generation, wide=True),
-        _condition("Available", f"{prefix}Available"),
-        _condition("Available-Gen", f"{prefix}Available", field=generation),
+        _condition_column("Scheduled", f"{prefix}Scheduled"),
+        _condition_column("Scheduled-Gen", f"{prefix}Scheduled", field=generation),
+        _condition_column("Work-Synchronized", f"{prefix}WorkSynchronized", wide=True),
+        _condition_column("Work-Synchronized-Gen", f"{prefix}WorkSynchronized", field=generation, wide=True),
+        _condition_column("Available", f"{prefix}Available"),
+        _condition_column("Available-Gen", f"{prefix}Available", field=generation),
         AGE,
     )
 
 
 _CLUSTER_COLUMNS: Final = (
-    _condition("Joined", "Joined"),
+    _condition_column("Joined", "Joined"),
     AGE,
     PrinterColumn(
         "Member-Agent-Last-Seen", '.status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat', "date"
@@ -150,26 +150,26 @@ _PLACEMENT_STATUS_COLUMNS: Final = (
 )
 _SNAPSHOT_COLUMNS: Final = (GENERATION, AGE)
 _BINDING_COLUMNS: Final = (
-    _condition("WorkSynchronized", "WorkSynchronized"),
-    _condition("ResourcesApplied", "Applied"),
-    _condition("ResourceAvailable", "Available", wide=True),
+    _condition_column("WorkSynchronized", "WorkSynchronized"),
+    _condition_column("ResourcesApplied", "Applied"),
+    _condition_column("ResourceAvailable", "Available", wide=True),
     AGE,
 )
-_EVICTION_COLUMNS: Final = (_condition("Valid", "Valid"), _condition("Executed", "Executed"))
+_EVICTION_COLUMNS: Final = (_condition_column("Valid", "Valid"), _condition_column("Executed", "Executed"))
 _RUN_COLUMNS: Final = (
     PrinterColumn("Placement", ".spec.placementName"),
     PrinterColumn("Resource-Snapshot-Index", ".spec.resourceSnapshotIndex"),
     PrinterColumn("Policy-Snapshot-Index", ".status.policySnapshotIndexUsed"),
-    _condition("Initialized", "Initialized"),
-    _condition("Progressing", "Progressing"),
-    _condition("Succeeded", "Succeeded"),
+    _condition_column("Initialized", "Initialized"),
+    _condition_column("Progressing", "Progressing"),
+    _condition_column("Succeeded", "Succeeded"),
     AGE,
     PrinterColumn("Strategy", ".spec.stagedRolloutStrategyName", wide=True),
 )
 _APPROVAL_COLUMNS: Final = (
     PrinterColumn("Update-Run", ".spec.parentStageRollout"),
     PrinterColumn("Stage", ".spec.targetStage"),
-    _condition("Approved", "Approved"),
+    _condition_column("Approved", "Approved"),
     AGE,
 )
 
@@ -204,14 +204,14 @@ CATALOGUE: Final[tuple[KindDefinition, ...]] = (
         "clusterresourceplacements",
         _BOTH,
         short_name="crp",
-        columns=_placement_columns("ClusterResourcePlacement"),
+        columns=_build_placement_columns("ClusterResourcePlacement"),
     ),
     _namespaced(
         ResourcePlacement,
         "resourceplacements",
         _BOTH,
         short_name="rp",
-        columns=_placement_columns("ResourcePlacement"),
+        columns=_build_placement_columns("ResourcePlacement"),
     ),
     _namespaced(
         ClusterResourcePlacementStatus,
@@ -277,6 +277,6 @@ _BY_GROUP_AND_KIND: Final = {(resource.group, resource.kind): resource for resou
 
 
 def find_kind(api_version: str, kind: str) -> KindDefinition | None:
-    """The kind served under this apiVersion. A kind's name alone says nothing: other groups reuse names."""
+    """The kind served under this apiVersion. The name alone is ambiguous: other groups reuse names."""
     resource = _BY_GROUP_AND_KIND.get((api_version.rpartition("/")[0], kind))
     return resource if resource is not None and resource.serves(api_version) else None

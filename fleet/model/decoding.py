@@ -1,8 +1,8 @@
-"""From bytes to a view. Fast for what the API server sends, patient with what it lets through, exact about the rest.
+"""Decoding of documents into views, tolerant of nulls, with exact errors.
 
-The fast path is msgspec straight into the view. When that fails, nulls are dropped (serialisers written in Go leave
-them where a field is absent) and it is tried once more. What still does not fit is a DocumentError that names the
-object, the field and the value, so that one bad object can be reported to its owner while the others are read.
+The fast path is msgspec straight into the view. When that fails, nulls are dropped (serializers written in Go write
+them for absent fields) and decoding is repeated. A remaining error is a DocumentError that names the object, the field
+and the value, so that one bad object can be reported to its owner while the others are read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPE_NAMES: Final[dict[type, str]] = {
     float: "float",
     type(None): "null",
 }
-_SHOWN: Final = 80
+_MAX_SHOWN: Final = 80
 
 
 def decode(raw: bytes, view_type: type[V]) -> Observed[V]:
@@ -45,40 +45,40 @@ def decode(raw: bytes, view_type: type[V]) -> Observed[V]:
 
 
 def _read(raw: bytes, view_type: type[V]) -> V:
-    decoder: msgspec.json.Decoder[V] = _decoder(view_type)
+    decoder: msgspec.json.Decoder[V] = _get_decoder(view_type)
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError:
-        document = _without_nulls(msgspec.json.decode(raw))
+        document = _drop_nulls(msgspec.json.decode(raw))
     try:
         return decoder.decode(msgspec.json.encode(document))
     except msgspec.ValidationError as error:
-        raise _problem(document, str(error)) from error
+        raise _build_error(document, str(error)) from error
 
 
 @cache
-def _decoder(view_type: type[View]) -> msgspec.json.Decoder[Any]:
+def _get_decoder(view_type: type[View]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(view_type)
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _drop_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_drop_nulls(item) for item in value]
     return value
 
 
-def _problem(document: Any, complaint: str) -> DocumentError:
+def _build_error(document: Any, complaint: str) -> DocumentError:
     match = _PROBLEM.fullmatch(complaint)
     what, path = (match["what"], match["path"] or "") if match else (complaint, "")
     got = _GOT.search(what)
     steps = list(_STEP.finditer(path))
     located = next(_locate(document, steps, got[1] if got else ""), None)
     field, value = located if located else (path.removeprefix("."), None)
-    shown = "" if located is None else f": {_shown(value)}"
+    shown = "" if located is None else f": {_render_value(value)}"
     return DocumentError(
-        f"{name_in_messages(document)} cannot be read: {what}{shown}", field=field.removeprefix("."), value=value
+        f"{describe_document(document)} cannot be read: {what}{shown}", field=field.removeprefix("."), value=value
     )
 
 
@@ -88,12 +88,12 @@ def _locate(value: Any, steps: list[re.Match[str]], type_name: str) -> Iterator[
         if not type_name or _TYPE_NAMES.get(type(value)) == type_name:
             yield "", value
         return
-    for name, item in _children(value, steps[0]):
-        for rest, found in _locate(item, steps[1:], type_name):
-            yield name + rest, found
+    for name, item in _list_children(value, steps[0]):
+        for rest, match in _locate(item, steps[1:], type_name):
+            yield name + rest, match
 
 
-def _children(value: Any, step: re.Match[str]) -> Iterator[tuple[str, Any]]:
+def _list_children(value: Any, step: re.Match[str]) -> Iterator[tuple[str, Any]]:
     if step["any"] and isinstance(value, dict):
         yield from ((f"[{key}]", item) for key, item in value.items())
     elif step["any"] and isinstance(value, list):
@@ -104,8 +104,8 @@ def _children(value: Any, step: re.Match[str]) -> Iterator[tuple[str, Any]]:
         yield step[0], value[step["name"]]
 
 
-def name_in_messages(document: Any) -> str:
-    """`MemberCluster c1`, `ResourcePlacement shop/web`: also of a document that is not what it should be."""
+def describe_document(document: Any) -> str:
+    """`MemberCluster c1`, `ResourcePlacement shop/web`: also for invalid documents."""
     known = document if isinstance(document, dict) else {}
     metadata = known.get("metadata")
     names = metadata if isinstance(metadata, dict) else {}
@@ -113,6 +113,6 @@ def name_in_messages(document: Any) -> str:
     return f"{known.get('kind') or 'the object'} {name or '(no name)'}"
 
 
-def _shown(value: Any) -> str:
+def _render_value(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""Reads a document into the class of its kind and says, in one message, everything that is wrong with it."""
+"""Decoding of documents into the classes of their kinds, with all problems in one message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from fleet.errors import DocumentError
 from fleet.model.catalogue import find_kind
-from fleet.model.decoding import name_in_messages
+from fleet.model.decoding import describe_document
 from fleet.model.kinds.meta import Document
 
 
@@ -23,23 +23,23 @@ def read_document(document: Mapping[str, Any]) -> Document:
     try:
         return resource.model.model_validate(document)
     except ValidationError as error:
-        raise _as_document_error(document, error) from error
+        raise _build_error(document, error) from error
 
 
-def _as_document_error(document: Mapping[str, Any], error: ValidationError) -> DocumentError:
-    found = _told_once(error.errors(include_url=False))
-    problems = [f"{_path(item['loc'])}: {item['msg']}" for item in found]
-    message = f"{name_in_messages(document)} is invalid: {'; '.join(problems)}"
-    return DocumentError(message, value=found[0]["input"])
+def _build_error(document: Mapping[str, Any], error: ValidationError) -> DocumentError:
+    errors = _drop_consequences(error.errors(include_url=False))
+    problems = [f"{_format_path(item['loc'])}: {item['msg']}" for item in errors]
+    message = f"{describe_document(document)} is invalid: {'; '.join(problems)}"
+    return DocumentError(message, value=errors[0]["input"])
 
 
-def _told_once(found: list[ErrorDetails]) -> list[ErrorDetails]:
+def _drop_consequences(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     """Without the lists that pydantic calls too short only because an item, reported as well, is wrong."""
-    wrong = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
-    return [item for item in found if item["type"] != "too_short" or item["loc"] not in wrong]
+    wrong = {item["loc"][:depth] for item in errors for depth in range(len(item["loc"]))}
+    return [item for item in errors if item["type"] != "too_short" or item["loc"] not in wrong]
 
 
-def _path(location: tuple[int | str, ...]) -> str:
+def _format_path(location: tuple[int | str, ...]) -> str:
     """`spec.taints[0].key`, as kubectl writes paths."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
     return "".join(parts).removeprefix(".") or "the object"

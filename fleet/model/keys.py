@@ -1,4 +1,4 @@
-"""Labels, annotations, finalizers and names that tie the objects together. Shared with KubeFleet's agents."""
+"""Labels, annotations, finalizers and names that connect the objects. Shared with KubeFleet's agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kubernetes accepts as a label key, a label value and a DNS name."""
+"""Syntax of label keys, label values and DNS names, as Kubernetes validates them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ rounded away from zero to a nano, and a value with a binary suffix stops at 2^63
 its mirror image, so it stops at -(2^63 - 1).
 
 Texts longer than `LONGEST_TEXT` and exponents beyond `GREATEST_EXPONENT` are refused. Both are far outside what a
-cluster can report, and without a limit a few bytes such as `1e999999999` would ask for gigabytes.
+cluster can report, and without a limit a few bytes such as `1e999999999` would need gigabytes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GREATEST_FLOAT: Final = float.fromhex("0x1.fffffffffffffp+1023")
 
 _NANO: Final = 10**9
 _DECIMALS_OF_NANO: Final = 9
-_REMEMBERED: Final = 1 << 15
-_SHOWN: Final = 40
+_CACHE_SIZE: Final = 1 << 15
+_MAX_SHOWN: Final = 40
 _NAN: Final = float("nan")
 # The longest plain decimal that float() reads without a chance of overflow.
 _SAFE_DECIMAL: Final = 300
@@ -46,9 +46,9 @@ def parse_quantity(text: str | int | float) -> Fraction:
     written = text if isinstance(text, str) else str(text)
     match = _GRAMMAR.fullmatch(written) if len(written) <= LONGEST_TEXT else None
     if match is None:
-        raise QuantityError(f"{_shown(written)} is no quantity such as 1.5, 250m or 16Gi", value=text)
+        raise QuantityError(f"{_truncate(written)} is no quantity such as 1.5, 250m or 16Gi", value=text)
     sign, whole, decimals, exponent, suffix = match.groups(default="")
-    magnitude = _at_nano(_mantissa(whole, decimals) * _factor(written, exponent, suffix))
+    magnitude = _round_to_nano(_parse_mantissa(whole, decimals) * _parse_factor(written, exponent, suffix))
     if suffix in _BINARY:
         magnitude = min(magnitude, Fraction(GREATEST_BINARY))
     return -magnitude if sign == "-" else magnitude
@@ -71,13 +71,13 @@ def nearest_float(value: Fraction) -> float:
 
 
 def quantity_to_float(text: str | int | float) -> float:
-    """What `nearest_float` gives for the exact value, made for columns: NaN where the text is no quantity."""
-    # Converted before the cache is asked, because 1, 1.0 and True are one key but not one text.
-    return _remembered_float(text if isinstance(text, str) else str(text))
+    """The result of `nearest_float` for the exact value, for columns: NaN where the text is no quantity."""
+    # Converted before the cache is used, because 1, 1.0 and True are equal keys with different texts.
+    return _cached_float(text if isinstance(text, str) else str(text))
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _remembered_float(text: str) -> float:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _cached_float(text: str) -> float:
     if text.isascii() and text.isdigit() and len(text) <= _SAFE_DECIMAL:
         return float(int(text))
     match = _GRAMMAR.fullmatch(text) if len(text) <= _SAFE_DECIMAL else None
@@ -110,15 +110,15 @@ def _exact_float(text: str) -> float:
     return _NAN if value is None else nearest_float(value)
 
 
-def _mantissa(whole: str, decimals: str) -> Fraction:
+def _parse_mantissa(whole: str, decimals: str) -> Fraction:
     return Fraction(int(whole + decimals), 10 ** len(decimals))
 
 
-def _factor(text: str, exponent: str, suffix: str) -> Fraction | int:
+def _parse_factor(text: str, exponent: str, suffix: str) -> Fraction | int:
     if exponent:
         power = int(exponent)
         if abs(power) > GREATEST_EXPONENT:
-            message = f"{_shown(text)} has an exponent beyond {GREATEST_EXPONENT}"
+            message = f"{_truncate(text)} has an exponent beyond {GREATEST_EXPONENT}"
             raise QuantityError(message, value=text)
         return Fraction(10) ** power
     if suffix in _PART:
@@ -126,11 +126,11 @@ def _factor(text: str, exponent: str, suffix: str) -> Fraction | int:
     return _BINARY.get(suffix) or _MULTIPLE.get(suffix, 1)
 
 
-def _at_nano(magnitude: Fraction) -> Fraction:
+def _round_to_nano(magnitude: Fraction) -> Fraction:
     if _NANO % magnitude.denominator == 0:
         return magnitude
     return Fraction(-(-magnitude.numerator * _NANO // magnitude.denominator), _NANO)
 
 
-def _shown(text: str) -> str:
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}… ({len(text)} characters)"
+def _truncate(text: str) -> str:
+    return repr(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!r}… ({len(text)} characters)"

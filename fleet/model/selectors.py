@@ -1,7 +1,6 @@
 """Label selectors over plain label mappings, with the meaning and the rules Kubernetes gives them.
 
-The columnar snapshot has its own evaluation over bitsets; this one is for single objects, and says what is wrong
-with a selector that cannot be evaluated.
+The columnar snapshot has its own evaluation over bitsets; this one is for single objects, and validates selectors.
 """
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ def holds(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-    raise InputError(_unknown_operator(requirement.operator), field="operator", value=requirement.operator)
+    raise InputError(_describe_unknown_operator(requirement.operator), field="operator", value=requirement.operator)
 
 
-def selector_problems(selector: LabelSelector) -> list[SelectorProblem]:
+def find_selector_problems(selector: LabelSelector) -> list[SelectorProblem]:
     """Everything for which Kubernetes refuses the selector; empty for one that can be evaluated."""
-    return [*_label_problems(selector.match_labels or _NO_LABELS), *_expression_problems(selector)]
+    return [*_find_label_problems(selector.match_labels or _NO_LABELS), *_find_expression_problems(selector)]
 
 
-def _label_problems(wanted: Mapping[str, str]) -> Iterator[SelectorProblem]:
+def _find_label_problems(wanted: Mapping[str, str]) -> Iterator[SelectorProblem]:
     for key, value in wanted.items():
         if not is_qualified_name(key):
             yield SelectorProblem("matchLabels", key, f"{key!r} is not a valid label key")
@@ -67,13 +66,13 @@ def _label_problems(wanted: Mapping[str, str]) -> Iterator[SelectorProblem]:
             yield SelectorProblem(f"matchLabels[{key}]", value, f"{value!r} is not a valid label value")
 
 
-def _expression_problems(selector: LabelSelector) -> Iterator[SelectorProblem]:
+def _find_expression_problems(selector: LabelSelector) -> Iterator[SelectorProblem]:
     for position, requirement in enumerate(selector.match_expressions):
-        for problem in _requirement_problems(requirement):
+        for problem in _find_requirement_problems(requirement):
             yield problem._replace(field=f"matchExpressions[{position}].{problem.field}")
 
 
-def _requirement_problems(requirement: SelectorRequirement) -> Iterator[SelectorProblem]:
+def _find_requirement_problems(requirement: SelectorRequirement) -> Iterator[SelectorProblem]:
     key, operator, values = requirement.key, requirement.operator, requirement.values
     if not is_qualified_name(key):
         yield SelectorProblem("key", key, f"{key!r} is not a valid label key")
@@ -82,11 +81,11 @@ def _requirement_problems(requirement: SelectorRequirement) -> Iterator[Selector
     elif operator in _WITHOUT_VALUES and values:
         yield SelectorProblem("values", list(values), f"{operator} takes no values")
     elif operator not in _WITH_VALUES | _WITHOUT_VALUES:
-        yield SelectorProblem("operator", operator, _unknown_operator(operator))
+        yield SelectorProblem("operator", operator, _describe_unknown_operator(operator))
     for index, value in enumerate(values):
         if not is_label_value(value):
             yield SelectorProblem(f"values[{index}]", value, f"{value!r} is not a valid label value")
 
 
-def _unknown_operator(operator: str) -> str:
+def _describe_unknown_operator(operator: str) -> str:
     return f"{operator!r} is no operator; use In, NotIn, Exists or DoesNotExist"

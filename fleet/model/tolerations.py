@@ -1,4 +1,4 @@
-"""When a toleration accepts a taint."""
+"""Matching of tolerations with taints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return False
 
 
-def first_untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
+def find_untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
     """The first taint, in the order of the cluster, that no toleration accepts."""
     for taint in taints:
         if not any(tolerates(toleration, taint) for toleration in tolerations):

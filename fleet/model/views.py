@@ -1,9 +1,9 @@
-"""Narrow views of the kinds the controllers watch: what the watch path decodes, and nothing more.
+"""Narrow views of the watched kinds, with only the fields that controllers decode.
 
-Each view names a subset of the fields of its pydantic kind under the same JSON names; a test holds every view to its
-kind field by field. Views are tolerant where the API server already validated (enumerations are plain texts), so one
-odd object is still readable; whoever interprets a field judges its value. Unknown fields are kept in the raw document
-that `Observed` carries, so that a PUT sends back all that was read.
+Each view has a subset of the fields of its pydantic kind under the same JSON names; a test compares them field by
+field. Views are tolerant where the API server has validated (enumerations are plain texts), so that an unusual object
+is still readable; the code that uses a field validates its value. Unknown fields are kept in the raw document of
+`Observed`, so that a PUT sends back everything that was read.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class PlacementPolicy(View, frozen=True):
 
 
 class ClusterScore(View, frozen=True, gc=False, omit_defaults=False):
-    """A part that was not written is not zero: it stays unwritten when the score is published again."""
+    """An absent part is not zero: it stays absent when the score is published again."""
 
     affinity_score: int | msgspec.UnsetType = msgspec.UNSET
     priority_score: int | msgspec.UnsetType = msgspec.UNSET
@@ -235,7 +235,7 @@ class Binding(View, frozen=True):
 
 
 class Placement(View, frozen=True):
-    """ClusterResourcePlacement and ResourcePlacement, as the scheduler sees them: metadata, the rest on demand."""
+    """ClusterResourcePlacement and ResourcePlacement for the scheduler: metadata, the rest on demand."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -252,7 +252,7 @@ class RolloutStrategy(View, frozen=True):
 
 
 class PlacementSpec(View, frozen=True):
-    """Read from the `spec` of a `Placement`. The policy stays as written: snapshots carry it on unchanged."""
+    """Read from the `spec` of a `Placement`. The policy stays raw: snapshots contain it unchanged."""
 
     policy: msgspec.Raw = msgspec.Raw(b"")
     strategy: RolloutStrategy = RolloutStrategy()
@@ -266,7 +266,7 @@ class PerClusterPlacementStatus(View, frozen=True):
 
 
 class PlacementStatus(View, frozen=True):
-    """Read from the `status` of a `Placement`: what is needed to say something new about it."""
+    """Read from the `status` of a `Placement`: the fields that the next status depends on."""
 
     observed_resource_index: str = ""
     placement_statuses: tuple[PerClusterPlacementStatus, ...] = ()
@@ -277,7 +277,7 @@ class ClusterResourcePlacementStatus(View, frozen=True):
     metadata: Metadata = Metadata()
 
 
-# --- what members report --------------------------------------------------------------------------------------------
+# --- reports of members ---------------------------------------------------------------------------------------------
 
 
 class BoundSpec(View, frozen=True):
@@ -290,7 +290,7 @@ class BoundSpec(View, frozen=True):
 
 
 class BindingStatus(View, frozen=True):
-    """The lists stay as written: they are passed on, not interpreted."""
+    """The lists stay raw: they are passed on, not interpreted."""
 
     conditions: tuple[Condition, ...] = ()
     failed_placements: tuple[msgspec.Raw, ...] = ()
@@ -299,7 +299,7 @@ class BindingStatus(View, frozen=True):
 
 
 class BindingReport(View, frozen=True):
-    """A binding as the placement controller sees it: what became of the scheduler's decision."""
+    """A binding for the placement controller: the rollout of the scheduler's decision."""
 
     metadata: Metadata = Metadata()
     spec: BoundSpec = BoundSpec()

@@ -35,7 +35,7 @@ async def add_finalizer(
 
     key = key_of(placement.view.metadata)
     claimed = await update_with_retries(
-        kinds.placements.objects, key, change, retry_policy=retry_policy, seen=placement
+        kinds.placements.objects, key, change, retry_policy=retry_policy, cached=placement
     )
     return None if claimed is None or claimed.view.metadata.deletion_timestamp else claimed
 
@@ -105,5 +105,5 @@ async def _remove_finalizer(
         return {**document, "metadata": {**metadata, "finalizers": left}}
 
     await update_with_retries(
-        kinds.placements.objects, key_of(placement.view.metadata), change, retry_policy=retry_policy, seen=placement
+        kinds.placements.objects, key_of(placement.view.metadata), change, retry_policy=retry_policy, cached=placement
     )

@@ -91,7 +91,7 @@ class Cleanup:
         self, kinds: PlacementKinds, placement: Observed[Placement], mutate: Mutation, *, type: CallType
     ) -> Observed[Placement] | None:
         objects, key = kinds.placements.objects.with_call_class(type.call_class), key_of(placement.view.metadata)
-        return await update_with_retries(objects, key, mutate, retry_policy=self.retry_policy, seen=placement)
+        return await update_with_retries(objects, key, mutate, retry_policy=self.retry_policy, cached=placement)
 
 
 def is_as_created(binding: Binding) -> bool:

@@ -145,7 +145,7 @@ def test_writers_that_collide_all_get_through(hub: Hub, unique: str) -> None:
         async with asyncio.TaskGroup() as tasks:
             for label in labels:
                 tasks.create_task(
-                    update_with_retries(objects, unique, labelling(label), retry_policy=retry_policy, seen=seen),
+                    update_with_retries(objects, unique, labelling(label), retry_policy=retry_policy, cached=seen),
                     name=label,
                 )
         final = await objects.get(unique)

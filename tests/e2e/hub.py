@@ -42,7 +42,9 @@ class Hub:
         """Fleet's own connection, as the administrator."""
         clock = SystemClock()
         budget = flow or RateLimiter(clock, default=_UNLIMITED)
-        async with await Transport.from_kubeconfig(self.access.kubeconfig, clock=clock, flow=budget) as transport:
+        async with await Transport.from_kubeconfig(
+            self.access.kubeconfig, clock=clock, rate_limiter=budget
+        ) as transport:
             yield transport
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:

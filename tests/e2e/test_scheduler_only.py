@@ -160,7 +160,7 @@ async def least(hub: Hub, *assignments: str) -> AsyncIterator[tuple[Places, Deni
     clock = SystemClock()
     async with (
         hub.connected() as own,
-        await Transport.from_kubeconfig(file, clock=clock, flow=RateLimiter(clock)) as connection,
+        await Transport.from_kubeconfig(file, clock=clock, rate_limiter=RateLimiter(clock)) as connection,
     ):
         denied, notebook = Denied(connection), Notebook()
         overheard = Overheard(denied)

@@ -20,7 +20,7 @@ from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
 from fleet.kube.api import Request
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,
@@ -157,7 +157,7 @@ def a_hub() -> Hub:
     hub.put(POLICY_SNAPSHOT, snapshot)
     noted = {PREVIOUS_BINDING_STATE: BOUND}
     held = [SCHEDULER_BINDING_CLEANUP, WORK_CLEANUP]
-    taken = binding_name(placement="web", placement_uid=UID, cluster="c3")
+    taken = build_binding_name(placement="web", placement_uid=UID, cluster="c3")
     for name, document in {
         "refreshed": a_document("c1", state=BOUND, snapshot=OLD_SNAPSHOT),
         "revived": a_document("c2", state=UNSCHEDULED, snapshot=OLD_SNAPSHOT, annotations=noted),
@@ -235,9 +235,9 @@ def test_undisturbed_everything_is_done_in_one_attempt() -> None:
     hub = a_hub()
     until_done(hub, attempt)
     states = {path.rpartition("/")[2]: one["spec"] for path, one in hub.objects.items() if path.startswith(path_of(""))}
-    fallback = binding_name(placement="web", placement_uid=UID, cluster="c3", holder_uid="holder")
-    c4 = binding_name(placement="web", placement_uid=UID, cluster="c4")
-    taken = binding_name(placement="web", placement_uid=UID, cluster="c3")
+    fallback = build_binding_name(placement="web", placement_uid=UID, cluster="c3", holder_uid="holder")
+    c4 = build_binding_name(placement="web", placement_uid=UID, cluster="c4")
+    taken = build_binding_name(placement="web", placement_uid=UID, cluster="c3")
     assert {name: one["state"] for name, one in states.items()} == {
         "refreshed": BOUND,
         "revived": BOUND,

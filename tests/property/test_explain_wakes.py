@@ -9,7 +9,7 @@ import pytest
 
 from api.live.wake_events import wakes_on
 from api.models import Waker
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
@@ -46,7 +46,7 @@ def fired(change: ClusterDiff, snapshot: PolicySnapshot) -> Iterator[tuple[str, 
         "UpdateNamespaces": [snapshot.metadata.namespace] if change.namespaces_unconfirmed else change.namespaces,
     }
     yield from ((action, names) for action, names in named.items() if names)
-    if change.taints and first_untolerated(change.taints, policy.tolerations) is not None:
+    if change.taints and find_untolerated(change.taints, policy.tolerations) is not None:
         yield "UpdateTaints", ()
 
 

@@ -22,7 +22,7 @@ from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.framework.types import Component
 from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.strategies import random_scenario
@@ -43,7 +43,7 @@ class TaintToleration(ScalarPlugin):
     def filter_one(
         self, ctx: HookContext, state: CycleState, placement: PlacementRequest, cluster: ClusterView
     ) -> Status | None:
-        taint = first_untolerated(cluster.cluster.spec.taints, placement.tolerations)
+        taint = find_untolerated(cluster.cluster.spec.taints, placement.tolerations)
         return None if taint is None else Status.new(UNRESOLVABLE, f"{taint.key} is not tolerated")
 
 

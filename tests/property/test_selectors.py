@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.model.selectors import matches, selector_problems
+from fleet.model.selectors import find_selector_problems, matches
 from fleet.model.views import LabelSelector, SelectorRequirement
 
 KEYS = st.sampled_from(["region", "tier", "fleet.io/zone"])
@@ -49,7 +49,7 @@ def test_a_selector_matches_when_every_part_allows_the_label(selector: LabelSele
 
 @given(selectors())
 def test_a_well_formed_selector_has_no_problems(selector: LabelSelector) -> None:
-    assert selector_problems(selector) == []
+    assert find_selector_problems(selector) == []
 
 
 @given(LABELS)

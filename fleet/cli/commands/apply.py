@@ -19,7 +19,7 @@ from fleet.cli.input.problems import Findings
 from fleet.errors import ApiError, Conflict, FleetError, NotFound, Unauthorized, Unreachable
 from fleet.kube.api import WRITE_CLASS, Api, Method, Request
 from fleet.kube.resource import Resource
-from fleet.model.decoding import name_in_messages
+from fleet.model.decoding import describe_document
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 FIELD_MANAGER: Final = "fleet-apply"
@@ -70,7 +70,7 @@ def _check_named(document: Parsed, findings: Findings) -> None:
     if any(one.place == document.place for one in findings.problems):
         return
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        findings.wrong(document.place, "metadata.name: is required", subject=name_in_messages(content))
+        findings.wrong(document.place, "metadata.name: is required", subject=describe_document(content))
 
 
 def _rank(document: Parsed) -> int:
@@ -90,7 +90,7 @@ async def _apply_all(documents: Iterable[Parsed], options: ApplyOptions, finding
             except (Unreachable, Unauthorized):
                 raise  # it would be the same with every other
             except FleetError as error:
-                findings.wrong(one.place, _told(error), subject=name_in_messages(one.content))
+                findings.wrong(one.place, _told(error), subject=describe_document(one.content))
             else:
                 done = "would be applied" if options.dry_run else "applied"
                 sys.stdout.write(f"{one.content['kind']} {key} {done}\n")

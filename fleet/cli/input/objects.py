@@ -15,7 +15,7 @@ from fleet.cli.input.problems import Findings, did_you_mean, nearest
 from fleet.errors import DocumentError
 from fleet.kube.resource import join_key
 from fleet.model.catalogue import CATALOGUE, KindDefinition, find_kind
-from fleet.model.decoding import decode, name_in_messages
+from fleet.model.decoding import decode, describe_document
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 from fleet.model.kinds.meta import Document
 from fleet.model.labels import is_subdomain
@@ -155,7 +155,7 @@ def _resource(parsed: Parsed, foreign: Counter[str], findings: Findings) -> Kind
     """The kind of a document; None when it is reported or none of ours."""
     missing = [key for key in ("apiVersion", "kind") if not isinstance(parsed.content.get(key), str)]
     if missing:
-        subject = name_in_messages(parsed.content)
+        subject = describe_document(parsed.content)
         findings.wrong(parsed.place, f"{' and '.join(missing)} missing: every object needs both", subject=subject)
         return None
     api_version, kind = parsed.content["apiVersion"], parsed.content["kind"]
@@ -163,7 +163,7 @@ def _resource(parsed: Parsed, foreign: Counter[str], findings: Findings) -> Kind
     if resource is None:
         problem = _unknown_kind(api_version, kind)
         if problem:
-            findings.wrong(parsed.place, problem, subject=name_in_messages(parsed.content))
+            findings.wrong(parsed.place, problem, subject=describe_document(parsed.content))
         else:
             foreign[f"{kind}.{api_version}"] += 1
     return resource
@@ -193,7 +193,7 @@ def _object(
 ) -> Object | None:
     content = _without_nulls(parsed.content)
     cleaned = Parsed(parsed.place, content, parsed.node, parsed.offset)
-    subject = name_in_messages(content)
+    subject = describe_document(content)
     found = complaints(cleaned, resource.model)
     for one in found:
         findings.wrong(parsed.at(one.path), str(one), subject=subject)
@@ -225,13 +225,13 @@ def _is_first(
     if before == str(parsed.place):
         return True
     message = f"is also in {before}; keep one of the two"
-    findings.wrong(parsed.at(("metadata", "name")), message, subject=name_in_messages(parsed.content))
+    findings.wrong(parsed.at(("metadata", "name")), message, subject=describe_document(parsed.content))
     return False
 
 
 def _is_named(document: Document, parsed: Parsed, resource: KindDefinition, findings: Findings) -> bool:
     name, namespace = document.metadata.name, document.metadata.namespace
-    subject = name_in_messages(parsed.content)
+    subject = describe_document(parsed.content)
     before = len(findings.problems)
     if not name:
         findings.wrong(parsed.at(("metadata",)), "metadata.name: is required", subject=subject)

@@ -275,8 +275,8 @@ async def _connected(
     own, theirs = flow_of(for_the_demo(effective), clock), RateLimiter(clock, default=_MANY_MEMBERS)
     path = endpoint.kubeconfig
     async with (
-        await Transport.from_kubeconfig(path, clock=clock, flow=own) as controller,
-        await Transport.from_kubeconfig(path, clock=clock, flow=theirs) as members,
+        await Transport.from_kubeconfig(path, clock=clock, rate_limiter=own) as controller,
+        await Transport.from_kubeconfig(path, clock=clock, rate_limiter=theirs) as members,
     ):
         yield controller, members
 

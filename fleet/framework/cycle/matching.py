@@ -10,7 +10,7 @@ from fleet.errors import StaleInputs
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.operations import Action, Operation, Target, WriteGroup, unschedule
 from fleet.framework.request import PlacementRequest
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding
 
@@ -87,7 +87,7 @@ def _is_alive_here(holder: Binding, cluster: str, request: PlacementRequest) -> 
 def _free_name(cluster: str, bindings: PlacementBindings, request: PlacementRequest) -> str:
     holder_uid = None
     for _ in range(_NAMES_TRIED + 1):
-        name = binding_name(
+        name = build_binding_name(
             placement=request.placement, placement_uid=request.uid, cluster=cluster, holder_uid=holder_uid
         )
         holder = bindings.holders.get(name)

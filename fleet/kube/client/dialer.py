@@ -1,8 +1,7 @@
-"""Connections on their way.
+"""Dialer: opens connections in tasks of their own.
 
-An opening is never cancelled together with whoever waits for it: at certain moments asyncio would forget the socket,
-which then stays open for as long as the server likes. It goes on, bounded, and what comes of it is used by the next or
-hung up.
+Opening a connection is not cancelled together with its caller: at certain moments asyncio would lose the socket, which
+then stays open until the server closes it. It continues, with a timeout, and the connection goes to the pool.
 """
 
 from __future__ import annotations
@@ -11,56 +10,55 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
-WITHIN: Final = 30.0
-"""Seconds that an opening may take."""
-_TO_FINISH: Final = 1.0
-"""Seconds after which an opening waits for the server and for nothing else, so that it can be cancelled safely."""
+TIMEOUT: Final = 30.0
+"""Seconds for opening a connection."""
+_GRACE: Final = 1.0
+"""Seconds after which opening only waits for the server, so that it can be cancelled safely."""
 
 T = TypeVar("T")
 
 
 class NotConnected(ConnectionError):
-    """There was no connection, so nothing was sent."""
+    """There is no connection, so nothing was sent."""
 
 
 class Dialer(Generic[T]):
-    """`left_over` gets the connections that nobody waits for any more."""
+    def __init__(self, *, on_unclaimed: Callable[[T], object]) -> None:
+        """`on_unclaimed` gets connections whose callers were cancelled."""
+        self._on_unclaimed = on_unclaimed
+        self._tasks: set[asyncio.Task[T]] = set()
 
-    def __init__(self, *, left_over: Callable[[T], object]) -> None:
-        self._left_over = left_over
-        self._under_way: set[asyncio.Task[T]] = set()
-
-    async def wait_for(self, opening: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.create_task(_bounded(opening), name="opening a connection")
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+    async def dial(self, opening: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.create_task(_with_timeout(opening), name="opening a connection")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
-            await asyncio.wait((task,))  # newer Pythons call it an error if what `asyncio.shield` was left for fails
+            await asyncio.wait((task,))  # newer Pythons report failures of tasks that `asyncio.shield` abandoned
         except asyncio.CancelledError:
-            task.add_done_callback(self._take_back)
+            task.add_done_callback(self._hand_over)
             raise
         return task.result()
 
     async def close(self) -> None:
-        """Returns when none is under way. What comes meanwhile is for those who wait, or for `left_over`."""
-        under_way = set(self._under_way)
-        if not under_way:
+        """Returns when no connection is being opened."""
+        tasks = set(self._tasks)
+        if not tasks:
             return
-        _, late = await asyncio.wait(under_way, timeout=_TO_FINISH)
+        _, late = await asyncio.wait(tasks, timeout=_GRACE)
         for task in late:
             task.cancel()
-        await asyncio.wait(under_way)
+        await asyncio.wait(tasks)
 
-    def _take_back(self, task: asyncio.Task[T]) -> None:
+    def _hand_over(self, task: asyncio.Task[T]) -> None:
         if not task.cancelled() and task.exception() is None:
-            self._left_over(task.result())
+            self._on_unclaimed(task.result())
 
 
-async def _bounded(opening: Coroutine[Any, Any, T]) -> T:
+async def _with_timeout(opening: Coroutine[Any, Any, T]) -> T:
     try:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(TIMEOUT):
             return await opening
     except TimeoutError as error:
-        raise NotConnected(str(error) or f"no connection within {WITHIN:g} s") from error
-    except asyncio.CancelledError as error:  # by `close`: those who wait are not cancelled
+        raise NotConnected(str(error) or f"no connection within {TIMEOUT:g} s") from error
+    except asyncio.CancelledError as error:  # by `close`: callers are not cancelled
         raise NotConnected("the transport was closed") from error

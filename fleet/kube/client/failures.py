@@ -1,7 +1,7 @@
-"""From what the API server says when it refuses to the error that callers catch.
+"""Error responses of the API server as exceptions.
 
-Reasons count before codes: 409 and 410 each mean two things, and some timeouts come as 500. Where a proxy answered in
-place of the API server there is no Status, and the code has to do.
+Reasons count before codes: 409 and 410 each mean two things, and some timeouts come as 500. The response of a proxy has
+no Status, so its code decides.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
     503: Unavailable,
     504: ServerTimeout,
 }
-_SHOWN: Final = 200
+_MAX_SHOWN: Final = 200
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class _Details(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ApiStatus(msgspec.Struct, frozen=True):
-    """The object that the API server sends in place of what was asked for."""
+    """The object that the API server sends in an error response."""
 
     kind: str = ""
     message: str = ""
@@ -85,30 +85,30 @@ _DECODER: Final = msgspec.json.Decoder(ApiStatus)
 
 
 def parse_error(code: int, body: bytes, *, retry_after: str = "", doing: str = "") -> ApiError:
-    """The error of an answer that is none. `doing` names the request in the message."""
-    status = _status_of(body)
-    message = status.message or body[:_SHOWN].decode(errors="replace").strip() or "no explanation"
+    """The error of a response. `doing` names the request in the message."""
+    status = _parse_status(body)
+    message = status.message or body[:_MAX_SHOWN].decode(errors="replace").strip() or "no explanation"
     named = structs.replace(status, code=status.code or code, message=f"{doing}: {message}" if doing else message)
-    return build_error(named, retry_after=_seconds(retry_after))
+    return build_error(named, retry_after=_parse_retry_after(retry_after))
 
 
 def build_error(status: ApiStatus, *, retry_after: float = 0.0) -> ApiError:
     details = status.details or _Details()
-    return _class_of(status)(
+    return _select_class(status)(
         status.message or "no explanation",
         status=status.code,
         reason=status.reason,
-        causes=tuple(Cause(one.field, one.reason, one.message) for one in details.causes or ()),
+        causes=tuple(Cause(cause.field, cause.reason, cause.message) for cause in details.causes or ()),
         retry_after=retry_after or float(details.retry_after_seconds) or None,
     )
 
 
-def _class_of(status: ApiStatus) -> type[ApiError]:
-    found = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
-    return found or (BadRequest if 400 <= status.code < 500 else InternalError)
+def _select_class(status: ApiStatus) -> type[ApiError]:
+    error_class = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
+    return error_class or (BadRequest if 400 <= status.code < 500 else InternalError)
 
 
-def _status_of(body: bytes) -> ApiStatus:
+def _parse_status(body: bytes) -> ApiStatus:
     try:
         status = _DECODER.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -116,6 +116,6 @@ def _status_of(body: bytes) -> ApiStatus:
     return status if status.kind == "Status" else ApiStatus()
 
 
-def _seconds(retry_after: str) -> float:
+def _parse_retry_after(retry_after: str) -> float:
     """The header's other form, a date, is never used by Kubernetes."""
     return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0

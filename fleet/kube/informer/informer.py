@@ -25,41 +25,41 @@ from fleet.kube.resource import Resource
 
 T = TypeVar("T")
 
-_NOBODY_KNOWS: Final = (asyncio.CancelledError, ConnectionLost, DeadlineExceeded, ServerTimeout)
-"""How a write ends that may be carried out later than that."""
+_AMBIGUOUS_FAILURES: Final = (asyncio.CancelledError, ConnectionLost, DeadlineExceeded, ServerTimeout)
+"""After these the server may still apply the write."""
 
 
 class WriteGate:
     """An `Api` that lets writes pass only while it is open, and reads always.
 
-    It knows which writes the server may yet carry out: those under way, and those that were given up on without an
-    answer, until their deadlines, by which the server has given up on them as well.
+    It tracks the writes that the server may still apply: those in flight, and those that ended without an answer, until
+    their deadlines, after which the server drops them as well.
     """
 
     def __init__(self, api: Api, *, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._passage: Api | None = None
+        self._write_api: Api | None = None
         self._numbers = itertools.count()
         self._unsettled: dict[int, tuple[Request, float]] = {}
 
     def open(self, leadership: Leadership | None = None) -> None:
-        """With a leadership, for as long as that lasts."""
-        self._passage = self._api if leadership is None else FencedApi(self._api, leadership)
+        """With a leadership, as long as that lasts."""
+        self._write_api = self._api if leadership is None else FencedApi(self._api, leadership)
 
     def close(self) -> None:
-        self._passage = None
+        self._write_api = None
 
     async def call(self, request: Request) -> bytes:
         if not request.is_write:
             return await self._api.call(request)
-        if self._passage is None:
+        if self._write_api is None:
             raise NotLeading("this process does not lead: nothing is written")
         number = next(self._numbers)
         self._unsettled[number] = request, self._clock.elapsed() + request.deadline
         try:
-            answer = await self._passage.call(request)
-        except _NOBODY_KNOWS:
+            answer = await self._write_api.call(request)
+        except _AMBIGUOUS_FAILURES:
             self._forget_settled()
             raise
         except BaseException:
@@ -72,7 +72,7 @@ class WriteGate:
         return self._api.stream(request)
 
     def list_unsettled(self) -> list[str]:
-        """The writes that the server may yet carry out."""
+        """The writes that the server may still apply."""
         self._forget_settled()
         return [f"{request.method} {request.path}" for request, _ in self._unsettled.values()]
 
@@ -84,7 +84,7 @@ class WriteGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerConfig:
-    """How a process reaches the API: shared by everything it watches."""
+    """The API clients and settings that all informers of a process share."""
 
     reads: Api
     writes: Api

@@ -1,21 +1,19 @@
-"""Keeps a store equal to what the API server has, for as long as the process lives.
+"""Reflector: keeps a store equal to the objects on the API server, as long as the process lives.
 
-A paged list, then a watch from the list's version, and again whenever the watch ends. What may go wrong on the way, and
-what is done about it:
+A paged list, then a watch from the list's version, and again whenever the watch ends. Failures:
 
-- The watch closes, breaks, falls silent or says something unreadable: it is resumed from the last version that was
-  understood, so nothing is lost and nothing comes twice. Three failures in a row without any progress: list again.
-- The version is too old (410), or the server turns out to have been set back: list again. The store tells its
-  subscribers only what is really different.
-- Any of these again and again: waits grow from 0.8 to 30 seconds, longer if the server asks for it. They start over
-  when a watch has made progress, but not while the server keeps declaring our versions too old.
-- One object cannot be read: its last readable state stays in the store, it is reported and remembered in `unreadable`
-  until it can be read or is gone, and everything else goes on.
+- The watch closes, breaks, is silent or has an unreadable line: it is resumed from the last version that was read, so
+  nothing is lost or repeated. After three failures in a row without progress: list again.
+- The version is too old (410), or the server was restored from a backup: list again. The store calls its handlers only
+  for real changes.
+- Repeated failures: delays grow from 0.8 to 30 seconds, longer if the server requests it. They are reset when a watch
+  has made progress, but not while the server keeps rejecting our versions as too old.
+- One object cannot be read: its last readable state stays in the store, it is reported and kept in `unreadable` until
+  it can be read or is gone, and everything else goes on.
 
-A watch may lag behind without anybody noticing. Who must not decide on old news, such as a new leader, asks for a list
-by `refresh`.
+A watch may lag behind unnoticed. A process that needs the newest state, such as a new leader, calls `refresh`.
 
-Who is newer, the watch or our own write, is left to `store`.
+Whether the watch or an own write is newer is left to `store`.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from fleet.kube.informer.watch import (
     ERROR,
     MODIFIED,
     LineSplitter,
-    plain_document,
+    extract_document,
     read_event,
     read_head,
     read_page,
@@ -51,11 +49,11 @@ from fleet.kube.resource import Resource, key_of
 
 T = TypeVar("T")
 
-_PAGE: Final = 500
-_BATCH: Final = 100
+_PAGE_SIZE: Final = 500
+_BATCH_SIZE: Final = 100
 """Objects of a page between two yields to the event loop: one or two milliseconds of decoding."""
-_PATIENCE: Final = 3
-"""Failed watches in a row from one and the same version before it is given up."""
+_MAX_STUCK: Final = 3
+"""Failed watches in a row from the same version before listing again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +70,9 @@ class ReflectorTimings:
     """In seconds."""
 
     silence: float = 150.0
-    """Longest wait for the next event or bookmark. The API server sends a bookmark about once a minute."""
+    """Maximum time until the next event or bookmark. The API server sends a bookmark about once a minute."""
     healthy: float = 10.0
-    """A watch that lived this long may be resumed at once."""
+    """A watch that lasted this long may be resumed at once."""
     shortest_watch: float = 300.0
     """Watches are asked to end after this and up to twice this, so that those of many clients do not end together."""
     pace: ExponentialBackoff = WATCH_BACKOFF
@@ -130,8 +128,8 @@ class Reflector(Generic[T]):
         self._pages_expire = False
         self._stuck = 0
         self._synced = asyncio.Event()
-        self._asked: list[asyncio.Event] = []
-        self._interruptible: asyncio.Timeout | None = None
+        self._refreshes: list[asyncio.Event] = []
+        self._interruption: asyncio.Timeout | None = None
 
     @property
     def is_synced(self) -> bool:
@@ -142,64 +140,65 @@ class Reflector(Generic[T]):
         await self._synced.wait()
 
     async def refresh(self) -> None:
-        """Returns once the store has taken a whole list that was begun after this call; for as long as `run` runs.
+        """Returns once the store has a complete list that was started after this call; needs `run` to be running.
 
-        A watch under way ends for it, and so does a wait. A list under way may be older than the question, so another
-        has to be made: one that nobody waits for ends at once. If the list fails it is repeated, with the usual waits.
+        A watch in progress ends for it, and so does a backoff. A list in progress may be older than this call, so
+        another is made; the former ends at once unless an earlier call waits for it. A failed list is retried, with the
+        usual backoff.
         """
-        answer = asyncio.Event()
-        self._asked.append(answer)
+        refreshed = asyncio.Event()
+        self._refreshes.append(refreshed)
         self._needs_list = True
-        if self._interruptible:
-            self._interruptible.reschedule(asyncio.get_running_loop().time())
-        await answer.wait()
+        if self._interruption:
+            self._interruption.reschedule(asyncio.get_running_loop().time())
+        await refreshed.wait()
 
     async def run(self) -> NoReturn:
         """Until cancelled."""
         while True:
-            wait = await self._round()
+            wait = await self._list_and_watch()
             if wait:
-                await self._unless_asked(self._clock.sleep(wait))
+                await self._run_unless_refreshed(self._clock.sleep(wait))
 
-    async def _unless_asked(self, work: Coroutine[Any, Any, None]) -> None:
-        """Until it is done, or until somebody asks for a list."""
+    async def _run_unless_refreshed(self, work: Coroutine[Any, Any, None]) -> None:
+        """Until it is done, or until `refresh` is called."""
         try:
-            async with asyncio.timeout(None) as self._interruptible:
+            async with asyncio.timeout(None) as self._interruption:
                 await work
         except TimeoutError:
-            if not self._asked:
+            if not self._refreshes:
                 raise
         finally:
-            self._interruptible = None
+            self._interruption = None
 
-    async def _round(self) -> float:
-        """A list if one is needed, then a watch to its end. Says how long to wait before the next round."""
+    async def _list_and_watch(self) -> float:
+        """A list if one is needed, then a watch to its end. Returns the delay before the next round."""
         problem: ApiError | None = None
         while self._needs_list:
             try:
-                await (self._list() if self._asked else self._unless_asked(self._list()))
+                await (self._list() if self._refreshes else self._run_unless_refreshed(self._list()))
             except ApiError as error:
                 self._note(error)
                 return self._backoff.next_delay(at_least=error.retry_after)
-        begun_at, begun_from = self._clock.elapsed(), self._store.version
+        started, from_version = self._clock.elapsed(), self._store.version
         try:
-            await self._unless_asked(self._watch())
+            await self._run_unless_refreshed(self._watch())
         except ApiError as error:
             problem = error
             self._note(error)
-        if self._asked:
+        if self._refreshes:
             return 0.0
-        return self._wait_after(
+        return self._compute_delay(
             problem,
-            lived=self._clock.elapsed() - begun_at,
-            progressed=self._store.version != begun_from,
+            lived=self._clock.elapsed() - started,
+            progressed=self._store.version != from_version,
         )
 
-    def _wait_after(self, problem: ApiError | None, *, lived: float, progressed: bool) -> float:
+    def _compute_delay(self, problem: ApiError | None, *, lived: float, progressed: bool) -> float:
         expired = isinstance(problem, Gone)
         healthy = lived >= self._timings.healthy
         self._stuck = 0 if progressed else self._stuck + (problem is not None)
-        if expired or self._stuck >= _PATIENCE:
+        if expired or self._stuck >= _MAX_STUCK:
             self._needs_list, self._stuck = True, 0
         if healthy or (progressed and not expired):
             self._backoff.reset()
@@ -215,85 +214,85 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         self.counts.lists += 1
-        asked_before = self._asked.copy()
+        refreshes = self._refreshes.copy()
         relist = self._store.relist()
         after = ""
         while True:
-            page = read_page(await self._page_after(after))
+            page = read_page(await self._fetch_page(after))
             if not page.metadata.resource_version:
                 raise UnreadableAnswer(f"the list of {self._path} has no resourceVersion")
             relist.begin(page.metadata.resource_version)
-            await self._take_page(relist, page.items or [])
+            await self._add_page(relist, page.items or [])
             after = page.metadata.continue_
             if not after:
                 break
         relist.end()
-        self._forget_unreadable_but(relist)
+        self._retain_unreadable(relist)
         self._pages_expire = False
         self._synced.set()
-        self._answer(asked_before)
+        self._complete_refreshes(refreshes)
 
-    def _answer(self, asked: list[asyncio.Event]) -> None:
-        """Who asked while the list was on its way needs another: it may be older than the question."""
-        for answer in asked:
-            answer.set()
-        self._asked = self._asked[len(asked) :]
-        self._needs_list = bool(self._asked)
+    def _complete_refreshes(self, refreshes: list[asyncio.Event]) -> None:
+        """Calls during the list need another one: this list may be older than the call."""
+        for refreshed in refreshes:
+            refreshed.set()
+        self._refreshes = self._refreshes[len(refreshes) :]
+        self._needs_list = bool(self._refreshes)
 
-    async def _page_after(self, after: str) -> bytes:
-        query = self._selectors()
+    async def _fetch_page(self, after: str) -> bytes:
+        query = self._build_selectors()
         if not self._pages_expire:
-            query.append(("limit", str(_PAGE)))
+            query.append(("limit", str(_PAGE_SIZE)))
         if after:
             query.append(("continue", after))
         try:
             return await self._api.call(Request(Method.GET, self._path, query=tuple(query)))
         except Gone:
-            self._pages_expire = bool(after)  # too slow, or too much is going on: next time in one piece
+            self._pages_expire = bool(after)  # the pages took too long: next time in one piece
             raise
 
-    async def _take_page(self, relist: Relist[T], items: list[msgspec.Raw]) -> None:
-        for start in range(0, len(items), _BATCH):
-            for item in items[start : start + _BATCH]:
-                self._take_listed(relist, bytes(item))
+    async def _add_page(self, relist: Relist[T], items: list[msgspec.Raw]) -> None:
+        for start in range(0, len(items), _BATCH_SIZE):
+            for item in items[start : start + _BATCH_SIZE]:
+                self._add_listed(relist, bytes(item))
             await asyncio.sleep(0)
 
-    def _take_listed(self, relist: Relist[T], document: bytes) -> None:
+    def _add_listed(self, relist: Relist[T], document: bytes) -> None:
         try:
             listed = self._read(document)
             relist.add(listed)
         except Exception as error:
-            relist.keep(self._set_aside(document, error).key)
+            relist.keep(self._note_unreadable(document, error).key)
         else:
             self._note_readable(listed)
 
-    def _forget_unreadable_but(self, relist: Relist[T]) -> None:
-        self.unreadable = {key: one for key, one in self.unreadable.items() if relist.has(key)}
+    def _retain_unreadable(self, relist: Relist[T]) -> None:
+        self.unreadable = {key: each for key, each in self.unreadable.items() if relist.has(key)}
 
     # --- watch --------------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """To its end. The limit on silence counts complete events: trickling bytes are no sign of life."""
+        """To its end. Only complete events reset the limit on silence: single bytes are no sign of life."""
         self.counts.watches += 1
         lines = LineSplitter()
         silence = self._timings.silence
         limit = asyncio.timeout(silence)
         loop = asyncio.get_running_loop()
-        async with self._api.stream(self._watch_request()) as pieces:
+        async with self._api.stream(self._build_watch_request()) as pieces:
             try:
                 async with limit:
                     async for piece in pieces:
-                        if self._take_lines(lines.feed(piece)):
+                        if self._apply_lines(lines.feed(piece)):
                             limit.reschedule(loop.time() + silence)
             except TimeoutError as error:
                 if not limit.expired():
                     raise
                 raise DeadlineExceeded(f"the watch of {self._path} was silent for {silence:g} s") from error
 
-    def _watch_request(self) -> Request:
+    def _build_watch_request(self) -> Request:
         seconds = self._timings.shortest_watch * (1 + self._jitter())
         query = (
-            *self._selectors(),
+            *self._build_selectors(),
             ("watch", "1"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", self._store.version),
@@ -301,72 +300,72 @@ class Reflector(Generic[T]):
         )
         return Request(Method.GET, self._path, query=query)
 
-    def _selectors(self) -> list[tuple[str, str]]:
+    def _build_selectors(self) -> list[tuple[str, str]]:
         chosen = {"labelSelector": self._selection.labels, "fieldSelector": self._selection.fields}
         return [(name, value) for name, value in chosen.items() if value]
 
-    def _take_lines(self, lines: Iterator[bytes]) -> int:
+    def _apply_lines(self, lines: Iterator[bytes]) -> int:
         taken = 0
         for line in lines:
             if line:
-                self._take(line)
+                self._apply_line(line)
                 taken += 1
         return taken
 
-    def _take(self, line: bytes) -> None:
-        """The line as the API server always writes it needs no parsing of its own; any doubt is for the careful."""
-        document = plain_document(line)
+    def _apply_line(self, line: bytes) -> None:
+        """A line in the usual form of the API server is not parsed as a whole; all others are."""
+        document = extract_document(line)
         if document is not None:
             try:
                 seen = self._read(document)
             except Exception:
-                self._take_carefully(line)
+                self._apply_parsed(line)
             else:
                 self.counts.events += 1
-                self._put(seen, document)
+                self._apply_read(seen, document)
         else:
-            self._take_carefully(line)
+            self._apply_parsed(line)
 
-    def _take_carefully(self, line: bytes) -> None:
+    def _apply_parsed(self, line: bytes) -> None:
         event = read_event(line)
         if event.type == MODIFIED or event.type == ADDED:
             self.counts.events += 1
-            self._saw(bytes(event.object))
+            self._apply_object(bytes(event.object))
         elif event.type == DELETED:
             self.counts.events += 1
-            self._saw_deleted(bytes(event.object))
+            self._apply_deleted(bytes(event.object))
         elif event.type == BOOKMARK:
             self.counts.bookmarks += 1
-            self._saw_bookmark(bytes(event.object))
+            self._apply_bookmark(bytes(event.object))
         elif event.type == ERROR:
             raise build_error(read_status(event.object))
         else:
             raise UnreadableAnswer(f"an event of a watch has the unknown type {event.type!r}")
 
-    def _saw(self, document: bytes) -> None:
+    def _apply_object(self, document: bytes) -> None:
         try:
             seen = self._read(document)
         except Exception as error:
-            self._store.advance_version(self._set_aside(document, error).version)
+            self._store.advance_version(self._note_unreadable(document, error).version)
         else:
-            self._put(seen, document)
+            self._apply_read(seen, document)
 
-    def _put(self, seen: T, document: bytes) -> None:
+    def _apply_read(self, seen: T, document: bytes) -> None:
         try:
             self._store.apply_event(seen)
-        except Exception as error:  # an index could make nothing of it
-            self._store.advance_version(self._set_aside(document, error).version)
+        except Exception as error:  # from an index function
+            self._store.advance_version(self._note_unreadable(document, error).version)
         else:
             self._note_readable(seen)
 
-    def _saw_deleted(self, document: bytes) -> None:
+    def _apply_deleted(self, document: bytes) -> None:
         head = read_head(document)
         if head is None:
-            raise UnreadableAnswer(f"a watch of {self._path} says that an object without a name is gone")
+            raise UnreadableAnswer(f"a watch of {self._path} has a deleted object without a name")
         self._store.apply_delete_event(head.key, uid=head.metadata.uid, version=head.metadata.resource_version)
         self.unreadable.pop(head.key, None)
 
-    def _saw_bookmark(self, document: bytes) -> None:
+    def _apply_bookmark(self, document: bytes) -> None:
         version = read_version(document)
         if is_older(version, self._store.version):
             raise Gone(f"{self._path} is at {version} again, after {self._store.version}: the server was set back")
@@ -375,22 +374,22 @@ class Reflector(Generic[T]):
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def _read(self, document: bytes) -> T:
-        found = self._store.codec.read(document)
-        if not self._store.codec.metadata_of(found).name:
+        read = self._store.codec.read(document)
+        if not self._store.codec.metadata_of(read).name:
             raise DocumentError("the object has no name", field="metadata.name")
-        return found
+        return read
 
-    def _note_readable(self, found: T) -> None:
+    def _note_readable(self, read: T) -> None:
         if self.unreadable:
-            self.unreadable.pop(key_of(self._store.codec.metadata_of(found)), None)
+            self.unreadable.pop(key_of(self._store.codec.metadata_of(read)), None)
 
-    def _set_aside(self, document: bytes, error: Exception) -> UnreadableObject:
-        """An object without even a name is none: then it is the stream that cannot be trusted."""
+    def _note_unreadable(self, document: bytes, error: Exception) -> UnreadableObject:
+        """An object without even a name means that the stream itself is broken."""
         head = read_head(document)
         if head is None:
             raise UnreadableAnswer(f"{self._path} has an object without a name: {error}") from error
-        found = UnreadableObject(head.key, head.metadata.resource_version, error)
-        self.unreadable[found.key] = found
+        unreadable = UnreadableObject(head.key, head.metadata.resource_version, error)
+        self.unreadable[unreadable.key] = unreadable
         self.counts.unreadable += 1
-        self._on_problem(found)
-        return found
+        self._on_problem(unreadable)
+        return unreadable

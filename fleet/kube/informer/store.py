@@ -1,19 +1,18 @@
-"""The newest state of all objects of a kind that this process knows of, whoever told: the watch or our own writes.
+"""Store: the cache of an informer, with the newest state of all objects of a kind from the watch and own writes.
 
-Every change of that state is told to the subscribers exactly once, as *(old, new)*: `(None, new)` appeared, `(old,
-None)` is gone. Folding what was told always gives the store's content. Where the state comes from is left to
-`reflector`; this module decides which of two states is the newer one.
+Handlers are called exactly once for every change, with *(old, new)*: `(None, new)` was added, `(old, None)` deleted.
+Applying all calls in order always gives the store's content. Reading from the API server is left to `reflector`; this
+module decides which of two states is the newer one.
 
 That decision rests on resourceVersions. Kubernetes promises that those of one resource type are decimal numbers that
 grow with every write (a conformance rule of Kubernetes 1.35, kept by every API server on etcd before), so they are
-compared as numbers, and only within this one resource. A version that is no number is comparable with nothing; then the
-watch is believed, and our own writes become visible when the watch brings them.
+compared as numbers, and only within this one resource. A version that is no number cannot be compared; then the watch
+counts, and own writes become visible with their watch events.
 
-Reading our own writes. The answer to a write is put into the store at once. From then on the watch may bring older
-states of the object, which are dropped, and lists that were made before our write may lack it, which is no deletion. An
-object whose deletion was confirmed to us leaves a tombstone, so that older events do not bring it back. The other way
-round, an answer that arrives after the watch has passed its version is no news and is dropped: the object may have been
-changed or deleted since.
+Reading own writes. The answer to a write is put into the store at once. From then on the watch may have older states
+of the object, which are dropped, and lists that were made before the write may lack it, which is no deletion. An object
+whose deletion was confirmed leaves a tombstone, so that older events do not restore it. Conversely, an answer that
+arrives after the watch has passed its version is dropped: the object may have been changed or deleted since.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ IndexFunction = Callable[[T], Iterable[Hashable]]
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[T]):
-    """How to read an object, and where its metadata is."""
+    """Decodes an object and accesses its metadata."""
 
     read: Callable[[bytes], T]
     metadata_of: Callable[[T], Metadata]
@@ -46,13 +45,13 @@ class Codec(Generic[T]):
 
 def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
     """Reads documents into a view and keeps the document beside it."""
-    read_at_once = msgspec.json.Decoder(view_type).decode
+    read_fast = msgspec.json.Decoder(view_type).decode
 
     def read(document: bytes) -> Observed[V]:
         try:
-            return Observed(read_at_once(document), document)
+            return Observed(read_fast(document), document)
         except msgspec.MsgspecError:
-            return decode(document, view_type)  # more patient, and says what is wrong
+            return decode(document, view_type)  # tolerates nulls, and has better error messages
 
     return Codec(read, _metadata_of)
 
@@ -62,7 +61,7 @@ def _metadata_of(observed: Observed[V]) -> Metadata:
     return metadata
 
 
-def _to_the_loop(error: Exception) -> None:
+def _report_to_loop(error: Exception) -> None:
     context = {"message": "a handler of a store raised", "exception": error}
     asyncio.get_running_loop().call_exception_handler(context)
 
@@ -74,14 +73,14 @@ def is_older(version: str, other: str) -> bool:
 
 class Store(Generic[T]):
     def __init__(self, codec: Codec[T], *, on_handler_error: Callable[[Exception], None] | None = None) -> None:
-        """A handler that raises is a bug of its own; the other handlers and the store are not to suffer from it."""
+        """A handler that raises does not affect the other handlers and the store."""
         self.codec = codec
         self.version = ""
-        """How far the watch has come."""
+        """The version that the watch has reached."""
         self._objects: dict[str, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Handler[T]] = []
-        self._on_handler_error = on_handler_error or _to_the_loop
+        self._on_handler_error = on_handler_error or _report_to_loop
         self._tombstones: dict[str, _Tombstone] = {}
         self._lists_begun = 0
 
@@ -106,7 +105,7 @@ class Store(Generic[T]):
         """The objects with that value, in no particular order."""
         return [self._objects[key] for key in self._indexes[index].keys_of(value)]
 
-    # --- arranging ----------------------------------------------------------------------------------------------------
+    # --- setup --------------------------------------------------------------------------------------------------------
 
     def add_index(self, name: str, values_of: IndexFunction[T]) -> None:
         if name in self._indexes:
@@ -116,21 +115,21 @@ class Store(Generic[T]):
             index.move(key, *index.prepare(None, held))
 
     def subscribe(self, handler: Handler[T]) -> None:
-        """Told of everything from now on, what is already there included."""
+        """The handler is called for all present objects, and for every change from now on."""
         self._handlers.append(handler)
         for held in list(self._objects.values()):
-            self._tell(handler, None, held)
+            self._call_handler(handler, None, held)
 
     # --- our own writes -----------------------------------------------------------------------------------------------
 
     def apply_write(self, written: T) -> None:
-        """The API server answered our write with this object."""
+        """The API server answered an own write with this object."""
         metadata = self.codec.metadata_of(written)
         if is_older(self.version, metadata.resource_version) and not self._is_buried(metadata):
             self._put_newer(written, metadata)
 
     def apply_delete(self, key: str, uid: str) -> None:
-        """The API server confirmed that this object is gone. Not for objects that are only being deleted."""
+        """The API server confirmed the deletion of this object. Not for objects that are only being deleted."""
         held = self._objects.get(key)
         if held is None or self.codec.metadata_of(held).uid != uid:
             return
@@ -140,14 +139,14 @@ class Store(Generic[T]):
     # --- the watch ----------------------------------------------------------------------------------------------------
 
     def apply_event(self, seen: T) -> None:
-        """The watch brought this object."""
+        """The watch has an added or modified object."""
         metadata = self.codec.metadata_of(seen)
         if not self._tombstones or not self._is_buried(metadata):
             self._put_newer(seen, metadata)
         self.advance_version(metadata.resource_version)
 
     def apply_delete_event(self, key: str, *, uid: str, version: str) -> None:
-        """Gone, or gone from what the watch selects."""
+        """The object was deleted, or is no longer selected by the watch."""
         buried = self._tombstones.get(key)
         if buried is not None and buried.uid == uid:
             del self._tombstones[key]
@@ -157,7 +156,7 @@ class Store(Generic[T]):
         self.advance_version(version)
 
     def advance_version(self, version: str) -> None:
-        """The watch has told everything up to this version."""
+        """The watch has reached this version."""
         if version and not is_older(version, self.version):
             self.version = version
 
@@ -194,20 +193,20 @@ class Store(Generic[T]):
 
     def _change(self, key: str, old: T | None, new: T | None) -> None:
         if self._indexes:
-            self._reindex(key, old, new)  # may refuse: nothing has changed yet
+            self._reindex(key, old, new)  # may raise: nothing has changed yet
         if new is None:
             del self._objects[key]
         else:
             self._objects[key] = new
         for handler in self._handlers:
-            self._tell(handler, old, new)
+            self._call_handler(handler, old, new)
 
     def _reindex(self, key: str, old: T | None, new: T | None) -> None:
         moves = [index.prepare(old, new) for index in self._indexes.values()]
         for index, move in zip(self._indexes.values(), moves, strict=True):
             index.move(key, *move)
 
-    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+    def _call_handler(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
         except Exception as error:
@@ -215,10 +214,10 @@ class Store(Generic[T]):
 
 
 class Relist(Generic[T]):
-    """One list on its way into the store, page by page.
+    """One list that is put into the store, page by page.
 
-    A list whose version is lower than what the watch already showed means that the server was set back (restored from a
-    backup). Then versions from before say nothing any more and the list replaces everything.
+    A list with a lower version than the watch has reached means that the server was restored from a backup. Then
+    earlier versions cannot be compared, and the list replaces everything.
     """
 
     def __init__(self, store: Store[T], *, number: int) -> None:
@@ -252,21 +251,23 @@ class Relist(Generic[T]):
         return key in self._listed
 
     def keep(self, key: str) -> None:
-        """It exists but cannot be read, so what the store has of it stays."""
+        """For an object that cannot be read: its present state stays in the store."""
         self._listed.add(key)
 
     def end(self) -> None:
-        """What the list lacks is gone, unless we wrote it after the list was made."""
+        """Deletes objects that the list lacks, unless they were written after the list was made."""
         store = self._store
         for key in [key for key in store if key not in self._listed]:
             held = store._objects[key]
             if self._is_set_back or not is_older(self._version, store.codec.metadata_of(held).resource_version):
                 store._change(key, held, None)
-        store._tombstones = {key: one for key, one in store._tombstones.items() if one.list_number >= self._number}
+        store._tombstones = {
+            key: buried for key, buried in store._tombstones.items() if buried.list_number >= self._number
+        }
         store.version = self._version
 
     def _is_buried(self, key: str, uid: str) -> bool:
-        """Deleted by us after this list was asked for: it may be too old to know."""
+        """Deleted by an own write after this list was requested, so the list may still contain it."""
         buried = self._store._tombstones.get(key)
         return buried is not None and buried.uid == uid and buried.list_number >= self._number
 

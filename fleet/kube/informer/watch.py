@@ -1,7 +1,7 @@
-"""From the bytes of a list or a watch to objects, without waiting and without I/O.
+"""Decoding of lists and watches, without I/O.
 
-What cannot be read is told apart by how much is lost with it. A line that is no event loses the stream: nobody knows
-what it said. An event whose object does not fit its kind loses only that object, whose name is still known.
+Errors are separated by what is lost. A line that is no event means that the stream cannot be trusted. An event whose
+object does not fit its kind affects only that object, whose name is still known.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ DELETED: Final = "DELETED"
 BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"
 
-_PLAIN: Final = (b'{"type":"MODIFIED","object":', b'{"type":"ADDED","object":')
-"""How the bulk of all lines begins; the object follows, and one closing brace."""
+_USUAL_STARTS: Final = (b'{"type":"MODIFIED","object":', b'{"type":"ADDED","object":')
+"""The beginning of most lines; the object follows, and one closing brace."""
 
 LONGEST_LINE: Final = 16 * 2**20
 """Bytes. Etcd stores no object of more than 1.5 MiB; what is much longer is no event."""
-_SHOWN: Final = 80
+_MAX_SHOWN: Final = 80
 
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -38,7 +38,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class ObjectHead(msgspec.Struct, frozen=True):
-    """What is read of an object when the rest of it cannot be read or does not matter."""
+    """The metadata of an object whose other fields cannot be read or do not matter."""
 
     metadata: Metadata = Metadata()
 
@@ -75,9 +75,9 @@ _PAGES: Final = msgspec.json.Decoder(ListPage)
 _STATUSES: Final = msgspec.json.Decoder(ApiStatus)
 
 
-def plain_document(line: bytes) -> bytes | None:
-    """The object that is new or has changed, if the line is one as the API server always writes it."""
-    for beginning in _PLAIN:
+def extract_document(line: bytes) -> bytes | None:
+    """The added or modified object, if the line has the usual form of the API server."""
+    for beginning in _USUAL_STARTS:
         if line.startswith(beginning) and line.endswith(b"}"):
             return line[len(beginning) : -1]
     return None
@@ -87,44 +87,44 @@ def read_event(line: bytes) -> WatchEvent:
     try:
         return _EVENTS.decode(line)
     except _UNREADABLE as error:
-        raise UnreadableAnswer(f"a line of a watch is no event: {_shown(line)}: {error}") from error
+        raise UnreadableAnswer(f"a line of a watch is no event: {_abbreviate(line)}: {error}") from error
 
 
 def read_status(document: msgspec.Raw) -> ApiStatus:
     try:
         return _STATUSES.decode(document)
     except _UNREADABLE as error:
-        raise UnreadableAnswer(f"an error in a watch is no Status: {_shown(bytes(document))}: {error}") from error
+        raise UnreadableAnswer(f"an error in a watch is no Status: {_abbreviate(bytes(document))}: {error}") from error
 
 
 def read_page(body: bytes) -> ListPage:
     try:
         return _PAGES.decode(body)
     except _UNREADABLE as error:
-        raise UnreadableAnswer(f"the answer to a list is none: {_shown(body)}: {error}") from error
+        raise UnreadableAnswer(f"the answer is no list: {_abbreviate(body)}: {error}") from error
 
 
 def read_version(document: bytes) -> str:
-    """The version that a bookmark carries: it names no object."""
+    """The version of a bookmark, which has no object."""
     try:
         return _LOOSE_HEADS.decode(document).metadata.resource_version
     except _UNREADABLE as error:
-        raise UnreadableAnswer(f"a bookmark of a watch has no version: {_shown(document)}: {error}") from error
+        raise UnreadableAnswer(f"a bookmark of a watch has no version: {_abbreviate(document)}: {error}") from error
 
 
 def read_head(document: bytes) -> ObjectHead | None:
-    """Name and version of an object, however odd the rest is; None if not even those can be read."""
+    """Name and version of an object, whatever the rest contains; None if not even those can be read."""
     try:
-        found = _LOOSE_HEADS.decode(document).metadata
+        metadata = _LOOSE_HEADS.decode(document).metadata
     except _UNREADABLE:
         return None
-    if not found.name:
+    if not metadata.name:
         return None
-    return ObjectHead(Metadata(found.name, found.namespace, found.uid, found.resource_version))
+    return ObjectHead(Metadata(metadata.name, metadata.namespace, metadata.uid, metadata.resource_version))
 
 
 class LineSplitter:
-    """Cuts a stream into lines. What follows the last line break is no line: it may be cut off anywhere."""
+    """Splits a stream into lines. The text after the last line break is no line: it may be incomplete."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
@@ -144,5 +144,5 @@ class LineSplitter:
         yield from whole
 
 
-def _shown(text: bytes) -> str:
-    return repr(text[:_SHOWN].decode(errors="replace"))
+def _abbreviate(text: bytes) -> str:
+    return repr(text[:_MAX_SHOWN].decode(errors="replace"))

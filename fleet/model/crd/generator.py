@@ -37,23 +37,23 @@ _OF_EVERY_OBJECT: Final[Schema] = {
 }
 
 
-def custom_resource_definition(resource: KindDefinition) -> Schema:
+def build_crd(resource: KindDefinition) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": resource.full_name},
         "spec": {
             "group": resource.group,
-            "names": _names(resource),
+            "names": _build_names(resource),
             "scope": resource.scope,
-            "versions": [_version(resource, version) for version in resource.versions],
+            "versions": [_build_version(resource, version) for version in resource.versions],
         },
     }
 
 
 def render(resource: KindDefinition) -> str:
     """The CRD as the text of its file."""
-    definition = custom_resource_definition(resource)
+    definition = build_crd(resource)
     body = yaml.dump(definition, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=_WIDEST_LINE)
     return HEADER + str(body)
 
@@ -79,7 +79,7 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def _names(resource: KindDefinition) -> Schema:
+def _build_names(resource: KindDefinition) -> Schema:
     names: Schema = {
         "categories": list(resource.categories),
         "kind": resource.kind,
@@ -91,22 +91,22 @@ def _names(resource: KindDefinition) -> Schema:
     return {key: value for key, value in names.items() if value}
 
 
-def _version(resource: KindDefinition, version: str) -> Schema:
+def _build_version(resource: KindDefinition, version: str) -> Schema:
     described: Schema = {"name": version, "served": True, "storage": version == resource.storage}
     if resource.columns:
-        described["additionalPrinterColumns"] = [_column(column) for column in resource.columns]
-    described["schema"] = {"openAPIV3Schema": _Version(version).of_kind(resource.model)}
+        described["additionalPrinterColumns"] = [_build_column(column) for column in resource.columns]
+    described["schema"] = {"openAPIV3Schema": _VersionSchemas(version).of_kind(resource.model)}
     if resource.has_status:
         described["subresources"] = {"status": {}}
     return described
 
 
-def _column(column: PrinterColumn) -> Schema:
+def _build_column(column: PrinterColumn) -> Schema:
     priority = {"priority": 1} if column.wide else {}
     return {"name": column.name, "type": column.type, "jsonPath": column.path, **priority}
 
 
-class _Version:
+class _VersionSchemas:
     """Schemas of one version of the API."""
 
     def __init__(self, version: str) -> None:
@@ -118,9 +118,9 @@ class _Version:
         return schema
 
     def of_model(self, model: type[Model]) -> Schema:
-        fields = [item for item in _declared(model) if self._has(item[1])]
+        fields = [item for item in _list_fields(model) if self._has(item[1])]
         required = [_wire_name(name, field) for name, field in fields if self._requires(field)]
-        schema: Schema = {"type": "object", "description": _first_paragraph(model)}
+        schema: Schema = {"type": "object", "description": _read_first_paragraph(model)}
         schema["properties"] = {_wire_name(name, field): self.of_field(field) for name, field in fields}
         if required:
             schema["required"] = required
@@ -172,9 +172,9 @@ class _Version:
 
     def _add_marks(self, schema: Schema, marks: Iterable[Any]) -> None:
         for mark in marks:
-            schema.update(self._keywords(mark, schema))
+            schema.update(self._build_keywords(mark, schema))
 
-    def _keywords(self, mark: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _build_keywords(self, mark: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         match mark:
             case Keywords() | CheckedKeywords():
                 return mark.values
@@ -185,9 +185,9 @@ class _Version:
             case Le():
                 return {"maximum": mark.le}
             case MinLen():
-                return {_length("min", schema): mark.min_length}
+                return {_length_keyword("min", schema): mark.min_length}
             case MaxLen():
-                return {_length("max", schema): mark.max_length}
+                return {_length_keyword("max", schema): mark.max_length}
             case FieldInfo():
                 return self._of_nested_field(mark, schema)
         pattern = getattr(mark, "pattern", None)
@@ -195,13 +195,13 @@ class _Version:
 
     def _of_nested_field(self, field: FieldInfo, schema: Mapping[str, Any]) -> Schema:
         """The `Field(…)` inside a named annotated type, which pydantic leaves where it stands."""
-        found: Schema = {"description": field.description} if field.description else {}
+        keywords: Schema = {"description": field.description} if field.description else {}
         for mark in field.metadata:
-            found.update(self._keywords(mark, schema))
-        return found
+            keywords.update(self._build_keywords(mark, schema))
+        return keywords
 
     def _with_rules(self, schema: Schema, rules: Iterable[ValidationRule]) -> Schema:
-        applying = [_validation(rule) for rule in rules if rule.applies_to(self.version)]
+        applying = [_build_validation(rule) for rule in rules if rule.applies_to(self.version)]
         if applying:
             schema["x-kubernetes-validations"] = applying
         return schema
@@ -217,7 +217,7 @@ class _Version:
         return [mark for mark in field.metadata if isinstance(mark, DiffersIn) and mark.version == self.version]
 
 
-def _declared(model: type[Model]) -> Iterator[tuple[str, FieldInfo]]:
+def _list_fields(model: type[Model]) -> Iterator[tuple[str, FieldInfo]]:
     for name, field in model.model_fields.items():
         if name not in Document.model_fields or not issubclass(model, Document):
             yield name, field
@@ -232,17 +232,17 @@ def _has_default(default: Any) -> bool:
     return isinstance(default, str | int) and bool(default)
 
 
-def _length(end: str, schema: Mapping[str, Any]) -> str:
+def _length_keyword(end: str, schema: Mapping[str, Any]) -> str:
     suffix = {"array": "Items", "object": "Properties"}.get(str(schema.get("type")), "Length")
     return f"{end}{suffix}"
 
 
-def _validation(rule: ValidationRule) -> Schema:
+def _build_validation(rule: ValidationRule) -> Schema:
     expression = {"messageExpression": rule.expression} if rule.expression else {}
     return {"rule": rule.cel, "message": rule.message, **expression}
 
 
-def _first_paragraph(model: type[Model]) -> str:
+def _read_first_paragraph(model: type[Model]) -> str:
     paragraph = cleandoc(model.__doc__ or "").split("\n\n")[0]
     return " ".join(paragraph.split())
 

@@ -1,4 +1,4 @@
-"""Markers: what a kind declares beyond Python types, such as limits, merge behaviour, versions and rules.
+"""Markers of kinds beyond Python types: limits, merge behavior, versions and rules.
 
 Kinds carry markers in `Annotated`; `fleet.model.crd.generator` turns them into OpenAPI. Pydantic ignores the markers it
 does not know, except `CheckedKeywords`, which also checks the value, so that a broken limit is reported with its rule.
@@ -53,16 +53,16 @@ class Keywords:
 
 @dataclass(frozen=True, eq=False)
 class CheckedKeywords:
-    """OpenAPI keywords that are checked here as well, with a message of our own."""
+    """OpenAPI keywords that are validated here as well, with a better message."""
 
     values: Mapping[str, Any]
     holds: Callable[[Any], bool]
     message: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+        return core_schema.no_info_after_validator_function(self._validate, handler(source))
 
-    def _checked(self, value: Any) -> Any:
+    def _validate(self, value: Any) -> Any:
         if value is not None and not self.holds(value):
             raise PydanticCustomError("rule", "{message}", {"message": self.message})
         return value
@@ -129,7 +129,7 @@ def count_or_percentage(*, pattern: str, at_least: int, message: str) -> tuple[C
     return keywords, FieldRule(ValidationRule(text=message, cel=f"type(self) != int || self >= {at_least}"))
 
 
-def _within(value: int, *, bits: int) -> int:
+def _check_range(value: int, *, bits: int) -> int:
     """The API server refuses numbers that their format cannot hold."""
     if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise PydanticCustomError(
@@ -139,11 +139,11 @@ def _within(value: int, *, bits: int) -> int:
 
 
 Int = Annotated[int, Strict()]
-Int32 = Annotated[int, Strict(), Keywords({"format": "int32"}), AfterValidator(partial(_within, bits=32))]
-Int64 = Annotated[int, Strict(), Keywords({"format": "int64"}), AfterValidator(partial(_within, bits=64))]
+Int32 = Annotated[int, Strict(), Keywords({"format": "int32"}), AfterValidator(partial(_check_range, bits=32))]
+Int64 = Annotated[int, Strict(), Keywords({"format": "int64"}), AfterValidator(partial(_check_range, bits=64))]
 Bool = Annotated[bool, Strict()]
 Timestamp = Annotated[str, Keywords({"format": "date-time"})]
-"""Kept as the text that was read, so that nothing is written differently than before."""
+"""Kept as text, so that it is written as it was read."""
 
 Base64 = Annotated[str, Keywords({"format": "byte"})]
 Quantity = Annotated[

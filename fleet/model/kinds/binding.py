@@ -1,4 +1,4 @@
-"""Bindings: the scheduler's word that a placement goes to a cluster, and how far it has come there."""
+"""Bindings: the decision that a placement goes to a cluster, and the progress of its rollout there."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fleet.model.crd.markers import V1BETA1, Int32, Quantities, Timestamp, only_in
-from fleet.model.kinds.meta import Conditions, Document, Model, name_limit
+from fleet.model.kinds.meta import Conditions, Document, Model, limit_name
 
 LONGEST_CLUSTER_NAME = 63
 
@@ -103,7 +103,7 @@ class MemberClusterStatus(Model):
 class MemberCluster(Document):
     """A cluster that takes part in the fleet."""
 
-    rules = (name_limit(LONGEST_CLUSTER_NAME, id="MC-01", text="name can have at most 63 characters"),)
+    rules = (limit_name(LONGEST_CLUSTER_NAME, id="MC-01", text="name can have at most 63 characters"),)
 
     spec: Annotated[MemberClusterSpec, Field(description="How the cluster takes part in the fleet.")]
     status: Annotated[MemberClusterStatus, Field(description="What is known about it.")] = MemberClusterStatus()

@@ -1,4 +1,4 @@
-"""ClusterProfile: how members are shown to tools that know the multi-cluster SIG's API rather than the fleet's."""
+"""ClusterProfile: member clusters in the API of the multi-cluster SIG, for tools that do not use Fleet's API."""
 
 from __future__ import annotations
 

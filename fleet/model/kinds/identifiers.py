@@ -1,4 +1,4 @@
-"""How statuses name placed objects, and what they say about the ones that failed, drifted or differ."""
+"""Identifiers of placed objects in statuses, with the details of those that failed, drifted or differ."""
 
 from __future__ import annotations
 

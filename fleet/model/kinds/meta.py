@@ -1,4 +1,4 @@
-"""What every kind is made of: the base of all models, object metadata, conditions and selectors.
+"""Common parts of all kinds: the base of all models, object metadata, conditions and selectors.
 
 The pydantic kinds serve the edges (CRDs, command line, REST), where completeness and good messages count. The watch
 path reads the narrow views of `fleet.model.views` instead. Unknown fields are kept, so that an object of a newer
@@ -27,7 +27,7 @@ class Model(BaseModel):
     """Whether server-side apply treats the object as one value."""
 
     @model_validator(mode="after")
-    def _follows_the_rules(self) -> Self:
+    def _check_rules(self) -> Self:
         broken = [rule.message for rule in self.rules if rule.holds is not None and not rule.holds(self)]
         if broken:
             raise PydanticCustomError("rule", "{message}", {"message": "; ".join(broken)})
@@ -69,8 +69,8 @@ class ObjectMeta(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        """Serialisers written in Go leave `creationTimestamp: null` behind, which the API server accepts."""
+    def _drop_nulls(cls, value: Any) -> Any:
+        """Serializers written in Go leave `creationTimestamp: null` behind, which the API server accepts."""
         if not isinstance(value, dict):
             return value
         return {key: item for key, item in value.items() if item is not None}
@@ -84,7 +84,7 @@ class Document(Model):
     metadata: ObjectMeta = ObjectMeta()
 
 
-def name_limit(longest: int, *, id: str, text: str, versions: frozenset[str] | None = None) -> ValidationRule:
+def limit_name(longest: int, *, id: str, text: str, versions: frozenset[str] | None = None) -> ValidationRule:
     """Names end up as label values, which are shorter than what Kubernetes allows for names."""
 
     def holds(document: Document) -> bool:
@@ -111,7 +111,7 @@ class Condition(Model):
     ]
     status: Annotated[Literal["True", "False", "Unknown"], Field(description="Whether the aspect holds.")]
     observed_generation: Annotated[
-        Int64, Field(description="The generation of the object this was said about."), Keywords({"minimum": 0})
+        Int64, Field(description="The generation of the object that this is about."), Keywords({"minimum": 0})
     ] = 0
     last_transition_time: Annotated[Timestamp, Field(description="When the status last changed.")]
     reason: Annotated[

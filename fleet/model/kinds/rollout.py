@@ -1,4 +1,4 @@
-"""How selected objects reach the clusters: rollout, apply, delete and report-back strategies."""
+"""Rollout, apply, delete and report-back strategies."""
 
 from __future__ import annotations
 

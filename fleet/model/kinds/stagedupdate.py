@@ -22,7 +22,7 @@ from fleet.model.crd.markers import (
     only_in,
     required_in,
 )
-from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model, NamespacedName, name_limit
+from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model, NamespacedName, limit_name
 from fleet.model.kinds.rollout import ApplyStrategy
 
 _CURRENT = frozenset({V1, V1BETA1})
@@ -151,7 +151,7 @@ class StagedUpdateStrategy(Document):
     spec: Annotated[UpdateStrategySpec, Field(description="The stages.")]
 
 
-def _fixed(field: str) -> ValidationRule:
+def _forbid_change(field: str) -> ValidationRule:
     value = f"(has(self.{field}) ? self.{field} : '')"
     old_value = f"(has(oldSelf.{field}) ? oldSelf.{field} : '')"
     return ValidationRule(
@@ -159,7 +159,7 @@ def _fixed(field: str) -> ValidationRule:
     )
 
 
-def _no_way(old: str, new: str) -> ValidationRule:
+def _forbid_transition(old: str, new: str) -> ValidationRule:
     return ValidationRule(
         id="SU-01",
         text=f"state {old} cannot become {new}",
@@ -172,12 +172,12 @@ class UpdateRunSpec(Model):
     """What is rolled out, and by which stages."""
 
     rules = (
-        _fixed("placementName"),
-        _fixed("resourceSnapshotIndex"),
-        _fixed("stagedRolloutStrategyName"),
-        _no_way("Initialize", "Stop"),
-        _no_way("Run", "Initialize"),
-        _no_way("Stop", "Initialize"),
+        _forbid_change("placementName"),
+        _forbid_change("resourceSnapshotIndex"),
+        _forbid_change("stagedRolloutStrategyName"),
+        _forbid_transition("Initialize", "Stop"),
+        _forbid_transition("Run", "Initialize"),
+        _forbid_transition("Stop", "Initialize"),
         ValidationRule(id="SU-01", text="spec cannot be changed", cel="self == oldSelf", versions=_OLD),
     )
 
@@ -254,7 +254,7 @@ class UpdateRunStatus(Model):
 
 
 _RUN_RULES = (
-    name_limit(63, id="SU-01", text="name can have at most 63 characters", versions=_CURRENT),
+    limit_name(63, id="SU-01", text="name can have at most 63 characters", versions=_CURRENT),
     ValidationRule(
         id="SU-01",
         text="name can have at most 127 characters",

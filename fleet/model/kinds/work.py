@@ -1,4 +1,4 @@
-"""Work: what a member has to run, in the member's namespace on the hub, and the member's own record of it."""
+"""Work: the objects a member has to run, in the member's namespace on the hub, and the member's record of them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from fleet.kube.resource import Resource
-from fleet.model.selectors import matches, selector_problems
+from fleet.model.selectors import find_selector_problems, matches
 from fleet.placement.selection import selectors
 from fleet.placement.selection.candidates import CandidateObject
 from fleet.placement.selection.discovery import KindName
@@ -205,7 +205,7 @@ class _Selector:
             return False
         if term.name:
             self._refuse("PL-03", "use either name or labelSelector in one selector", position)
-        causes = selector_problems(term.label_selector)
+        causes = find_selector_problems(term.label_selector)
         for cause in causes:
             self._refuse("PL-04", f"labelSelector is invalid: {cause.field}: {cause.message}", position)
         return bool(term.name or causes)

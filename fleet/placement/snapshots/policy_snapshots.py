@@ -250,7 +250,7 @@ class PolicySnapshots:
 
         objects = kinds.policy_snapshots.objects
         return await update_with_retries(
-            objects, key_of(snapshot.view.metadata), change, retry_policy=self._retry_policy, seen=snapshot
+            objects, key_of(snapshot.view.metadata), change, retry_policy=self._retry_policy, cached=snapshot
         )
 
     async def _delete(self, kinds: PlacementKinds, snapshots: Iterable[_Snapshot]) -> None:

@@ -100,7 +100,7 @@ class NamespacedStatuses:
                 return
             except AlreadyExists:
                 pass  # the cache did not know it yet
-        await update_with_retries(self.copies.objects, key, change, retry_policy=self._retry_policy, seen=held)
+        await update_with_retries(self.copies.objects, key, change, retry_policy=self._retry_policy, cached=held)
 
 
 def is_accessible(spec: PlacementSpec, placement: Observed[Placement]) -> bool:

@@ -23,7 +23,7 @@ from fleet.informers.cache import PlacementKinds
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import join_key, key_of, split_key
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
@@ -147,7 +147,7 @@ class Create(_BindingCall):
 
     def _derive_name(self, holder: Binding) -> str:
         request = self.context.request
-        return binding_name(
+        return build_binding_name(
             placement=request.placement,
             placement_uid=request.uid,
             cluster=self.operation.cluster,

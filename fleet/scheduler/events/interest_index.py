@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION, SCHEDULED_CONDITION
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from fleet.model.views import (
     ClusterAffinity,
     ClusterSelectorTerm,
@@ -143,7 +143,7 @@ class InterestIndex:
         affected = self._find_readers(_list_topics(diff))
         if diff.taints:
             for tolerations, keys in self._by_tolerations.items():
-                if first_untolerated(diff.taints, tolerations) is not None:
+                if find_untolerated(diff.taints, tolerations) is not None:
                     affected.update(keys)
         return affected.keys()
 

@@ -12,7 +12,7 @@ from fleet.cli.input.simulation import Simulation, moment_of, simulate
 from fleet.cli.output.console import write
 from fleet.cli.output.tables import tables
 from fleet.cli.output.why_text import why_texts
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
@@ -181,7 +181,7 @@ def test_a_removal_has_its_reason(tmp_path: Path, manifests: tuple[Manifest, ...
 
 
 def test_a_decision_that_fails_says_so(tmp_path: Path) -> None:
-    name = binding_name(placement="web", placement_uid="", cluster="ams-1")
+    name = build_binding_name(placement="web", placement_uid="", cluster="ams-1")
     limbo = binding("ams-1", of="web", snapshot="web-0", state="Limbo", name=name)
 
     text = shown(simulated(tmp_path, *FLEET, placement("web"), limbo))

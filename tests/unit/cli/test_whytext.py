@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from fleet.cli.input.simulation import Moment
 from fleet.cli.output.why_text import age_text, detail_lines, outcome_text
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.model.timestamps import HOUR, MINUTE, SECOND
 from tests.builders import NOW, PLACEMENT, UID, BindingBuilder, a_binding, a_cluster, a_policy, clusters, label, measure
 from tests.unit.explain.questions import Asked, ask
@@ -81,7 +81,7 @@ def test_the_step_of_a_pick_is_told_where_there_are_several() -> None:
 
 def in_the_way(cluster: str) -> BindingBuilder:
     """A binding in a state nobody knows, under the name that a new one would get."""
-    name = binding_name(placement=PLACEMENT, placement_uid=UID, cluster=cluster)
+    name = build_binding_name(placement=PLACEMENT, placement_uid=UID, cluster=cluster)
     binding = a_binding(cluster, name=name).build()
     return BindingBuilder(replace(binding, spec=replace(binding.spec, state="Limbo")))
 

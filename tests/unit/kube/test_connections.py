@@ -65,7 +65,7 @@ async def test_exchanges_at_the_same_time_have_a_connection_each() -> None:
 
 @real
 async def test_a_connection_that_rested_too_long_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "KEPT_FOR", -1.0)
+    monkeypatch.setattr(connections, "KEEP_ALIVE", -1.0)
     async with kept_to(numbered()) as (ask, _, _):
         assert (await ask()).body != (await ask()).body
 

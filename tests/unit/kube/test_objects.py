@@ -236,7 +236,7 @@ async def test_a_revision_of_what_was_seen_needs_one_request() -> None:
     server = ObjectServer()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1"}, "unknown": {"kept": True}})
-    revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen)
+    revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen)
     assert revised is not None
     assert revised.view.metadata.labels == {"a": "b"}
     assert server.objects[PATH]["unknown"] == {"kept": True}
@@ -253,7 +253,7 @@ async def test_after_a_conflict_the_change_is_decided_again_on_the_live_object()
         server.store(PATH, {**server.objects[PATH], "spec": {"theirs": 1}})
 
     server.before_next_write = [interfere, interfere]
-    revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen)
+    revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen)
     assert revised is not None
     assert server.objects[PATH]["spec"] == {"theirs": 1}
     assert server.objects[PATH]["metadata"]["labels"] == {"a": "b"}
@@ -264,7 +264,7 @@ async def test_a_change_that_is_there_already_writes_nothing() -> None:
     server = ObjectServer()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1", "labels": {"a": "b"}}})
-    assert await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen) == seen
+    assert await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen) == seen
     assert len(server.requests) == 1
 
 
@@ -277,7 +277,7 @@ async def test_a_revision_whose_answer_was_lost_is_not_made_twice() -> None:
     server.weather = lambda _: next(weathers, None)
     written = dict(server.objects)
     with pytest.raises(Exception, match="reset"):
-        await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, seen=seen)
+        await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen)
     assert server.objects != written
     assert await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE) is not None
     assert sum(request.method is Method.PUT for _, request in server.requests) == 1

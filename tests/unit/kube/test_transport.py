@@ -64,7 +64,7 @@ async def connected_to(url: str, *tokens: str, flow: RateLimiter | None = None, 
             configuration.api_key["BearerToken"] = f"Bearer {left.pop(0)}"
         return configuration
 
-    return await Transport.connect(load, clock=clock or SystemClock(), flow=flow)
+    return await Transport.connect(load, clock=clock or SystemClock(), rate_limiter=flow)
 
 
 @asynccontextmanager
@@ -485,7 +485,7 @@ async def test_who_finds_another_server_does_not_wait_until_the_former_connectio
     """Nor does its end cut that short: one that is being opened may take long."""
     from kubernetes.aio.client import Configuration
 
-    monkeypatch.setattr("fleet.kube.client.dialer._TO_FINISH", 90.0)
+    monkeypatch.setattr("fleet.kube.client.dialer._GRACE", 90.0)
     is_open = asyncio.Event()
     async with a_server(UNAUTHORIZED) as former, a_server(answer(b"{}")) as current:
         urls = iter((former.url, current.url))
@@ -494,9 +494,9 @@ async def test_who_finds_another_server_does_not_wait_until_the_former_connectio
             return Configuration(host=next(urls))
 
         async with await Transport.connect(load, clock=LateClock()) as transport:
-            line = transport._line
+            line = transport._endpoint
             assert line.connections is not None
-            opening = asyncio.create_task(line.connections._openings.wait_for(is_open.wait()))  # type: ignore[arg-type]
+            opening = asyncio.create_task(line.connections._dialer.dial(is_open.wait()))  # type: ignore[arg-type]
             await asyncio.sleep(0)
             assert await transport.call(GET) == b"{}"
             assert not line.session.closed
@@ -511,7 +511,7 @@ async def test_a_token_of_a_pod_that_cannot_be_read_is_reported_as_missing_crede
         raise OSError("no token")
 
     async with a_transport(answer(b"{}")) as (transport, _):
-        transport._line.configuration.refresh_api_key_hook = no_file  # type: ignore[assignment]
+        transport._endpoint.configuration.refresh_api_key_hook = no_file  # type: ignore[assignment]
         with pytest.raises(Unauthorized, match="no token"):
             await transport.call(GET)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import UnreadableAnswer
-from fleet.kube.informer.watch import LineSplitter, plain_document, read_event, read_head, read_page, read_version
+from fleet.kube.informer.watch import LineSplitter, extract_document, read_event, read_head, read_page, read_version
 
 MESS = [b"", b"nul", b"[]", b"5", b'"x"', b"{}", b"\xff", b'{"a":', b"[" * 5000]
 
@@ -37,7 +37,7 @@ def test_a_line_that_is_no_event_is_shown(line: bytes) -> None:
 
 @pytest.mark.parametrize("body", MESS)
 def test_an_answer_that_is_no_list_is_shown(body: bytes) -> None:
-    with pytest.raises(UnreadableAnswer, match="the answer to a list is none"):
+    with pytest.raises(UnreadableAnswer, match="the answer is no list"):
         read_page(body)
 
 
@@ -62,7 +62,7 @@ def test_a_bookmark_has_a_version_and_no_name() -> None:
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
 def test_a_line_as_servers_write_it_needs_no_parsing_to_find_its_object(kind: str) -> None:
-    assert plain_document(b'{"type":"%s","object":{"a":{}}}' % kind.encode()) == b'{"a":{}}'
+    assert extract_document(b'{"type":"%s","object":{"a":{}}}' % kind.encode()) == b'{"a":{}}'
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_line_as_servers_write_it_needs_no_parsing_to_find_its_object(kind: st
     ],
 )
 def test_any_other_line_is_left_to_the_parser(line: bytes) -> None:
-    assert plain_document(line) is None
+    assert extract_document(line) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleet.errors import DocumentError
 from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd.generator import custom_resource_definition
+from fleet.model.crd.generator import build_crd
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, nodes, value_problems, with_defaults
 
@@ -19,7 +19,7 @@ RULE_ID = re.compile(r"[A-Z]{2}-\d\d")
 SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {
     (resource.kind, version["name"]): version["schema"]["openAPIV3Schema"]
     for resource in CATALOGUE
-    for version in custom_resource_definition(resource)["spec"]["versions"]
+    for version in build_crd(resource)["spec"]["versions"]
 }
 GROUPS = {resource.kind: resource.group for resource in CATALOGUE}
 

@@ -8,7 +8,7 @@ import yaml
 
 from fleet.model.catalogue import CATALOGUE, KindDefinition
 from fleet.model.crd import generator as crd
-from fleet.model.crd.generator import custom_resource_definition, file_name, render, write_all
+from fleet.model.crd.generator import build_crd, file_name, render, write_all
 from tests.unit.model.structural import nodes, schema_problems
 
 CHART = Path(__file__).parents[3] / crd.DIRECTORY
@@ -27,9 +27,7 @@ def a_resource(kind: str) -> KindDefinition:
 
 
 def schema_of(kind: str, version: str = "v1beta1") -> dict[str, Any]:
-    (found,) = [
-        item for item in custom_resource_definition(a_resource(kind))["spec"]["versions"] if item["name"] == version
-    ]
+    (found,) = [item for item in build_crd(a_resource(kind))["spec"]["versions"] if item["name"] == version]
     schema: dict[str, Any] = found["schema"]["openAPIV3Schema"]
     return schema
 
@@ -58,7 +56,7 @@ def test_writing_removes_the_file_of_a_kind_that_is_gone(tmp_path: Path) -> None
 
 @resources
 def test_a_file_reads_back_as_its_definition(resource: KindDefinition) -> None:
-    assert yaml.safe_load(render(resource)) == custom_resource_definition(resource)
+    assert yaml.safe_load(render(resource)) == build_crd(resource)
 
 
 @resources
@@ -125,19 +123,19 @@ def test_every_property_is_described(resource: KindDefinition, version: str) -> 
 
 @resources
 def test_only_the_storage_version_is_stored_and_all_are_served(resource: KindDefinition) -> None:
-    versions = custom_resource_definition(resource)["spec"]["versions"]
+    versions = build_crd(resource)["spec"]["versions"]
     assert [item["name"] for item in versions if item["storage"]] == [resource.storage]
     assert all(item["served"] for item in versions)
 
 
 @resources
 def test_the_status_subresource_is_declared_where_the_kind_has_it(resource: KindDefinition) -> None:
-    for version in custom_resource_definition(resource)["spec"]["versions"]:
+    for version in build_crd(resource)["spec"]["versions"]:
         assert ("subresources" in version) is resource.has_status
 
 
 def test_wide_columns_have_priority_one() -> None:
-    columns = custom_resource_definition(a_resource("MemberCluster"))["spec"]["versions"][0]["additionalPrinterColumns"]
+    columns = build_crd(a_resource("MemberCluster"))["spec"]["versions"][0]["additionalPrinterColumns"]
     wide = [column["name"] for column in columns if column.get("priority") == 1]
     assert wide == ["Allocatable-CPU", "Allocatable-Memory"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import DocumentError
 from fleet.model.catalogue import CATALOGUE, KindDefinition
-from fleet.model.crd.generator import custom_resource_definition
+from fleet.model.crd.generator import build_crd
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, value_problems
 
@@ -29,7 +29,7 @@ LEFT_OUT = [
 
 
 def schema_of(resource: KindDefinition) -> dict[str, Any]:
-    versions = custom_resource_definition(resource)["spec"]["versions"]
+    versions = build_crd(resource)["spec"]["versions"]
     (schema,) = [item["schema"]["openAPIV3Schema"] for item in versions if item["storage"]]
     return dict(schema)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import InputError
-from fleet.model.selectors import matches, selector_problems
+from fleet.model.selectors import find_selector_problems, matches
 from fleet.model.views import LabelSelector, SelectorRequirement
 
 
@@ -57,13 +57,13 @@ def test_an_unknown_operator_is_an_input_error_when_it_is_evaluated() -> None:
     ],
 )
 def test_a_requirement_that_kubernetes_refuses_is_named(selector: LabelSelector, field: str, message: str) -> None:
-    (problem,) = selector_problems(selector)
+    (problem,) = find_selector_problems(selector)
     assert problem.field == f"matchExpressions[0].{field}"
     assert problem.message == message
 
 
 def test_wrong_match_labels_are_named_by_key_and_value() -> None:
-    problems = selector_problems(LabelSelector(match_labels={"UPPER.io/x": "ok", "tier": "a" * 64}))
+    problems = find_selector_problems(LabelSelector(match_labels={"UPPER.io/x": "ok", "tier": "a" * 64}))
     assert [problem.field for problem in problems] == ["matchLabels", "matchLabels[tier]"]
 
 
@@ -75,5 +75,5 @@ def test_all_problems_are_returned_together() -> None:
             SelectorRequirement(key="tier", operator="Close"),
         ),
     )
-    fields = [problem.field for problem in selector_problems(selector)]
+    fields = [problem.field for problem in find_selector_problems(selector)]
     assert fields == ["matchLabels", "matchLabels[!]", "matchExpressions[0].values", "matchExpressions[1].operator"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.tolerations import first_untolerated, tolerates
+from fleet.model.tolerations import find_untolerated, tolerates
 from fleet.model.views import Taint, Toleration
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
@@ -48,8 +48,8 @@ def test_an_equal_toleration_without_value_accepts_a_taint_without_value() -> No
 def test_the_first_taint_that_nothing_accepts_is_reported() -> None:
     other = Taint(key="spot", effect="NoSchedule")
     last = Taint(key="edge", effect="NoSchedule")
-    assert first_untolerated((GPU, other, last), (Toleration(key="gpu", operator="Exists"),)) == other
+    assert find_untolerated((GPU, other, last), (Toleration(key="gpu", operator="Exists"),)) == other
 
 
 def test_nothing_is_reported_when_every_taint_is_accepted() -> None:
-    assert first_untolerated((GPU,), (Toleration(operator="Exists"),)) is None
+    assert find_untolerated((GPU,), (Toleration(operator="Exists"),)) is None

@@ -13,7 +13,7 @@ import msgspec
 from fleet.framework.operations import Action, Operation, TargetScores, WriteGroup
 from fleet.framework.request import PlacementRequest
 from fleet.kube.api import Request
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import (
     PARENT_PLACEMENT,
     SCHEDULED,
@@ -124,7 +124,7 @@ async def a_desk(server: CrudServer | None = None, **more: Any) -> AsyncIterator
 
 
 def create(cluster: str, *, holder_uid: str | None = None) -> Operation:
-    name = binding_name(placement="web", placement_uid=UID, cluster=cluster, holder_uid=holder_uid)
+    name = build_binding_name(placement="web", placement_uid=UID, cluster=cluster, holder_uid=holder_uid)
     return Operation(
         action=Action.CREATE, group=WriteGroup.CREATE, cluster=cluster, name=name, scores=TargetScores(3, 0)
     )

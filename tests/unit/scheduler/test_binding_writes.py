@@ -17,7 +17,7 @@ from fleet.errors import (
 )
 from fleet.framework.operations import Action, drop_finalizer, unschedule
 from fleet.kube.api import Request
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import (
     BOUND,
     SCHEDULED,
@@ -146,7 +146,7 @@ def occupy(server: CrudServer, *, times: int) -> None:
     """Takes the name for c7, and every name that follows from who has the one before."""
     uid = None
     for number in range(times):
-        name = binding_name(placement="web", placement_uid=UID, cluster="c7", holder_uid=uid)
+        name = build_binding_name(placement="web", placement_uid=UID, cluster="c7", holder_uid=uid)
         uid = f"holder-{number}"
         server.put(path_of(name), a_document("c7", deleted=True, uid=uid))
 

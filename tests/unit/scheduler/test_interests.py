@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fleet.model.keys import PLACEMENT_GENERATION, SCHEDULED_CONDITION
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from fleet.model.views import (
     ClusterSelectorTerm,
     Condition,
@@ -275,9 +275,9 @@ def test_P09_a_removed_taint_is_judged_once_for_all_who_tolerate_the_same(monkey
 
     def judge(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
         judged.append(tolerations)
-        return first_untolerated(taints, tolerations)
+        return find_untolerated(taints, tolerations)
 
-    monkeypatch.setattr(interests, "first_untolerated", judge)
+    monkeypatch.setattr(interests, "find_untolerated", judge)
     index = InterestIndex()
     picky, easy = a_policy().pick_n(3).snapshot(), a_policy().pick_n(3).tolerate("gpu", operator="Exists").snapshot()
     for number in range(500):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.client.dialer import WITHIN, Dialer, NotConnected
+from fleet.kube.client.dialer import TIMEOUT, Dialer, NotConnected
 from tests.faults.virtual import virtual
 
 
@@ -17,11 +17,11 @@ class Bench:
 
     def __init__(self) -> None:
         self.left_over: list[str] = []
-        self.openings: Dialer[str] = Dialer(left_over=self.left_over.append)
+        self.openings: Dialer[str] = Dialer(on_unclaimed=self.left_over.append)
         self.end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def begun(self) -> asyncio.Task[str]:
-        waiting = asyncio.create_task(self.openings.wait_for(self._open()))
+        waiting = asyncio.create_task(self.openings.dial(self._open()))
         await asyncio.sleep(1)
         return waiting
 
@@ -68,7 +68,7 @@ async def test_nobody_complains_of_a_failure_that_nobody_waits_for_any_more() ->
 @virtual
 async def test_an_opening_takes_no_longer_than_it_may() -> None:
     waiting = await Bench().begun()
-    async with asyncio.timeout(WITHIN):
+    async with asyncio.timeout(TIMEOUT):
         with pytest.raises(NotConnected, match="no connection within 30 s"):
             await waiting
 
@@ -77,7 +77,7 @@ async def test_an_opening_takes_no_longer_than_it_may() -> None:
 async def test_closing_ends_an_opening_that_the_server_holds_up_and_tells_who_waits() -> None:
     bench = Bench()
     waiting = await bench.begun()
-    async with asyncio.timeout(WITHIN / 2):
+    async with asyncio.timeout(TIMEOUT / 2):
         await bench.openings.close()
     with pytest.raises(NotConnected, match="the transport was closed"):
         await waiting
