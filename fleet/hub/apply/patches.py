@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from fleet.errors import PatchError, PatchTestFailed
 from fleet.hub.apply.strategic_merge import strategic_merge_patch
+from fleet.hub.apply.values import is_same
 
 __all__ = ["MOST_OPERATIONS", "json_patch", "merge_patch", "strategic_merge_patch"]
 
@@ -127,7 +128,7 @@ def _copy(document: Any, operation: Mapping[str, Any]) -> Any:
 def _test(document: Any, operation: Mapping[str, Any]) -> Any:
     path, expected = _get_path(operation, "path"), operation.get("value")
     actual = document if path == "" else _get_value(document, path, "test")
-    if not _is_same(actual, expected):
+    if not is_same(actual, expected):
         raise PatchTestFailed(f"testing value {path} failed: test failed", is_unprocessable=True)
     return document
 
@@ -198,12 +199,3 @@ def _parse_index(container: list[Any], key: str, *, end: int | None = None) -> i
     if not -length <= index < length:
         raise _unprocessable(f"Unable to access invalid index: {index}: invalid index referenced")
     return index + length if index < 0 else index
-
-
-def _is_same(left: Any, right: Any) -> bool:
-    """JSON equality: true is not 1."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_is_same(item, right[name]) for name, item in left.items())
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_is_same, left, right))
-    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)

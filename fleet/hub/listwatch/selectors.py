@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.hub.kinds.kind import Kind
-from fleet.hub.objects.metadata import key_problems
+from fleet.hub.names import key_problems
 from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.wire.statuses import bad_request, format_value
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -12,6 +11,7 @@ from fleet.errors import SchemaError
 from fleet.hub.kinds.builtin import AGE, COLUMN_TYPES, DEFINITIONS
 from fleet.hub.kinds.kind import Document, Kind, TableColumn
 from fleet.hub.kinds.registry import KindRegistry
+from fleet.hub.names import DNS_1035_LABEL, DNS_1035_MESSAGE
 from fleet.hub.objects.metadata import Clock, format_timestamp
 from fleet.hub.schema import schema as structural
 from fleet.hub.schema.field_errors import FieldError
@@ -20,12 +20,6 @@ from fleet.hub.wire.bodies import decode_bytes, encode
 from fleet.hub.wire.statuses import invalid_value, not_supported, required_value
 
 _LOG: Final = logging.getLogger(__name__)
-_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-_LABEL_TEXT: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 _SCHEMA_CACHE_SIZE: Final = 256
 _SCOPES: Final = ("Cluster", "Namespaced")
 
@@ -236,8 +230,8 @@ def _validate_versions(versions: Sequence[Any]) -> Iterator[FieldError]:
     for index, version in enumerate(versions):
         if version not in named:
             yield required_value(f"spec.versions[{index}].name")
-        elif not _LABEL.match(version["name"]):
-            yield invalid_value(f"spec.versions[{index}].name", version["name"], _LABEL_TEXT)
+        elif not DNS_1035_LABEL.match(version["name"]):
+            yield invalid_value(f"spec.versions[{index}].name", version["name"], DNS_1035_MESSAGE)
     for path, schema in _per_version(named, _schema_of, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema"):
         yield from _validate_schema(schema, path)
     own = "additionalPrinterColumns"
@@ -322,13 +316,13 @@ def _validate_names(names: Mapping[str, Any]) -> Iterator[FieldError]:
         path = f"spec.names.{key}"
         if not value or not isinstance(value, str):
             yield required_value(path)
-        elif not _LABEL.match(value.lower()) or (key in ("plural", "singular") and value != value.lower()):
-            yield invalid_value(path, value, _LABEL_TEXT)
+        elif not DNS_1035_LABEL.match(value.lower()) or (key in ("plural", "singular") and value != value.lower()):
+            yield invalid_value(path, value, DNS_1035_MESSAGE)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         yield invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
     for index, value in enumerate(names.get("shortNames") or ()):
-        if not isinstance(value, str) or not _LABEL.match(value):
-            yield invalid_value(f"spec.names.shortNames[{index}]", value, _LABEL_TEXT)
+        if not isinstance(value, str) or not DNS_1035_LABEL.match(value):
+            yield invalid_value(f"spec.names.shortNames[{index}]", value, DNS_1035_MESSAGE)
 
 
 def _validate_immutable_fields(document: Document, old: Document) -> Iterator[FieldError]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,18 @@ from typing import Any, Final
 
 from fleet.errors import RequestRefused
 from fleet.hub.kinds.kind import Document, Kind
+from fleet.hub.names import (
+    DNS_1035_LABEL,
+    DNS_1035_MESSAGE,
+    LABEL,
+    LABEL_MESSAGE,
+    LABEL_VALUE,
+    LABEL_VALUE_MESSAGE,
+    QUALIFIED_NAME_MESSAGE,
+    SUBDOMAIN,
+    SUBDOMAIN_MESSAGE,
+    key_problems,
+)
 from fleet.hub.schema.field_errors import FieldError
 from fleet.hub.wire.statuses import bad_request, forbidden_field, invalid_value, required_value
 
@@ -26,45 +37,6 @@ _SUFFIX_LENGTH: Final = 5
 _RANDOM: Final = Random()  # not the shared generator, which other code may seed
 _LONGEST_GENERATED: Final = 63
 _ANNOTATIONS_LIMIT: Final = 256 * 1024  # bytes; keys and values together
-
-_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*\Z")
-_LABEL: Final = re.compile(rf"{_DNS_LABEL}\Z")
-_SERVICE_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-_KEY_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
-_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
-
-_SUBDOMAIN_TEXT: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_LABEL_TEXT: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_SERVICE_TEXT: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-_KEY_TEXT: Final = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_TEXT: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-_QUALIFIED_TEXT: Final = (
-    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
-    "'example.com/MyName')"
-)
 
 _TEXTS: Final = (
     "name",
@@ -240,12 +212,12 @@ def _name_problems(kind: Kind, name: str) -> Iterator[str]:
             if character in name:
                 yield f"may not contain '{character}'"
         return
-    pattern, text, longest = _SUBDOMAIN, _SUBDOMAIN_TEXT, 253
+    pattern, text, longest = SUBDOMAIN, SUBDOMAIN_MESSAGE, 253
     if kind.resource == "namespaces":
-        pattern, text, longest = _LABEL, _LABEL_TEXT, 63
+        pattern, text, longest = LABEL, LABEL_MESSAGE, 63
     elif kind.resource == "services":
-        pattern, text, longest = _SERVICE_NAME, _SERVICE_TEXT, 63
-    if pattern is _LABEL and "." in name:
+        pattern, text, longest = DNS_1035_LABEL, DNS_1035_MESSAGE, 63
+    if pattern is LABEL and "." in name:
         yield "must not contain dots"
         return
     if len(name) > longest:
@@ -260,8 +232,8 @@ def _validate_labels(labels: Mapping[str, str]) -> Iterator[FieldError]:
             yield invalid_value("metadata.labels", key, text)
         if len(value) > 63:
             yield invalid_value("metadata.labels", value, "must be no more than 63 characters")
-        if not _VALUE.match(value):
-            yield invalid_value("metadata.labels", value, _VALUE_TEXT)
+        if not LABEL_VALUE.match(value):
+            yield invalid_value("metadata.labels", value, LABEL_VALUE_MESSAGE)
 
 
 def _validate_annotations(annotations: Mapping[str, str]) -> Iterator[FieldError]:
@@ -297,28 +269,10 @@ def _validate_owners(owners: list[Document]) -> Iterator[FieldError]:
 def _validate_finalizers(kind: Kind, finalizers: list[str]) -> Iterator[FieldError]:
     for index, name in enumerate(finalizers):
         for _ in key_problems(name):
-            yield invalid_value("metadata.finalizers", name, _QUALIFIED_TEXT)
+            yield invalid_value("metadata.finalizers", name, QUALIFIED_NAME_MESSAGE)
         if "/" not in name and name not in (FOREGROUND, ORPHAN, DEFINITION_CLEANUP) and not kind.custom:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid_value(f"metadata.finalizers[{index}]", name, text)
     if FOREGROUND in finalizers and ORPHAN in finalizers:
         text = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
         yield invalid_value("metadata.finalizers", finalizers, text)
-
-
-def key_problems(key: str) -> Iterator[str]:
-    """Problems of a label or annotation key."""
-    prefix, slash, name = key.rpartition("/")
-    if "/" in prefix:
-        yield _QUALIFIED_TEXT
-        return
-    if slash and not prefix:
-        yield "prefix part must be non-empty"
-    elif slash and not _SUBDOMAIN.match(prefix):
-        yield f"prefix part {_SUBDOMAIN_TEXT}"
-    if not name:
-        yield "name part must be non-empty"
-    elif len(name) > 63:
-        yield "name part must be no more than 63 characters"
-    if not _KEY_NAME.match(name):
-        yield _KEY_TEXT

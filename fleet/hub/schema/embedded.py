@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from fleet.hub.names import DNS_1035_LABEL, DNS_1035_MESSAGE
 from fleet.hub.schema.field_errors import INVALID, REQUIRED
 from fleet.hub.schema.findings import MapKey, Path, SchemaFinding
 
 JSONSchema = Mapping[str, Any]
 Check = Callable[[Any, Path, list[SchemaFinding]], None]
 
-_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_LABEL: Final = 63
-_NO_LABEL: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
-    " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
-    " '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 
 
 def compile_embedded_check(schema: JSONSchema) -> Check | None:
@@ -81,4 +75,4 @@ def _kind_problem(value: object) -> str:
 
 def _label_problems(text: str) -> list[str]:
     too_long = [f"must be no more than {_LONGEST_LABEL} characters"] if len(text) > _LONGEST_LABEL else []
-    return too_long + ([] if _LABEL.fullmatch(text) else [_NO_LABEL])
+    return too_long + ([] if DNS_1035_LABEL.match(text) else [DNS_1035_MESSAGE])
