@@ -1,4 +1,4 @@
-"""The application: endpoints, what goes around every request, and its OpenAPI document."""
+"""The FastAPI application: endpoints, middleware, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any, Final
 from fastapi import FastAPI
 from starlette.responses import Response
 
-from api.auth.access import Access
+from api.auth.access import Authorizer
 from api.http.audit import Audit
-from api.http.limits import STREAMS, Budget, Deadlines, Evaluations, Pace
+from api.http.limits import STREAMS, ConcurrencyLimit, Deadlines, EvaluationLimiter, StreamTiming
 from api.http.problems import handle_problems
-from api.http.request_context import Serving
-from api.http.schema import components, with_examples
-from api.live.evaluation import Recollections
-from api.live.live import Live
+from api.http.schema import build_components, restore_examples
+from api.live.backend import Backend
+from api.live.evaluation import Evaluator
+from api.live.history_reader import HistoryReader
+from api.live.live import LiveState
 from api.routers import bindings, clusters, configuration, decisions, groups, health, history, placements, simulate, why
+from api.routers.request_context import AppState
 from fleet import __version__
 from fleet.history import History
 from fleet.scheduler.profiles import build_compiled_profile
@@ -25,33 +27,31 @@ _ROUTERS: Final = (why, groups, simulate, history, decisions, placements, cluste
 
 
 def create_app(
-    live: Live,
+    live: LiveState,
     history: History | None,
-    access: Access,
+    authorizer: Authorizer,
     effective: Effective,
     *,
     shares_loop: bool = False,
-    pace: Pace | None = None,
+    stream_timing: StreamTiming | None = None,
 ) -> FastAPI:
-    """With `shares_loop`, the scheduler is on the same loop: while it has something to do, evaluations hold back."""
-    app, pace = bare_app(), pace or Pace()
-    app.state.serving = Serving(
-        live=live,
-        history=history,
-        access=access,
-        effective=effective,
-        evaluations=Evaluations(live.clock, gives_way_to=live.is_scheduling if shares_loop else None),
-        recollections=Recollections(build_compiled_profile(effective.settings)),
-        streams=Budget(STREAMS, "streams", live.clock, stay=pace.longest),
-        pace=pace,
+    """With `shares_loop`, a scheduler runs on the same event loop and has priority over evaluations."""
+    app, stream_timing, reader = create_bare_app(), stream_timing or StreamTiming(), HistoryReader(history)
+    limiter = EvaluationLimiter(live.clock, yields_to=live.is_scheduling if shares_loop else None)
+    evaluator = Evaluator(live, reader, limiter, build_compiled_profile(effective.settings))
+    app.state.shared = AppState(
+        backend=Backend(live=live, history=reader, evaluator=evaluator, effective=effective),
+        authorizer=authorizer,
+        streams=ConcurrencyLimit(STREAMS, "streams", live.clock, estimate=stream_timing.longest),
+        stream_timing=stream_timing,
     )
     app.add_middleware(Deadlines)
     app.add_middleware(Audit, clock=live.clock, registry=live.registry)
     return app
 
 
-def bare_app() -> FastAPI:
-    """The endpoints without anything to work with: enough to describe them."""
+def create_bare_app() -> FastAPI:
+    """The endpoints without a backend: enough for the OpenAPI document."""
     app = FastAPI(
         title="Fleet",
         version=__version__,
@@ -66,33 +66,33 @@ def bare_app() -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
     )
-    for one in _ROUTERS:
-        app.include_router(one.router)
+    for module in _ROUTERS:
+        app.include_router(module.router)
     handle_problems(app)
     _describe(app)
     return app
 
 
 def _describe(app: FastAPI) -> None:
-    make = app.openapi
-    made: list[dict[str, Any]] = []
+    generate = app.openapi
+    cache: list[dict[str, Any]] = []
 
     def openapi() -> dict[str, Any]:
-        if not made:
-            made.append(_completed(make()))
-        return made[0]
+        if not cache:
+            cache.append(_complete(generate()))
+        return cache[0]
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _completed(document: dict[str, Any]) -> dict[str, Any]:
-    """With the schemas of the answers, and how to authenticate."""
+def _complete(document: dict[str, Any]) -> dict[str, Any]:
+    """Adds the schemas of the answers, and the authentication."""
     document.setdefault("components", {})
-    document["components"]["schemas"] = components()
+    document["components"]["schemas"] = build_components()
     document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     for operations in document["paths"].values():
         for operation in operations.values():
-            with_examples(operation)
+            restore_examples(operation)
             if "401" in operation["responses"]:
                 operation["security"] = [{"bearer": []}]
     return document

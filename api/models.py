@@ -18,11 +18,11 @@ from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.impact import Impact
 
 
-class Model(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class ApiModel(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Base of all answers."""
 
 
-class ConditionModel(Model, frozen=True, kw_only=True):
+class ConditionModel(ApiModel, frozen=True, kw_only=True):
     type: str
     status: str
     reason: str
@@ -30,7 +30,7 @@ class ConditionModel(Model, frozen=True, kw_only=True):
     """Left out where it could name clusters that the caller may not read."""
 
 
-class PlacementModel(Model, frozen=True, kw_only=True):
+class PlacementModel(ApiModel, frozen=True, kw_only=True):
     key: str
     """`name`, or `namespace/name`."""
     kind: str
@@ -56,18 +56,18 @@ class PlacementModel(Model, frozen=True, kw_only=True):
     conditions: tuple[ConditionModel, ...]
 
 
-class PlacementPage(Model, frozen=True, kw_only=True):
+class PlacementPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[PlacementModel, ...]
     next: str | None
 
 
-class TaintModel(Model, frozen=True, kw_only=True):
+class TaintModel(ApiModel, frozen=True, kw_only=True):
     key: str
     value: str
     effect: str
 
 
-class ClusterModel(Model, frozen=True, kw_only=True):
+class ClusterModel(ApiModel, frozen=True, kw_only=True):
     name: str
     uid: str
     resource_version: str
@@ -87,14 +87,14 @@ class ClusterModel(Model, frozen=True, kw_only=True):
     available: dict[str, Any]
 
 
-class ClusterPage(Model, frozen=True, kw_only=True):
+class ClusterPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[ClusterModel, ...]
     redacted: int
     """How many more clusters there are that the caller may not read."""
     next: str | None
 
 
-class BindingModel(Model, frozen=True, kw_only=True):
+class BindingModel(ApiModel, frozen=True, kw_only=True):
     placement: str
     namespace: str
     name: str
@@ -109,21 +109,21 @@ class BindingModel(Model, frozen=True, kw_only=True):
     resource_snapshot: str
 
 
-class BindingPage(Model, frozen=True, kw_only=True):
+class BindingPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[BindingModel, ...]
     redacted: int
     """How many more there are, on clusters that the caller may not read."""
     next: str | None
 
 
-class PluginModel(Model, frozen=True, kw_only=True):
+class PluginModel(ApiModel, frozen=True, kw_only=True):
     name: str
     form: str
     """vector: judges all clusters at once; scalar: one by one."""
     weight: int | None = None
 
 
-class ProfileModel(Model, frozen=True, kw_only=True):
+class ProfileModel(ApiModel, frozen=True, kw_only=True):
     scheduler_name: str
     config_hash: str
     ranking: str
@@ -135,11 +135,11 @@ class ProfileModel(Model, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class ProfilePage(Model, frozen=True, kw_only=True):
+class ProfilePage(ApiModel, frozen=True, kw_only=True):
     items: tuple[ProfileModel, ...]
 
 
-class SettingModel(Model, frozen=True, kw_only=True):
+class SettingModel(ApiModel, frozen=True, kw_only=True):
     name: str
     value: Any
     origin: str
@@ -147,11 +147,11 @@ class SettingModel(Model, frozen=True, kw_only=True):
     meaning: str
 
 
-class SettingPage(Model, frozen=True, kw_only=True):
+class SettingPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[SettingModel, ...]
 
 
-class HealthModel(Model, frozen=True, kw_only=True):
+class HealthModel(ApiModel, frozen=True, kw_only=True):
     status: str
     """ok, degraded or failed."""
     checks: dict[str, str]
@@ -161,7 +161,7 @@ class HealthModel(Model, frozen=True, kw_only=True):
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-class TargetModel(Model, frozen=True, kw_only=True):
+class TargetModel(ApiModel, frozen=True, kw_only=True):
     cluster: str
     rank: int
     action: str
@@ -172,13 +172,13 @@ class TargetModel(Model, frozen=True, kw_only=True):
     step: int
 
 
-class RejectionCount(Model, frozen=True, kw_only=True):
+class RejectionCount(ApiModel, frozen=True, kw_only=True):
     plugin: str
     reason: str
     count: int
 
 
-class DecisionModel(Model, frozen=True, kw_only=True):
+class DecisionModel(ApiModel, frozen=True, kw_only=True):
     """One attempt in a few lines. Equal attempts after it only raise `repeats` and `lastAt`."""
 
     seq: int
@@ -222,7 +222,7 @@ class DecisionModel(Model, frozen=True, kw_only=True):
     """Whether it can be evaluated again: kept, none, shed or expired."""
 
 
-class DecisionPage(Model, frozen=True, kw_only=True):
+class DecisionPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[DecisionModel, ...]
     next: str | None
 
@@ -230,7 +230,7 @@ class DecisionPage(Model, frozen=True, kw_only=True):
 # --- why --------------------------------------------------------------------------------------------------------------
 
 
-class Waker(Model, frozen=True, kw_only=True):
+class Waker(ApiModel, frozen=True, kw_only=True):
     """An event after which the placement is tried again."""
 
     event: str
@@ -243,7 +243,7 @@ class Waker(Model, frozen=True, kw_only=True):
     """Only for these labels, properties, namespaces or clusters; None for any."""
 
 
-class QueueModel(Model, frozen=True, kw_only=True):
+class QueueModel(ApiModel, frozen=True, kw_only=True):
     """Where the placement is in the scheduling queue."""
 
     space: str
@@ -279,7 +279,7 @@ class QueueModel(Model, frozen=True, kw_only=True):
     """Events that wake it. They are known from the policy, also where the queue is not."""
 
 
-class PastAttempt(Model, frozen=True, kw_only=True):
+class PastAttempt(ApiModel, frozen=True, kw_only=True):
     n: int
     id: str
     at: str
@@ -287,7 +287,7 @@ class PastAttempt(Model, frozen=True, kw_only=True):
     repeats: int
 
 
-class Why(Answer, frozen=True, kw_only=True, rename="camel"):
+class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     """Why a placement is where it is."""
 
     queue: QueueModel | None
@@ -302,12 +302,12 @@ class Why(Answer, frozen=True, kw_only=True, rename="camel"):
 # --- what was, and what would be --------------------------------------------------------------------------------------
 
 
-class HistoryPage(Model, frozen=True, kw_only=True):
+class HistoryPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[DecisionModel, ...]
     next: str | None
 
 
-class AttemptDiff(Model, frozen=True, kw_only=True):
+class AttemptDiff(ApiModel, frozen=True, kw_only=True):
     """Two attempts of a placement, compared."""
 
     before: DecisionModel
@@ -315,7 +315,7 @@ class AttemptDiff(Model, frozen=True, kw_only=True):
     comparison: DecisionComparison
 
 
-class SimulateRequest(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SimulateRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     placement: dict[str, Any]
     """`{"ref": "namespace/name"}`, or the whole document of a placement that need not exist."""
     from_: str = msgspec.field(default="current", name="from")
@@ -331,7 +331,7 @@ class SimulateRequest(Model, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Also: which placements would move. Edits of clusters only; for operators."""
 
 
-class SimulateAnswer(Model, frozen=True, kw_only=True):
+class SimulateAnswer(ApiModel, frozen=True, kw_only=True):
     from_: str = msgspec.field(name="from")
     answer: Answer
     compare: DecisionComparison | None
@@ -340,7 +340,7 @@ class SimulateAnswer(Model, frozen=True, kw_only=True):
     impact: Impact | None
 
 
-class ReplaySelection(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReplaySelection(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since: str | None = None
     """RFC 3339: attempts that began then or later."""
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -350,16 +350,16 @@ class ReplaySelection(Model, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
-class ReplayChange(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReplayChange(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     edits: tuple[Edit, ...] = ()
 
 
-class ReplayRequest(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReplayRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     select: ReplaySelection = ReplaySelection()
     change: ReplayChange | None = None
 
 
-class ReplayReport(Model, frozen=True, kw_only=True):
+class ReplayReport(ApiModel, frozen=True, kw_only=True):
     attempts: int
     same: int
     different: tuple[Replayed, ...]
@@ -372,7 +372,7 @@ class ReplayReport(Model, frozen=True, kw_only=True):
     """Where to go on if time was up or the limit was reached: the `after` of the next request."""
 
 
-class SnapshotDocument(Model, frozen=True, kw_only=True):
+class SnapshotDocument(ApiModel, frozen=True, kw_only=True):
     """Everything decisions are made of, at one moment."""
 
     api_version: Literal["fleet/v1"] = "fleet/v1"

@@ -1,4 +1,4 @@
-"""Answers that hold for a short while, asked for once however many wait for them."""
+"""A bounded TTL cache with single-flight loading: concurrent misses of one key share one load."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
-    """Bounded; what failed is not remembered."""
+class TTLCache(Generic[K, V]):
+    """Failed loads are not cached."""
 
-    def __init__(self, *, clock: Clock, lifetime: Callable[[V], float], most: int) -> None:
-        """`lifetime` is in seconds."""
+    def __init__(self, *, clock: Clock, ttl: Callable[[V], float], max_entries: int) -> None:
+        """`ttl` gives the seconds for which a value holds."""
         self._clock = clock
-        self._lifetime = lifetime
-        self._most = most
-        self._known: OrderedDict[K, tuple[float, V]] = OrderedDict()
-        self._asked: dict[K, asyncio.Future[V]] = {}
+        self._ttl = ttl
+        self._max_entries = max_entries
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._loading: dict[K, asyncio.Future[V]] = {}
 
-    def known(self, key: K) -> V | None:
-        found = self._known.get(key)
-        return found[1] if found is not None and found[0] > self._clock.elapsed() else None
+    def peek(self, key: K) -> V | None:
+        entry = self._entries.get(key)
+        return entry[1] if entry is not None and entry[0] > self._clock.elapsed() else None
 
-    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        known = self.known(key)
-        if known is not None:
-            return known
-        asked = self._asked.get(key)
-        if asked is None:
-            asked = self._asked[key] = asyncio.ensure_future(ask())
-            asked.add_done_callback(lambda done: self._told(key, done))
-        # Whoever gives up does not take the answer from the others. Not by `asyncio.shield`: newer Pythons call it an
-        # error if what it was left for fails.
-        await asyncio.wait((asked,))
-        return asked.result()
+    async def get(self, key: K, load: Callable[[], Awaitable[V]]) -> V:
+        value = self.peek(key)
+        if value is not None:
+            return value
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.ensure_future(load())
+            loading.add_done_callback(lambda done: self._store(key, done))
+        # A cancelled caller must not cancel the load of the others. `asyncio.shield` would not do: newer Pythons report
+        # an error if the shielded load fails after that.
+        await asyncio.wait((loading,))
+        return loading.result()
 
-    def _told(self, key: K, done: asyncio.Future[V]) -> None:
-        del self._asked[key]
+    def _store(self, key: K, done: asyncio.Future[V]) -> None:
+        del self._loading[key]
         if done.cancelled() or done.exception() is not None:
             return
         value = done.result()
-        self._known[key] = self._clock.elapsed() + self._lifetime(value), value
-        self._known.move_to_end(key)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
+        self._entries[key] = self._clock.elapsed() + self._ttl(value), value
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._max_entries:
+            self._entries.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Who asked what, and how long it took: one line per question in the log, and figures."""
+"""Audit log and metrics of requests: caller, path, status and duration of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet.clock import Clock
 _UNAUDITED: Final = frozenset({"/livez", "/healthz", "/readyz", "/metrics"})
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _CLOSED: Final = 499
-"""The caller went away before an answer began."""
+"""The client closed the connection before the response started."""
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ class Audit:
             "fleet_api_requests_total", "Requests to the API.", ("route", "method", "code"), registry=registry
         )
         self._seconds = Histogram(
-            "fleet_api_answer_seconds", "Until an answer begins.", ("route",), buckets=_BUCKETS, registry=registry
+            "fleet_api_answer_seconds", "Time until a response starts.", ("route",), buckets=_BUCKETS, registry=registry
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,27 +35,27 @@ class Audit:
             await self._app(scope, receive, send)
             return
         started = self._clock.elapsed()
-        begun: list[tuple[int, float]] = []
+        responses: list[tuple[int, float]] = []
 
-        async def send_noted(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             if message["type"] == "http.response.start":
-                begun.append((message["status"], self._clock.elapsed() - started))
+                responses.append((message["status"], self._clock.elapsed() - started))
             await send(message)
 
         try:
-            await self._app(scope, receive, send_noted)
+            await self._app(scope, receive, send_and_note)
         finally:
-            status, seconds = begun[0] if begun else (_CLOSED, self._clock.elapsed() - started)
-            self._note(Request(scope), status, seconds)
+            status, seconds = responses[0] if responses else (_CLOSED, self._clock.elapsed() - started)
+            self._record(Request(scope), status, seconds)
 
-    def _note(self, request: Request, status: int, seconds: float) -> None:
+    def _record(self, request: Request, status: int, seconds: float) -> None:
         route = getattr(request.scope.get("route"), "path_format", "")
         method = request.method if request.method in ("GET", "POST") else "other"
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
         if request.url.path not in _UNAUDITED:
             log.info(
-                "asked",
+                "request",
                 by=getattr(request.state, "caller", ""),
                 method=request.method,
                 path=request.url.path,

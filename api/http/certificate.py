@@ -1,6 +1,6 @@
-"""The server's certificate, and the one that follows it: whoever renews the files need not restart the server.
+"""The server certificate, reloaded when its files change, so that a renewal needs no restart.
 
-Handshakes take what the context has at that moment; connections that stand keep what they began with.
+New handshakes use the reloaded certificate; open connections keep the one they started with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import structlog
 from fleet.clock import Clock
 from fleet.errors import ConfigurationError
 
-LOOK_EVERY: Final = 30.0
+CHECK_INTERVAL: Final = 30.0
 """Seconds. Certificates are renewed days before they end, and a mounted Secret itself takes a minute to arrive."""
 
 log = structlog.get_logger(__name__)
@@ -35,27 +35,27 @@ class Certificate:
                 "give both in PEM, the key without a password"
             ) from error
 
-    async def follow(self, clock: Clock) -> None:
+    async def watch_files(self, clock: Clock) -> None:
         """Until cancelled."""
         while True:
-            await clock.sleep(LOOK_EVERY)
-            self.renew()
+            await clock.sleep(CHECK_INTERVAL)
+            self.reload()
 
-    def renew(self) -> None:
-        """Take what the files hold now. Files that make no sense, or not yet, change nothing."""
-        found: tuple[bytes, ...] = ()
+    def reload(self) -> None:
+        """Load what the files hold now. Files that cannot be used (yet) change nothing."""
+        content: tuple[bytes, ...] = ()
         try:
-            found = self._read()
-            if found == self._loaded:
+            content = self._read()
+            if content == self._loaded:
                 return
-            self._load_into(_context())  # one that refuses half of it is of no use any more: never try on the real one
+            self._load_into(_context())  # first on a spare one: a context that fails half-way cannot be used any more
             self._load_into(self.context)
         except OSError as error:
-            if found != self._refused:
+            if content != self._refused:
                 log.warning("the renewed certificate cannot be used, the former one stays", reason=_reason(error))
-            self._refused = found
+            self._refused = content
             return
-        self._loaded, self._refused = found, ()
+        self._loaded, self._refused = content, ()
         log.info("certificate renewed", file=str(self._files[0]))
 
     def _read(self) -> tuple[bytes, ...]:
@@ -71,5 +71,5 @@ def _context() -> ssl.SSLContext:
 
 
 def _reason(error: OSError) -> str:
-    said = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-    return str(said or error).replace("_", " ").lower()
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return str(reason or error).replace("_", " ").lower()

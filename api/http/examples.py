@@ -1,6 +1,6 @@
-"""Answers as they look, for the OpenAPI document: most are answers that were given, in `example_answers.json`.
+"""Examples for the OpenAPI document. Most are recorded answers from `example_answers.json`.
 
-`python -m tests.api.example_answers` makes that file; tests hold each example to its schema and to a real answer.
+`python -m tests.api.example_answers` writes that file; tests compare each example with its schema and a real answer.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-MADE: Final = Path(__file__).with_name("example_answers.json")
-_FOUND: Final[dict[str, Any]] = json.loads(MADE.read_text(encoding="utf-8"))
+RECORDED_FILE: Final = Path(__file__).with_name("example_answers.json")
+_RECORDED: Final[dict[str, Any]] = json.loads(RECORDED_FILE.read_text(encoding="utf-8"))
 
 SIMULATE: Final[dict[str, Any]] = {
     "placement": {"ref": "big"},
@@ -24,11 +24,11 @@ REPLAY: Final[dict[str, Any]] = {
 }
 
 
-def answer_named(name: str) -> Any:
-    """None for one that has yet to be made."""
-    return _FOUND["answers"].get(name)
+def get_example(name: str) -> Any:
+    """None for one that is not recorded yet."""
+    return _RECORDED["answers"].get(name)
 
 
-def text_named(name: str) -> str:
-    found: str = _FOUND["texts"].get(name, "")
-    return found
+def get_example_text(name: str) -> str:
+    text: str = _RECORDED["texts"].get(name, "")
+    return text

@@ -1,6 +1,6 @@
-"""Who is next: of those who wait for a turn, whoever came first, however many turns they had before.
+"""A lock that goes to the request that came first, however often that request held it before.
 
-An answer takes several turns. If all took them in rotation, all would be answered late, and under load nobody in time.
+An answer takes several turns. Plain rotation would delay every answer, and under load none would be ready in time.
 """
 
 from __future__ import annotations
@@ -11,45 +11,44 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-_own: Final[ContextVar[int]] = ContextVar("place")
+_ticket: Final[ContextVar[int]] = ContextVar("ticket")
 
 
-class Line:
+class FairLock:
     def __init__(self) -> None:
         self._numbers = count()
-        self._is_taken = False
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._is_held = False
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
 
-    def join(self) -> None:
-        """Gives the running task its place, behind all others."""
-        _own.set(next(self._numbers))
+    def take_ticket(self) -> None:
+        """Queues the running task behind all others, for as many acquisitions as it needs."""
+        _ticket.set(next(self._numbers))
 
-    async def enter(self) -> None:
-        """Returns when it is one's turn. Then `leave`."""
-        if not self._is_taken:
-            self._is_taken = True
+    async def acquire(self) -> None:
+        if not self._is_held:
+            self._is_held = True
             return
-        called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (_own.get(), next(self._numbers), called))
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiters, (_ticket.get(), next(self._numbers), granted))
         try:
-            await called
+            await granted
         except asyncio.CancelledError:
-            if not called.cancelled():
-                self.leave()  # it was called and cancelled at once
+            if not granted.cancelled():
+                self.release()  # granted and cancelled at the same time
             raise
 
-    def leave(self) -> None:
-        self._forget_gone()
-        if self._waiting:
-            heappop(self._waiting)[-1].set_result(None)
+    def release(self) -> None:
+        self._drop_cancelled()
+        if self._waiters:
+            heappop(self._waiters)[-1].set_result(None)
         else:
-            self._is_taken = False
+            self._is_held = False
 
     def is_first(self) -> bool:
-        """Whether nobody with a better place waits behind the one whose turn it is."""
-        self._forget_gone()
-        return not self._waiting or self._waiting[0][0] >= _own.get()
+        """Whether no waiter has a lower ticket than the running task, which holds the lock."""
+        self._drop_cancelled()
+        return not self._waiters or self._waiters[0][0] >= _ticket.get()
 
-    def _forget_gone(self) -> None:
-        while self._waiting and self._waiting[0][-1].done():
-            heappop(self._waiting)
+    def _drop_cancelled(self) -> None:
+        while self._waiters and self._waiters[0][-1].done():
+            heappop(self._waiters)

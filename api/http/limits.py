@@ -1,9 +1,9 @@
-"""How much one process is asked at a time: sizes of requests, time for an answer, evaluations under way.
+"""Limits of one process: evaluations in flight, open streams, time until an answer begins.
 
-Evaluations run on the event loop, one after the other, and give it back between two of them: they are short, and what
-they read (frames, compiled policies, plugins) belongs to the loop. Where the scheduler shares the loop, it comes first:
-after an evaluation there is a rest, as long as itself where the scheduler is idle, and many times as long while
-placements wait for it.
+Evaluations run on the event loop one at a time and yield between two of them: they are short, and what they read
+(frames, compiled policies, plugins) belongs to the loop. Where the scheduler shares the loop, it has priority: each
+evaluation is followed by a cooldown, as long as the evaluation while the scheduler is idle, and many times as long
+while placements wait.
 """
 
 from __future__ import annotations
@@ -17,162 +17,157 @@ from statistics import median
 from typing import Final
 
 import structlog
-from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.fair_lock import Line
-from api.http.problems import Refused, busy, refused, unavailable
+from api.http.fair_lock import FairLock
+from api.http.problems import RequestRefused, busy, unavailable
 from fleet.clock import Clock
 
 EVALUATIONS: Final = 8
 STREAMS: Final = 64
-LARGEST_BODY: Final = 4 * 1024 * 1024
-LARGEST_SNAPSHOT: Final = 256 * 1024 * 1024
-PATIENCE: Final = 30.0
+ANSWER_TIMEOUT: Final = 30.0
 """Seconds until an answer has to begin."""
-_REST: Final = 1
-_REST_FROM_WORK: Final = 32
-"""How many times as long as an evaluation: while placements wait, questions get three hundredths of the time."""
-_LONGEST_REST: Final = 5.0
-"""Seconds: an answer takes up to four turns, and is given up after 30 seconds."""
-_LULL: Final = 0.25
-"""Seconds without anything to schedule until the scheduler counts as idle: within a burst the queue is empty, too, for
-as long as the hub takes to answer."""
-_LOOK_EVERY: Final = 0.05
-_FIRST_STAY: Final = 1.0
-"""Seconds that a question is taken to need before any has been answered."""
-_STAYS: Final = 8
+_IDLE_FACTOR: Final = 1
+_BUSY_FACTOR: Final = 32
+"""Cooldown in multiples of the evaluation while placements wait: evaluations then take three percent of the time."""
+_MAX_COOLDOWN: Final = 5.0
+"""Seconds: an answer takes up to four turns, and times out after 30 seconds."""
+_IDLE_AFTER: Final = 0.25
+"""Seconds without work until the scheduler counts as idle: within a burst its queue is also empty while the hub
+answers."""
+_POLL_INTERVAL: Final = 0.05
+_FIRST_ESTIMATE: Final = 1.0
+"""Assumed seconds of an evaluation before any has ended."""
+_SAMPLES: Final = 8
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Of streams, in seconds."""
+class StreamTiming:
+    """In seconds."""
 
-    look_every: float = 0.5
-    sign_of_life: float = 15.0
+    poll_interval: float = 0.5
+    heartbeat: float = 15.0
     longest: float = 600.0
-    """Then the reader is to come again: resuming costs nothing, and rights are checked anew."""
+    """Then the client has to reconnect: resuming is cheap, and rights are checked again."""
 
 
-class Budget:
-    """So many at once; whoever comes beyond that is told when to come again."""
+class ConcurrencyLimit:
+    """At most `limit` at a time; further ones are refused with an estimate of when to retry."""
 
-    def __init__(self, most: int, what: str, clock: Clock, *, stay: float) -> None:
-        """`stay`: the seconds that one takes, until there is experience."""
-        self._most = most
-        self._what = what
+    def __init__(self, limit: int, kind: str, clock: Clock, *, estimate: float) -> None:
+        """`estimate`: the seconds that one takes, until some have ended."""
+        self._limit = limit
+        self._kind = kind
         self._clock = clock
-        self._begun: list[float] = []
-        self._stays = deque([stay], _STAYS)
+        self._started: list[float] = []
+        self._durations = deque([estimate], _SAMPLES)
 
     @property
-    def under_way(self) -> int:
-        return len(self._begun)
+    def in_flight(self) -> int:
+        return len(self._started)
 
-    def require_room(self) -> None:
-        if self.under_way >= self._most:
-            raise busy(self._most, self._what, seconds=self._until_room())
+    def require_slot(self) -> None:
+        if self.in_flight >= self._limit:
+            raise busy(self._limit, self._kind, seconds=self._estimate_wait())
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[None]:
-        begun = self._clock.elapsed()
-        self._begun.append(begun)
+    async def slot(self) -> AsyncIterator[None]:
+        started = self._clock.elapsed()
+        self._started.append(started)
         try:
             yield
         finally:
-            self._begun.remove(begun)
-            self._stays.append(self._clock.elapsed() - begun)
+            self._started.remove(started)
+            self._durations.append(self._clock.elapsed() - started)
 
-    def _until_room(self) -> float:
-        """Until the first is likely to end: each takes as long as usual, and what has taken longer already is half
-        done."""
-        now, usual = self._clock.elapsed(), median(self._stays)
-        ages = [now - begun for begun in self._begun]
+    def _estimate_wait(self) -> float:
+        """Until the first is likely to end: each takes the usual time, and one that has exceeded it is half done."""
+        now, usual = self._clock.elapsed(), median(self._durations)
+        ages = [now - started for started in self._started]
         return min(usual - age if age < usual else age for age in ages)
 
 
 class CountedStream(StreamingResponse):
-    """Finds room and takes it in one step when it begins, so that of many who come at once only so many get in."""
+    """Checks for a slot and takes it in one step when the response starts, so that simultaneous requests cannot exceed
+    the limit."""
 
     def __init__(
-        self, streams: Budget, content: AsyncIterator[bytes], *, media_type: str, headers: Mapping[str, str]
+        self, streams: ConcurrencyLimit, content: AsyncIterator[bytes], *, media_type: str, headers: Mapping[str, str]
     ) -> None:
         super().__init__(content, media_type=media_type, headers=headers)
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._streams.require_room()
-        except Refused as refusal:
-            await refusal.response()(scope, receive, send)
+            self._streams.require_slot()
+        except RequestRefused as refused:
+            await refused.response()(scope, receive, send)
             return
-        async with self._streams.one():
+        async with self._streams.slot():
             await super().__call__(scope, receive, send)
 
 
-class Evaluations:
-    def __init__(
-        self, clock: Clock, *, most: int = EVALUATIONS, gives_way_to: Callable[[], bool] | None = None
-    ) -> None:
-        """`gives_way_to` says whether a scheduler on the same loop has something to do."""
+class EvaluationLimiter:
+    def __init__(self, clock: Clock, *, limit: int = EVALUATIONS, yields_to: Callable[[], bool] | None = None) -> None:
+        """`yields_to` returns whether a scheduler on the same loop has work."""
         self._clock = clock
-        self._budget = Budget(most, "evaluations", clock, stay=_FIRST_STAY)
-        self._line = Line()
-        self._rests = None if gives_way_to is None else Rests(clock, gives_way_to)
+        self._requests = ConcurrencyLimit(limit, "evaluations", clock, estimate=_FIRST_ESTIMATE)
+        self._lock = FairLock()
+        self._cooldown = None if yields_to is None else Cooldown(clock, yields_to)
 
     @property
-    def under_way(self) -> int:
-        return self._budget.under_way
+    def in_flight(self) -> int:
+        return self._requests.in_flight
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[None]:
-        """For one question. Work within `turn`."""
-        self._budget.require_room()
-        self._line.join()
-        async with self._budget.one():
+    async def admit(self) -> AsyncIterator[None]:
+        """Admits one request. It computes within `turn`."""
+        self._requests.require_slot()
+        self._lock.take_ticket()
+        async with self._requests.slot():
             yield
 
     @asynccontextmanager
-    async def turn(self, *, anew: bool = False) -> AsyncIterator[None]:
-        """The right to compute, without waiting for anything, until it is given back. It comes in the order of the
-        questions; `anew` is for one that needs many turns, and goes to the end of the line for each."""
-        if anew:
-            self._line.join()
-        await self._come_first()
+    async def turn(self, *, requeue: bool = False) -> AsyncIterator[None]:
+        """The right to compute, without awaiting anything else, until it is released. Turns go to requests in the order
+        of their admission; `requeue` puts a request that needs many turns behind the others each time."""
+        if requeue:
+            self._lock.take_ticket()
+        await self._acquire()
         try:
-            with nullcontext() if self._rests is None else self._rests.after():
+            with nullcontext() if self._cooldown is None else self._cooldown.measure():
                 yield
         finally:
-            self._line.leave()
+            self._lock.release()
 
-    async def _come_first(self) -> None:
-        """During a rest somebody may have come back who was there before."""
+    async def _acquire(self) -> None:
+        """During a cooldown a request with an earlier ticket may have come back."""
         is_first = False
         while not is_first:
-            await self._line.enter()
+            await self._lock.acquire()
             try:
-                await (self._clock.sleep(0) if self._rests is None else self._rests.over())
-                is_first = self._line.is_first()
+                await (self._clock.sleep(0) if self._cooldown is None else self._cooldown.wait())
+                is_first = self._lock.is_first()
             finally:
                 if not is_first:
-                    self._line.leave()
+                    self._lock.release()
 
 
-class Rests:
-    """Between evaluations beside a scheduler."""
+class Cooldown:
+    """The pause after an evaluation on the scheduler's event loop."""
 
     def __init__(self, clock: Clock, has_work: Callable[[], bool]) -> None:
         self._clock = clock
         self._has_work = has_work
-        self._worked = -_LULL
+        self._last_work = -_IDLE_AFTER
         self._ended = 0.0
         self._spent = 0.0
 
     @contextmanager
-    def after(self) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         started = self._clock.elapsed()
         try:
             yield
@@ -180,44 +175,24 @@ class Rests:
             self._ended = self._clock.elapsed()
             self._spent = self._ended - started
 
-    async def over(self) -> None:
-        """Looks again and again: a rest gets shorter as soon as there is nothing to schedule any more."""
+    async def wait(self) -> None:
+        """Polls, because the cooldown gets shorter as soon as the scheduler is idle."""
         await self._clock.sleep(0)
-        while (left := self._left()) > 0:
-            await self._clock.sleep(min(left, _LOOK_EVERY))
+        while (remaining := self._remaining()) > 0:
+            await self._clock.sleep(min(remaining, _POLL_INTERVAL))
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         now = self._clock.elapsed()
         if self._has_work():
-            self._worked = now
-        times = _REST if now - self._worked >= _LULL else _REST_FROM_WORK
-        return self._ended + min(times * self._spent, _LONGEST_REST) - now
-
-
-async def body_of(request: Request, *, largest: int = LARGEST_BODY) -> bytes:
-    """The whole body, unless it is larger than that."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > largest:
-        raise _too_large(largest)
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > largest:
-            raise _too_large(largest)
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _too_large(largest: int) -> Exception:
-    return refused(
-        413, f"the body is larger than {largest} bytes", field="body", next=f"send at most {largest} bytes at a time"
-    )
+            self._last_work = now
+        factor = _IDLE_FACTOR if now - self._last_work >= _IDLE_AFTER else _BUSY_FACTOR
+        return self._ended + min(factor * self._spent, _MAX_COOLDOWN) - now
 
 
 class Deadlines:
-    """Every answer begins in time; one that has begun may go on."""
+    """Middleware: a response has to start in time; one that has started may continue."""
 
-    def __init__(self, app: ASGIApp, *, seconds: float = PATIENCE) -> None:
+    def __init__(self, app: ASGIApp, *, seconds: float = ANSWER_TIMEOUT) -> None:
         self._app = app
         self._seconds = seconds
 
@@ -225,19 +200,19 @@ class Deadlines:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = False
+        started = False
         try:
             async with asyncio.timeout(self._seconds) as deadline:
 
                 async def send_in_time(message: Message) -> None:
-                    nonlocal began
-                    began = True
+                    nonlocal started
+                    started = True
                     deadline.reschedule(None)
                     await send(message)
 
                 await self._app(scope, receive, send_in_time)
         except TimeoutError:
-            if began:
+            if started:
                 raise
             log.warning("an answer took too long", path=scope["path"], seconds=self._seconds)
             late = unavailable(f"the answer was not ready after {self._seconds:g} s", "ask for less, or try again")

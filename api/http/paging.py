@@ -1,4 +1,4 @@
-"""Long lists in pages: a cursor says after which key the next page begins."""
+"""Pagination: a cursor holds the key after which the next page begins."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _LONGEST: Final = 2048
 T = TypeVar("T")
 
 
-class Page(NamedTuple):
-    """Keys and where to go on."""
+class KeyPage(NamedTuple):
+    """The keys of a page, and the cursor of the next one."""
 
     keys: list[str]
     next: str | None
 
 
-def page_of(keys: Sequence[str], *, limit: int, cursor: str | None, list_name: str) -> Page:
+def take_page(keys: Sequence[str], *, limit: int, cursor: str | None, list_name: str) -> KeyPage:
     """The keys after the cursor. `keys` are sorted."""
     start = 0 if cursor is None else bisect_right(keys, read_cursor(cursor, list_name))
-    found = list(keys[start : start + limit])
+    page = list(keys[start : start + limit])
     more = start + limit < len(keys)
-    return Page(found, make_cursor(list_name, found[-1]) if more else None)
+    return KeyPage(page, make_cursor(list_name, page[-1]) if more else None)
 
 
 def make_cursor(list_name: str, after: str) -> str:
@@ -37,7 +37,7 @@ def make_cursor(list_name: str, after: str) -> str:
 
 
 def read_cursor(cursor: str, list_name: str, *, valid: Callable[[str], bool] = bool) -> str:
-    """The key a cursor stands for. Only cursors that this list gave away are taken."""
+    """The key in a cursor. Only cursors of this list are accepted."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         content = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
@@ -48,7 +48,7 @@ def read_cursor(cursor: str, list_name: str, *, valid: Callable[[str], bool] = b
         raise unprocessable(
             "cursor",
             cursor,
-            "this cursor was not given by this list",
-            "leave it out to begin anew, or send the `next` of an earlier page as it was",
+            "this is not a cursor of this list",
+            "leave it out to start again, or send the `next` of an earlier page unchanged",
         )
     return after

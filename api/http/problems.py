@@ -1,6 +1,6 @@
-"""Refusals, as `application/problem+json`: what was asked, which field and value are in the way, and what to do next.
+"""Error responses as `application/problem+json`: the object, the field and value that are wrong, and the next step.
 
-Nothing that went wrong inside is told to callers beyond the fact; it is logged.
+Internal errors are logged; callers learn only that there was one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TITLES: Final = {
 log = structlog.get_logger(__name__)
 
 
-class Problem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ProblemDetails(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Why a request was refused (RFC 9457)."""
 
     title: str
@@ -59,8 +59,8 @@ class Problem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
     """What to do about it."""
 
 
-class Refused(FleetError):
-    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
+class RequestRefused(FleetError):
+    def __init__(self, problem: ProblemDetails, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(problem.detail)
         self.problem = problem
         self.headers = dict(headers or {})
@@ -74,66 +74,65 @@ class Refused(FleetError):
         )
 
 
-def refused(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> Refused:
-    return Refused(Problem(title=TITLES[status], status=status, detail=detail, **more), headers)
+def refusal(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> RequestRefused:
+    return RequestRefused(ProblemDetails(title=TITLES[status], status=status, detail=detail, **more), headers)
 
 
-def not_found(object: str, next: str) -> Refused:
-    return refused(404, f"{object} was never seen here", object=object, next=next)
+def not_found(object: str, next: str) -> RequestRefused:
+    return refusal(404, f"{object} was never seen here", object=object, next=next)
 
 
-def unprocessable(field: str, value: Any, detail: str, next: str, *, object: str = "") -> Refused:
-    return refused(422, detail, object=object, field=field, value=_shown(value), next=next)
+def unprocessable(field: str, value: Any, detail: str, next: str, *, object: str = "") -> RequestRefused:
+    return refusal(422, detail, object=object, field=field, value=_echo(value), next=next)
 
 
-def busy(limit: int, what: str, *, seconds: float) -> Refused:
-    """`seconds` is when there is room again, as far as one can tell: who comes back for nothing is refused again, and
-    who is sent away for long may find it empty."""
+def busy(limit: int, what: str, *, seconds: float) -> RequestRefused:
+    """`seconds` is when a slot is expected to be free: a shorter wait is refused again, a longer one leaves it idle."""
     wait = min(max(math.ceil(seconds), _SOONEST), _LATEST)
     headers = {"Retry-After": str(wait)}
-    return refused(429, f"{limit} {what} are under way already", headers=headers, next=f"try again in {wait} s")
+    return refusal(429, f"{limit} {what} are under way already", headers=headers, next=f"try again in {wait} s")
 
 
-def unavailable(detail: str, next: str = "") -> Refused:
+def unavailable(detail: str, next: str = "") -> RequestRefused:
     headers = {"Retry-After": str(_LATER)}
-    return refused(503, detail, headers=headers, next=next or f"try again in {_LATER} s")
+    return refusal(503, detail, headers=headers, next=next or f"try again in {_LATER} s")
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Every way to refuse a request looks alike."""
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(InputError, _input_error)
-    app.add_exception_handler(HistoryUnavailable, _history_unavailable)
-    app.add_exception_handler(ApiError, _hub_error)
-    app.add_exception_handler(RequestValidationError, _invalid_parameter)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_middleware(Failures)
+    """All errors get the same form."""
+    app.add_exception_handler(RequestRefused, _handle_refusal)
+    app.add_exception_handler(InputError, _handle_input_error)
+    app.add_exception_handler(HistoryUnavailable, _handle_history_unavailable)
+    app.add_exception_handler(ApiError, _handle_hub_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_parameter)
+    app.add_exception_handler(HTTPException, _handle_http_error)
+    app.add_middleware(UnhandledErrors)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+async def _handle_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestRefused)
     return error.response()
 
 
-async def _input_error(_: Request, error: Exception) -> Response:
+async def _handle_input_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, InputError)
     return unprocessable(error.field, error.value, error.message, "correct it and ask again").response()
 
 
-async def _history_unavailable(_: Request, error: Exception) -> Response:
+async def _handle_history_unavailable(_: Request, error: Exception) -> Response:
     return unavailable(str(error), "try again later; /readyz says when the history is back").response()
 
 
-async def _hub_error(request: Request, error: Exception) -> Response:
-    """Also while asking who the caller is: nothing is answered then."""
+async def _handle_hub_error(request: Request, error: Exception) -> Response:
+    """Includes failed reviews of tokens and rights: without them nothing is answered."""
     log.warning("the hub did not answer", path=request.url.path, error=str(error))
     return unavailable("the hub does not answer at the moment").response()
 
 
-async def _invalid_parameter(_: Request, error: Exception) -> Response:
+async def _handle_invalid_parameter(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place, *path = (str(one) for one in first["loc"])
+    place, *path = map(str, first["loc"])
     name = ".".join(path) or place
     message = str(first["msg"]).replace("Input should", "should").replace("String should", "should")
     return unprocessable(
@@ -141,17 +140,18 @@ async def _invalid_parameter(_: Request, error: Exception) -> Response:
     ).response()
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = error.status_code if error.status_code in TITLES else 400
     path = request.url.path
-    detail, next_step = f"{error.detail}: {request.method} {path}", "see /openapi.json for what there is"
-    return refused(status, detail, headers=error.headers, object=path, next=next_step).response()
+    detail, render_next_step = f"{error.detail}: {request.method} {path}", "see /openapi.json for what there is"
+    return refusal(status, detail, headers=error.headers, object=path, next=render_next_step).response()
 
 
-class Failures:
-    """What nobody expected: logged once, and answered unless an answer has begun. A handler would not do: after it the
-    error goes on to the server, which logs it as well."""
+class UnhandledErrors:
+    """Logs unexpected errors once and answers 500 unless a response has started.
+
+    As middleware, because Starlette re-raises an error after its handler, and the server would log it again."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -160,25 +160,25 @@ class Failures:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = False
+        started = False
 
-        async def send_noted(message: Message) -> None:
-            nonlocal began
-            began = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, send_noted)
+            await self._app(scope, receive, send_and_note)
         except Exception as error:
-            if began:
-                raise  # the server logs it and cuts the answer off
+            if started:
+                raise  # the server logs it and aborts the response
             log.error("a request failed", path=scope["path"], exc_info=error)
-            failed = refused(500, "the answer could not be made; the log says why", next="report it with the log")
-            await failed.response()(scope, receive, send)
+            answer = refusal(500, "the answer could not be made; the log says why", next="report it with the log")
+            await answer.response()(scope, receive, send)
 
 
-def _shown(value: Any) -> Any:
-    """Values come back as they were sent, if they are short and can be written as JSON."""
+def _echo(value: Any) -> Any:
+    """Short values that are valid JSON come back as they were sent."""
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else repr(value)

@@ -1,4 +1,4 @@
-"""How endpoints are described: their answers by the structs they are made of, their parameters by annotated types."""
+"""The OpenAPI description: schemas of answers from their structs, parameters from annotated types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Path, Query
 
 from api.http.paging import DEFAULT_LIMIT, LARGEST_LIMIT
-from api.http.problems import MEDIA_TYPE, TITLES, Problem
+from api.http.problems import MEDIA_TYPE, TITLES, ProblemDetails
 
 _NAME: Final = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
 _NAMESPACE: Final = r"^(-|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)$"
@@ -31,13 +31,7 @@ Cursor = Annotated[
 DEFAULT_PAGE: Final = DEFAULT_LIMIT
 MODELS: Final[dict[str, type]] = {}
 """Every struct that an endpoint takes or gives, by name."""
-
-STATE: Final = "Fleet-State"
-"""A header: the state of the placement that an answer is about, whichever form it has."""
-EXAMPLE: Final = "x-example"
-EXAMPLES: Final = "x-examples"
-_COMPONENTS: Final = "#/components/schemas/"
-_PUBLISHED: Final[Mapping[str, str]] = {
+PUBLISHED_NAMES: Final[Mapping[str, str]] = {
     "ClusterChange": "Number",
     "ClusterCounts": "Counts",
     "ClusterRejection": "Refusal",
@@ -46,19 +40,30 @@ _PUBLISHED: Final[Mapping[str, str]] = {
     "FilterVerdict": "Rejection",
     "IneligibleCluster": "Invalid",
     "InputChange": "Change",
+    "ProblemDetails": "Problem",
     "SkippedAttempt": "ReplaySkipped",
     "SkippedPlugin": "AnswerPartsSkipped",
+    "WhyAnswer": "Why",
 }
-"""Components that keep the name they were published with, by the name of their struct."""
+"""Component names of structs whose classes have another name: clients are generated from these names."""
+_TITLES: Final[Mapping[str, str]] = {"AnswerPartsSkipped": "Skipped", "ReplaySkipped": "Skipped"}
+"""Components whose title is not their name."""
+
+STATE: Final = "Fleet-State"
+"""A header: the state of the placement that an answer is about, whichever form it has."""
+EXAMPLE: Final = "x-example"
+EXAMPLES: Final = "x-examples"
+_COMPONENTS: Final = "#/components/schemas/"
 _REFUSALS: Final = (401, 403, 422, 429, 500, 503)
 
 
-def reference(model: type) -> dict[str, str]:
+def schema_ref(model: type) -> dict[str, str]:
+    """Registers the struct as a component and refers to it."""
     MODELS[model.__name__] = model
-    return {"$ref": f"{_COMPONENTS}{model.__name__}"}
+    return {"$ref": f"{_COMPONENTS}{_component_name(model.__name__)}"}
 
 
-def answers(
+def describe_answers(
     model: type,
     *,
     example: Any = None,
@@ -70,24 +75,25 @@ def answers(
     description: str = "The answer.",
 ) -> dict[int | str, dict[str, Any]]:
     """The responses of an endpoint, for its decorator."""
-    content: dict[str, Any] = {"application/json": {"schema": reference(model)}}
+    content: dict[str, Any] = {"application/json": {"schema": schema_ref(model)}}
     if example is not None:
-        content["application/json"][EXAMPLE] = _kept(example)
+        content["application/json"][EXAMPLE] = _encode_example(example)
     if examples is not None:
-        content["application/json"][EXAMPLES] = _kept({name: {"value": one} for name, one in examples.items()})
+        named = {name: {"value": value} for name, value in examples.items()}
+        content["application/json"][EXAMPLES] = _encode_example(named)
     if text:
         content["text/plain"] = {"schema": {"type": "string"}, "example": text}
-    found: dict[int | str, dict[str, Any]] = {200: {"description": description, "content": content}}
+    responses: dict[int | str, dict[str, Any]] = {200: {"description": description, "content": content}}
     if etag:
-        found[200]["headers"] = {"ETag": _header("Of this answer.")}
-        found[304] = {"description": "Nothing changed since the answer with that ETag."}
+        responses[200]["headers"] = {"ETag": _header("Of this answer.")}
+        responses[304] = {"description": "Nothing changed since the answer with that ETag."}
     if state:
-        found[200].setdefault("headers", {})[STATE] = _header("`verdict.state`, also where the answer is text.")
-    return found | refusal_responses(*refusals)
+        responses[200].setdefault("headers", {})[STATE] = _header("`verdict.state`, also where the answer is text.")
+    return responses | describe_refusals(*refusals)
 
 
 def state_header(state: str) -> dict[str, str]:
-    """What scripts go by is no part of a text."""
+    """Scripts read the state here, also where the answer is text."""
     return {STATE: state}
 
 
@@ -95,57 +101,56 @@ def _header(description: str) -> dict[str, Any]:
     return {"description": description, "schema": {"type": "string"}}
 
 
-def _kept(example: Any) -> str:
-    """FastAPI would drop what is null in it."""
+def _encode_example(example: Any) -> str:
+    """FastAPI drops nulls from examples, so it gets them as a string that `restore_examples` decodes."""
     return msgspec.json.encode(example).decode()
 
 
-def with_examples(operation: dict[str, Any]) -> None:
-    contents = [one.get("content", {}) for one in (*operation["responses"].values(), operation.get("requestBody", {}))]
-    for content in contents:
-        for media in content.values():
-            for kept, own in ((EXAMPLE, "example"), (EXAMPLES, "examples")):
-                if kept in media:
-                    media[own] = msgspec.json.decode(media.pop(kept))
+def restore_examples(operation: dict[str, Any]) -> None:
+    parts = (*operation["responses"].values(), operation.get("requestBody", {}))
+    for media in (media for part in parts for media in part.get("content", {}).values()):
+        for placeholder, published in ((EXAMPLE, "example"), (EXAMPLES, "examples")):
+            if placeholder in media:
+                media[published] = msgspec.json.decode(media.pop(placeholder))
 
 
-def refusal_responses(*more: int) -> dict[int | str, dict[str, Any]]:
-    return {status: problem(status) for status in sorted({*_REFUSALS, *more})}
+def describe_refusals(*more: int) -> dict[int | str, dict[str, Any]]:
+    return {status: _describe_problem(status) for status in sorted({*_REFUSALS, *more})}
 
 
-def problem(status: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _describe_problem(status: int) -> dict[str, Any]:
+    response: dict[str, Any] = {
         "description": TITLES[status],
-        "content": {MEDIA_TYPE: {"schema": reference(Problem)}},
+        "content": {MEDIA_TYPE: {"schema": schema_ref(ProblemDetails)}},
     }
     if status in (429, 503):
-        found["headers"] = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
-    return found
+        response["headers"] = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
+    return response
 
 
-def takes(model: type, *, example: Any) -> dict[str, Any]:
+def describe_body(model: type, *, example: Any) -> dict[str, Any]:
     """The `openapi_extra` of an endpoint with a body."""
-    content = {"application/json": {"schema": reference(model), EXAMPLE: _kept(example)}}
+    content = {"application/json": {"schema": schema_ref(model), EXAMPLE: _encode_example(example)}}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def components() -> dict[str, Any]:
+def build_components() -> dict[str, Any]:
     """The JSON schemas of all structs, and of those within them."""
-    models = [MODELS[name] for name in sorted(MODELS)]
-    _, found = msgspec.json.schema_components(models, ref_template=f"{_COMPONENTS}{{name}}")
-    text = msgspec.json.encode(dict(sorted(found.items()))).decode()
-    for name in sorted(found, key=len, reverse=True):
-        text = text.replace(f'"{_COMPONENTS}{name}"', f'"{_COMPONENTS}{_short(name)}"')
-    schemas: dict[str, Any] = msgspec.json.decode(text)
-    published = {_short(name): schema for name, schema in schemas.items()}
-    for name in _PUBLISHED.values():
-        published[name]["title"] = name.removeprefix("AnswerParts").removeprefix("Replay")
-    return dict(sorted(published.items()))
+    models = [MODELS[name] for name in sorted(MODELS, key=_component_name)]
+    _, schemas = msgspec.json.schema_components(models, ref_template=f"{_COMPONENTS}{{name}}")
+    text = msgspec.json.encode(schemas).decode()
+    for name in sorted(schemas, key=len, reverse=True):
+        text = text.replace(f'"{_COMPONENTS}{name}"', f'"{_COMPONENTS}{_component_name(name)}"')
+    components = {_component_name(name): schema for name, schema in msgspec.json.decode(text).items()}
+    return {name: _with_title(components[name], _TITLES.get(name, name)) for name in sorted(components)}
 
 
-def _short(name: str) -> str:
-    """Structs of one name are distinguished by their modules: api.models.Page is ModelsPage."""
+def _component_name(name: str) -> str:
+    """Structs of the same name are distinguished by their modules: api.models.Page is ModelsPage."""
     *modules, own = name.split(".")
-    if own in _PUBLISHED:
-        return _PUBLISHED[own]
-    return "".join(part.capitalize() for part in modules[-1].split("_")) + own if modules else own
+    prefix = "".join(part.capitalize() for part in modules[-1].split("_")) if modules else ""
+    return PUBLISHED_NAMES.get(own, prefix + own)
+
+
+def _with_title(schema: dict[str, Any], title: str) -> dict[str, Any]:
+    return schema | {"title": title} if "title" in schema else schema

@@ -1,4 +1,4 @@
-"""The application on a socket: bound before anything is promised, ended in order, signals left to whoever runs it."""
+"""Serves the application on a socket: TLS, graceful shutdown; signals are left to the process."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from fleet.errors import ConfigurationError, FleetError
 from fleet.settings import Address
 
 _BACKLOG: Final = 512
-_GOODBYE: Final = 1
-"""Seconds that open requests get in the end: streams would never end by themselves."""
+_SHUTDOWN_GRACE: Final = 1
+"""Seconds that open requests get on shutdown: streams would never end by themselves."""
 _KEEP_ALIVE: Final = 75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
+class ListenOptions:
     address: Address
     tls_cert: Path | None = None
     tls_key: Path | None = None
     plain_http: bool = False
-    """Whether something in front of the server ends TLS."""
+    """A proxy in front of the server terminates TLS."""
 
     def check(self) -> None:
-        """Tokens travel in every request: in the clear they stay on this machine."""
+        """Every request carries a token: without TLS only the loopback interface is allowed."""
         if self.address.is_off:
             raise ConfigurationError("--address: an API that listens nowhere is no use; give an address")
         if bool(self.tls_cert) != bool(self.tls_key):
@@ -53,40 +53,40 @@ class Listening:
             )
 
 
-class ServerEnded(FleetError):
-    """Nobody asked it to."""
+class ServerStopped(FleetError):
+    """It stopped although no shutdown was requested."""
 
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Whoever runs the server ends it."""
+        """The process handles signals itself."""
         yield
 
 
 @contextlib.asynccontextmanager
-async def served(app: FastAPI, listening: Listening, *, clock: Clock | None = None) -> AsyncIterator[str]:
-    """Where it really listens, for as long as it does."""
+async def serve_app(app: FastAPI, listening: ListenOptions, *, clock: Clock | None = None) -> AsyncIterator[str]:
+    """Yields the URL, with the port that was bound; serves until the context ends."""
     listening.check()
-    certificate = _certificate(listening)
-    with _socket(listening.address) as bound:
-        server = _Server(_config(app, certificate))
+    certificate = _load_certificate(listening)
+    with _bind(listening.address) as bound:
+        server = _Server(_build_config(app, certificate))
         serving = asyncio.create_task(server.serve(sockets=[bound]), name="api")
-        following = _followed(certificate, clock or SystemClock())
+        watching = _watch(certificate, clock or SystemClock())
         try:
-            async with _while_it_runs(serving):
+            async with _interrupt_on_exit(serving):
                 yield _url(bound, listening)
         finally:
-            following.cancel()
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it calls it an error to cut streams off
+            watching.cancel()
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs aborted streams as errors
             server.should_exit = True
             await asyncio.wait({serving})
     serving.result()
 
 
 @contextlib.asynccontextmanager
-async def _while_it_runs(serving: asyncio.Task[None]) -> AsyncIterator[None]:
-    """Who waits inside would wait for a server that is not there any more: it is interrupted, and gets the error."""
+async def _interrupt_on_exit(serving: asyncio.Task[None]) -> AsyncIterator[None]:
+    """Cancels the body when the server stops by itself, and raises the server's error."""
     inside = asyncio.current_task()
     assert inside is not None
     ended = False
@@ -101,27 +101,27 @@ async def _while_it_runs(serving: asyncio.Task[None]) -> AsyncIterator[None]:
         yield
     except asyncio.CancelledError:
         if not ended or inside.uncancel():
-            raise  # somebody else wants it to end, too
+            raise  # it was also cancelled from outside
     finally:
         serving.remove_done_callback(interrupt)
     if ended:
         serving.result()
-        raise ServerEnded("the server of the API ended by itself")
+        raise ServerStopped("the server of the API ended by itself")
 
 
-def _certificate(listening: Listening) -> Certificate | None:
+def _load_certificate(listening: ListenOptions) -> Certificate | None:
     if listening.tls_cert is None or listening.tls_key is None:
         return None
     return Certificate(listening.tls_cert, listening.tls_key)
 
 
-def _followed(certificate: Certificate | None, clock: Clock) -> asyncio.Future[None]:
+def _watch(certificate: Certificate | None, clock: Clock) -> asyncio.Future[None]:
     if certificate is None:
         return asyncio.get_running_loop().create_future()
-    return asyncio.create_task(certificate.follow(clock), name="certificate")
+    return asyncio.create_task(certificate.watch_files(clock), name="certificate")
 
 
-def _config(app: FastAPI, certificate: Certificate | None) -> uvicorn.Config:
+def _build_config(app: FastAPI, certificate: Certificate | None) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -132,15 +132,15 @@ def _config(app: FastAPI, certificate: Certificate | None) -> uvicorn.Config:
         proxy_headers=False,
         ws="none",
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=_GOODBYE,
+        timeout_graceful_shutdown=_SHUTDOWN_GRACE,
     )
     config.load()
     config.ssl = None if certificate is None else certificate.context
     return config
 
 
-def _socket(address: Address) -> socket.socket:
-    """All interfaces means those of both versions of IP, where the machine speaks both."""
+def _bind(address: Address) -> socket.socket:
+    """Without a host, listens on all interfaces, IPv4 and IPv6 where available."""
     host = address.host or ""
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
@@ -148,12 +148,12 @@ def _socket(address: Address) -> socket.socket:
         bound = socket.create_server((host, address.port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         raise ConfigurationError(f"--address: cannot listen on {address}: {error.strerror or error}") from error
-    # Connections inherit it. Head and body go out one after the other: without it the body may wait for 40 ms.
+    # Inherited by connections. Head and body are sent separately: with Nagle the body may be delayed by 40 ms.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
 
 
-def _url(bound: socket.socket, listening: Listening) -> str:
+def _url(bound: socket.socket, listening: ListenOptions) -> str:
     host, port = bound.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     return f"{'https' if listening.tls_cert else 'http'}://{name}:{port}"

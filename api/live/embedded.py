@@ -1,18 +1,18 @@
-"""The API in the process of a controller: it looks at the controller's own objects."""
+"""The live state of a controller in the same process: the API reads the controller's own objects."""
 
 from __future__ import annotations
 
-from api.live.live import Live
+from api.live.live import LiveState
 from fleet.clock import Clock, SystemClock
 from fleet.errors import ConfigurationError
 from fleet.manager.manager import Manager
 
 
-def live_of(controller: Manager, *, clock: Clock | None = None) -> Live:
+def build_live_state(controller: Manager, *, clock: Clock | None = None) -> LiveState:
     scheduler = controller.scheduler
     if scheduler is None:
         raise ConfigurationError("the API needs a controller that schedules; add scheduler to --controllers")
-    return Live(
+    return LiveState(
         controller.caches,
         scheduler.framework,
         scheduler.table.frame,

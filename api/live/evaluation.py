@@ -1,115 +1,111 @@
-"""Decisions to talk about: the one the scheduler would make now, and recorded ones, made once more.
+"""Decisions that answers explain: the one the scheduler would make now, and recorded ones, evaluated again.
 
-What stands on the watched fleet is computed on the event loop, as the scheduler does. A recorded fleet is nobody
-else's: reading and deciding it, which takes longer, is done in a thread with a profile of its own.
+Live state is evaluated on the event loop, as the scheduler does it. A recorded fleet is shared with nothing else, so
+that reading and evaluating it, which takes longer, runs in a thread with a profile of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-import msgspec
-
-from api.http.limits import Evaluations
+from api.http.limits import EvaluationLimiter
+from api.live.history_reader import HistoryReader
+from api.live.live import LivePlacement, LiveState
 from fleet.explain.replay.replay import load_recorded_scenario
 from fleet.explain.whatif.scenario import Scenario
-from fleet.framework.cycle.decision import Decision, Published
+from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import History, HistoryAttempt, PartState
-from fleet.model.views import PolicySnapshotStatus
+from fleet.model.views import PolicySnapshot
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
-_REMEMBERED: Final = 32
-_ROWS_REMEMBERED: Final = 40_000
-"""Of clusters, in all remembered fleets: each takes some 3 KiB."""
-_IDLE: Final = frozenset({"Unchanged", "Shrink"})
-"""Outcomes for which nobody was asked."""
-_UNDECIDED: Final = frozenset({"NeedsAnswer", "Error", ""})
-_LOOKED_BACK: Final = 50
+_MAX_CACHED: Final = 32
+_MAX_CACHED_ROWS: Final = 40_000
+"""Clusters in all cached fleets: each takes some 3 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    world: Scenario
+class EvaluatedDecision:
+    scenario: Scenario
     decision: Decision
     attempt: HistoryAttempt | None = None
-    """The record it comes from; None for what is true now."""
-    on_loop: bool = True
+    """The record it comes from; None for the present state."""
 
     @property
     def cluster_names(self) -> tuple[str, ...]:
         return tuple(self.decision.frame.names.ordered)
 
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Runs a computation on the decision where its fleet may be read. Needs a turn of the evaluator."""
+        if self.attempt is None:
+            return function(*args, **kwargs)
+        return await asyncio.to_thread(function, *args, **kwargs)
 
-class Recollections:
-    """Recorded attempts, evaluated again. The last few are kept: people ask several things about one decision."""
 
-    def __init__(self, profile: CompiledProfile) -> None:
+class Evaluator:
+    """Evaluates placements within the limits of the process. The last recorded decisions are cached: callers ask for
+    several views of one decision."""
+
+    def __init__(
+        self, live: LiveState, history: HistoryReader, limiter: EvaluationLimiter, profile: CompiledProfile
+    ) -> None:
+        """`profile` is for recorded fleets, apart from the framework that evaluates live state."""
+        self._live = live
+        self._history = history
+        self._limiter = limiter
         self.profile = profile
-        self._known: OrderedDict[str, Evaluated] = OrderedDict()
+        self._cache: OrderedDict[str, EvaluatedDecision] = OrderedDict()
 
-    async def of(self, attempt: HistoryAttempt, history: History, evaluations: Evaluations) -> Evaluated | None:
-        """None if its inputs are not kept."""
-        known = self._known.get(attempt.id)
-        if known is not None:
-            self._known.move_to_end(attempt.id)
-            return Evaluated(known.world, known.decision, attempt, on_loop=False)
+    def admit(self) -> AbstractAsyncContextManager[None]:
+        return self._limiter.admit()
+
+    def turn(self, *, requeue: bool = False) -> AbstractAsyncContextManager[None]:
+        return self._limiter.turn(requeue=requeue)
+
+    async def evaluate_live(self, placement: LivePlacement) -> EvaluatedDecision:
+        async with self.turn():
+            scenario = self._live.build_scenario(placement)
+            return EvaluatedDecision(scenario, scenario.decide())
+
+    async def evaluate_proposed(self, snapshot: PolicySnapshot) -> EvaluatedDecision:
+        """For a placement that the hub does not have."""
+        async with self.turn():
+            scenario = self._live.build_proposed_scenario(snapshot)
+            return EvaluatedDecision(scenario, scenario.decide())
+
+    async def evaluate_attempt(self, attempt: HistoryAttempt) -> EvaluatedDecision | None:
+        """None if the inputs of the attempt are not kept."""
+        cached = self._cache.get(attempt.id)
+        if cached is not None:
+            self._cache.move_to_end(attempt.id)
+            return EvaluatedDecision(cached.scenario, cached.decision, attempt)
         if attempt.inputs is not PartState.KEPT:
             return None
-        async with evaluations.turn():
-            found = await asyncio.to_thread(self._evaluated, attempt, history)
-        if found is not None:
-            self._remember(attempt.id, found)
-        return found
+        async with self.turn():
+            evaluated = await asyncio.to_thread(_evaluate_recorded, self._history.require(), attempt, self.profile)
+        if evaluated is not None:
+            self._store(attempt.id, evaluated)
+        return evaluated
 
-    def _evaluated(self, attempt: HistoryAttempt, history: History) -> Evaluated | None:
-        recorded = history.inputs(attempt.id)
-        if recorded is None:
-            return None
-        scenario = load_recorded_scenario(recorded, self.profile)
-        return Evaluated(scenario, scenario.decide(), attempt, on_loop=False)
+    def _store(self, attempt_id: str, evaluated: EvaluatedDecision) -> None:
+        self._cache[attempt_id] = evaluated
+        while len(self._cache) > 1 and (len(self._cache) > _MAX_CACHED or self._count_rows() > _MAX_CACHED_ROWS):
+            self._cache.popitem(last=False)
 
-    def _remember(self, attempt_id: str, found: Evaluated) -> None:
-        self._known[attempt_id] = found
-        while len(self._known) > 1 and (len(self._known) > _REMEMBERED or self._rows() > _ROWS_REMEMBERED):
-            self._known.popitem(last=False)
-
-    def _rows(self) -> int:
-        return sum(one.decision.frame.count for one in self._known.values())
+    def _count_rows(self) -> int:
+        return sum(evaluated.decision.frame.count for evaluated in self._cache.values())
 
 
-def telling(history: History, key: str) -> HistoryAttempt | None:
-    """The newest attempt that says why the placement is where it is: the newest of all, or, where that only found that
-    nothing was to be done, the last one before it that chose, if what it chose is what there is."""
-    attempts = history.attempts(key, limit=_LOOKED_BACK)
-    newest = next((one for one in attempts if one.outcome), None)
-    if newest is None or newest.outcome not in _IDLE:
-        return newest
-    decided = (one for one in attempts if one.outcome not in _UNDECIDED and one.outcome != "Unchanged")
-    chose = next(decided, newest)
-    return chose if _still_holds(chose, newest) else newest
-
-
-def _still_holds(chose: HistoryAttempt, newest: HistoryAttempt) -> bool:
-    """Nothing was given up since, and as many are wanted and in use as then."""
-    then, now = ((one.snapshot, one.wanted, one.active, one.fulfilled) for one in (chose, newest))
-    return chose.outcome not in _IDLE and then == now and chose.inputs is PartState.KEPT
-
-
-def is_behind(told: HistoryAttempt, past: Sequence[HistoryAttempt], shown: PolicySnapshotStatus) -> bool:
-    """Whether the hub shows something else than what was published last according to the record: decisions of the last
-    seconds may still wait to be written."""
-    same = (one for one in past if one.snapshot == told.snapshot and one.status_written and one.published)
-    last = next(same, None)
-    return last is not None and msgspec.json.decode(last.published, type=Published).differs_from(shown)
-
-
-async def computed(evaluated: Evaluated, evaluations: Evaluations, work: Callable[[], T]) -> T:
-    """Whatever is asked of a decision, where its fleet may be touched."""
-    async with evaluations.turn():
-        return work() if evaluated.on_loop else await asyncio.to_thread(work)
+def _evaluate_recorded(history: History, attempt: HistoryAttempt, profile: CompiledProfile) -> EvaluatedDecision | None:
+    inputs = history.inputs(attempt.id)
+    if inputs is None:
+        return None
+    scenario = load_recorded_scenario(inputs, profile)
+    return EvaluatedDecision(scenario, scenario.decide(), attempt)

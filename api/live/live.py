@@ -1,22 +1,24 @@
-"""The hub as it is now: watched objects, the columns and the framework that decide, and the queue where there is one.
+"""The present state of the hub: watched objects, the columns and framework of decisions, and the scheduling queue.
 
-In `fleet up` all of it belongs to the controller. `fleet api` watches for itself, with the same settings, and writes
+In `fleet up` all of it belongs to the controller. `fleet api` has its own informers, with the same settings, and writes
 nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 from prometheus_client import CollectorRegistry
 
+from api.http.problems import not_found, unavailable
+from api.live.proposed_snapshots import build_first_snapshot
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import InvalidKey
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.request import compile_request
+from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.runtime.options import with_snapshot_lister
 from fleet.informers.cache import Caches
@@ -34,8 +36,8 @@ from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
 
 
-class Queue(Protocol):
-    """What is told of the scheduling queue."""
+class QueueReader(Protocol):
+    """The scheduling queue, as far as answers describe it."""
 
     def peek(self, key: str) -> QueueItem | None: ...
 
@@ -43,16 +45,20 @@ class Queue(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """What is known of one placement now. Without a latest snapshot there is nothing to decide on yet."""
+class LivePlacement:
+    """A placement with its latest policy snapshot, if there is one, and its bindings."""
 
     key: str
     placement: Observed[Placement]
     snapshot: Observed[PolicySnapshot] | None
     bindings: tuple[Binding, ...]
 
+    @property
+    def has_decision(self) -> bool:
+        return self.snapshot is not None and bool(self.snapshot.view.status.conditions)
 
-class Live:
+
+class LiveState:
     def __init__(
         self,
         caches: Caches,
@@ -61,7 +67,7 @@ class Live:
         *,
         clock: Clock,
         registry: CollectorRegistry,
-        queue: Queue | None = None,
+        queue: QueueReader | None = None,
     ) -> None:
         self.caches = caches
         self.framework = framework
@@ -71,83 +77,102 @@ class Live:
         self.queue = queue
         self._requests = RequestCache()
         for kinds in caches.kinds:
-            kinds.placements.store.subscribe(self._forget)
+            kinds.placements.store.subscribe(self._forget_deleted)
 
     @classmethod
-    def alone(cls, api: Api, settings: Settings, *, clock: Clock, jitter: Jitter) -> Self:
-        """With watches of its own: run `caches`. The gate stays closed, so nothing can be written by mistake."""
-        access = InformerConfig(reads=api, writes=WriteGate(api, clock=clock), clock=clock, jitter=jitter)
-        caches = Caches(access, namespaced_placements=settings.resource_placements.enabled)
+    def standalone(cls, api: Api, settings: Settings, *, clock: Clock, jitter: Jitter) -> Self:
+        """With its own informers: run `caches`. The write gate stays closed, so that nothing can be written."""
+        config = InformerConfig(reads=api, writes=WriteGate(api, clock=clock), clock=clock, jitter=jitter)
+        caches = Caches(config, namespaced_placements=settings.resource_placements.enabled)
         table = FleetTable(caches.clusters)
         framework = build_framework(settings, with_snapshot_lister(table.frame))
         return cls(caches, framework, table.frame, clock=clock, registry=new_registry())
 
     def frame(self) -> Frame:
-        """Of the fleet as it is. What somebody asks leaves nothing in the scheduler's table."""
+        """The present fleet. Columns that only a question needs are not kept in the scheduler's table."""
         return self._frame().apart()
 
     def now(self) -> int:
         return epoch_nanoseconds(self.clock)
 
     def is_scheduling(self) -> bool:
-        """Whether the scheduler of this process, if there is one, has something to do."""
+        """Whether the scheduler of this process, if there is one, has work."""
         counts = None if self.queue is None else self.queue.count_items()
         return counts is not None and counts.active + counts.in_flight > 0
 
-    def unsynced(self) -> list[str]:
+    def list_unsynced(self) -> list[str]:
         return self.caches.list_unsynced()
+
+    def require_synced(self) -> None:
+        """Answers from half of a fleet would be wrong."""
+        missing = self.list_unsynced()
+        if missing:
+            raise unavailable(f"not everything was read from the hub yet: {', '.join(missing)}")
 
     # --- placements ---------------------------------------------------------------------------------------------------
 
     def placement_keys(self) -> list[str]:
-        """Of all placements, sorted."""
+        """Sorted."""
         return sorted(key for kinds in self.caches.kinds for key in kinds.placements.store)
 
-    def subject(self, key: str) -> Subject | None:
-        placement = self._placement(key)
+    def find_placement(self, key: str) -> LivePlacement | None:
+        try:
+            placement = self.caches.placement(key)
+        except (KeyError, InvalidKey):
+            return None  # ResourcePlacements are switched off
         if placement is None:
             return None
         latest = self.caches.latest_snapshots(key)
-        bindings = tuple(one.view for one in self.caches.bindings(key))
-        return Subject(key, placement, latest[0] if len(latest) == 1 else None, bindings)
+        bindings = tuple(binding.view for binding in self.caches.bindings(key))
+        return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings)
 
-    def world(self, subject: Subject) -> Scenario | None:
-        """The question the scheduler would ask now; None while there is no policy snapshot."""
-        return None if subject.snapshot is None else self.world_of(subject, subject.snapshot.view)
+    def get_placement(self, key: str) -> LivePlacement:
+        placement = self.find_placement(key)
+        if placement is None:
+            raise not_found(f"placement {key}", "GET /v1/placements lists those that are there")
+        return placement
 
-    def world_of(self, subject: Subject, snapshot: PolicySnapshot) -> Scenario:
-        uid = subject.placement.view.metadata.uid
-        is_own = subject.snapshot is not None and subject.snapshot.view is snapshot
-        request = (
-            self._requests.get(subject.snapshot, placement_uid=uid)
-            if subject.snapshot is not None and is_own
-            else compile_request(snapshot, placement_uid=uid)
+    # --- scenarios ----------------------------------------------------------------------------------------------------
+
+    def build_scenario(self, placement: LivePlacement) -> Scenario:
+        """The input of the scheduler's next decision on the placement."""
+        uid = placement.placement.view.metadata.uid
+        if placement.snapshot is not None:
+            request = self._requests.get(placement.snapshot, placement_uid=uid)
+            return self._build_scenario(placement.snapshot.view, request, placement.bindings)
+        snapshot = build_first_snapshot(placement.placement)
+        return self._build_scenario(snapshot, compile_request(snapshot, placement_uid=uid), placement.bindings)
+
+    def build_proposed_scenario(self, snapshot: PolicySnapshot) -> Scenario:
+        """For a placement that the hub does not have."""
+        return Scenario.build(
+            clusters=self.frame(), snapshot=snapshot, bindings=(), profile=self.framework.profile, now=self.now()
         )
+
+    def build_all_scenarios(self) -> list[Scenario]:
+        """Of the placements that have a policy snapshot."""
+        placements = (self.find_placement(key) for key in self.placement_keys())
+        return [self.build_scenario(placement) for placement in placements if placement and placement.snapshot]
+
+    def _build_scenario(
+        self, snapshot: PolicySnapshot, request: PlacementRequest, bindings: tuple[Binding, ...]
+    ) -> Scenario:
         question = DecisionInput(
             frame=self.frame(),
             request=request,
-            bindings=subject.bindings,
+            bindings=bindings,
             profile=self.framework.profile,
             now=self.now(),
             previous=snapshot.status,
         )
         return Scenario(question, snapshot)
 
-    def worlds(self, keys: Iterable[str]) -> list[Scenario]:
-        subjects = (self.subject(key) for key in keys)
-        worlds = (self.world(one) for one in subjects if one is not None)
-        return [one for one in worlds if one is not None]
+    def _forget_deleted(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
+        if old is not None and new is None:
+            self._requests.forget(key_of(old.view.metadata))
+
+    # --- clusters -----------------------------------------------------------------------------------------------------
 
     def cluster_names(self) -> list[str]:
         """Sorted."""
         return sorted(self.caches.clusters)
-
-    def _placement(self, key: str) -> Observed[Placement] | None:
-        try:
-            return self.caches.placement(key)
-        except (KeyError, InvalidKey):
-            return None  # a flavour that is switched off
-
-    def _forget(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
-        if old is not None and new is None:
-            self._requests.forget(key_of(old.view.metadata))

@@ -1,11 +1,11 @@
-"""Where a placement stands beside its decision: in the queue, in a failed attempt, or in no hub any more."""
+"""The state of a placement apart from its decision: in the scheduling queue, or after a failed attempt."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from api.live.live import Live, Queue, Subject
-from api.live.wake_events import Hides, wakes_on
+from api.live.live import LivePlacement, LiveState, QueueReader
+from api.live.wake_events import Hides, list_wake_events
 from api.models import QueueModel, Waker
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.explain.answer.parts import State
@@ -18,26 +18,30 @@ from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.unschedulable import flush_time
 from fleet.settings.tree import QueueSection as QueueSettings
 
-UNSEEN: Final = "This process does not schedule and cannot see the queue: ask the API of the controller for more."
+QUEUE_UNKNOWN: Final = (
+    "This process does not schedule and cannot see the queue: ask the API of the controller for more."
+)
 _FAILED: Final = frozenset({AttemptResult.TRANSIENT.value, AttemptResult.INTERNAL.value})
 _BACKS_OFF: Final = frozenset({ItemState.BACKOFF, ItemState.ERROR_BACKOFF})
 
 
-def queue_model(live: Live, subject: Subject, settings: QueueSettings, *, hides: Hides) -> QueueModel:
-    snapshot = subject.snapshot.view if subject.snapshot is not None else None
-    wakers = wakes_on(snapshot, subject.key, hides=hides)
+def build_queue_model(
+    live: LiveState, placement: LivePlacement, settings: QueueSettings, *, hides: Hides
+) -> QueueModel:
+    snapshot = placement.snapshot.view if placement.snapshot is not None else None
+    wakers = list_wake_events(snapshot, placement.key, hides=hides)
     if live.queue is None:
-        return QueueModel(space="unknown", note=UNSEEN, wakes_on=wakers)
-    item = live.queue.peek(subject.key)
+        return QueueModel(space="unknown", note=QUEUE_UNKNOWN, wakes_on=wakers)
+    item = live.queue.peek(placement.key)
     if item is None:
         return QueueModel(space="none", ready=live.queue.count_items().active, wakes_on=wakers)
-    return _of_item(live, live.queue, item, settings, wakers)
+    return _build_from_item(live, live.queue, item, settings, wakers)
 
 
-def _of_item(
-    live: Live, queue: Queue, item: QueueItem, settings: QueueSettings, wakers: tuple[Waker, ...]
+def _build_from_item(
+    live: LiveState, queue: QueueReader, item: QueueItem, settings: QueueSettings, wakers: tuple[Waker, ...]
 ) -> QueueModel:
-    until, flush = _back_off_end(item, settings), _flush(item, settings)
+    until, flush = _compute_backoff_end(item, settings), _compute_flush(item, settings)
     return QueueModel(
         space=_space(item),
         ready=queue.count_items().active,
@@ -49,24 +53,24 @@ def _of_item(
         pending=tuple(sorted(item.pending)),
         gated_by=item.gate.plugin if item.gate else None,
         gate_message=item.gate.message if item.gate else "",
-        since=_time_of_day(live, _entered(item)),
-        backoff_until=None if until is None else _time_of_day(live, until),
+        since=_wall_clock_time(live, _entered_at(item)),
+        backoff_until=None if until is None else _wall_clock_time(live, until),
         early_pop=settings.early_pop and item.state is ItemState.BACKOFF if item.state in _BACKS_OFF else None,
-        flush_by=None if flush is None else _time_of_day(live, flush),
+        flush_by=None if flush is None else _wall_clock_time(live, flush),
         wakes_on=wakers,
-        **_line(live, queue, item),
+        **_count_ahead(live, queue, item),
     )
 
 
-def _line(live: Live, queue: Queue, item: QueueItem) -> dict[str, Any]:
-    """Who comes before a placement that is ready."""
+def _count_ahead(live: LiveState, queue: QueueReader, item: QueueItem) -> dict[str, Any]:
+    """The ready placements that a worker takes before this one, if it is ready."""
     if item.state is not ItemState.ACTIVE:
         return {}
     rank = live.framework.queue_sort_func().key
     others = (queue.peek(key) for key in live.placement_keys())
-    ready = [one for one in others if one is not None and one.state is ItemState.ACTIVE]
-    first = [one for one in ready if rank(one) < rank(item)]
-    return {"ahead": len(first), "ahead_of_higher_priority": sum(one.priority > item.priority for one in first)}
+    ready = [other for other in others if other is not None and other.state is ItemState.ACTIVE]
+    ahead = [other for other in ready if rank(other) < rank(item)]
+    return {"ahead": len(ahead), "ahead_of_higher_priority": sum(other.priority > item.priority for other in ahead)}
 
 
 def _space(item: QueueItem) -> str:
@@ -76,7 +80,7 @@ def _space(item: QueueItem) -> str:
 # --- moments ----------------------------------------------------------------------------------------------------------
 
 
-def _entered(item: QueueItem) -> int:
+def _entered_at(item: QueueItem) -> int:
     match item.state:
         case ItemState.IN_FLIGHT:
             return item.popped_at
@@ -87,7 +91,7 @@ def _entered(item: QueueItem) -> int:
     return item.timestamp
 
 
-def _back_off_end(item: QueueItem, settings: QueueSettings) -> int | None:
+def _compute_backoff_end(item: QueueItem, settings: QueueSettings) -> int | None:
     match item.state:
         case ItemState.BACKOFF:
             backoff = ExponentialBackoff(settings.initial_backoff_seconds, settings.max_backoff_seconds)
@@ -98,7 +102,7 @@ def _back_off_end(item: QueueItem, settings: QueueSettings) -> int | None:
     return None
 
 
-def _flush(item: QueueItem, settings: QueueSettings) -> int | None:
+def _compute_flush(item: QueueItem, settings: QueueSettings) -> int | None:
     if (
         item.state is not ItemState.UNSCHEDULABLE
         or not item.policy.timed_retry
@@ -108,8 +112,8 @@ def _flush(item: QueueItem, settings: QueueSettings) -> int | None:
     return flush_time(item.pooled_at, to_nanoseconds(settings.max_in_unschedulable_seconds))
 
 
-def _time_of_day(live: Live, moment: int) -> str:
-    """The queue counts on a clock of its own."""
+def _wall_clock_time(live: LiveState, moment: int) -> str:
+    """The queue uses a monotonic clock."""
     age = to_nanoseconds(live.clock.elapsed()) - moment
     return format_timestamp((live.now() - age) // SECOND * SECOND)
 
@@ -117,8 +121,10 @@ def _time_of_day(live: Live, moment: int) -> str:
 # --- states -----------------------------------------------------------------------------------------------------------
 
 
-def present_state(queue: QueueModel | None, attempt: HistoryAttempt | None, *, was_decided: bool) -> State | None:
-    """What is more urgent to know than the decision; None where the decision says it all."""
+def compute_present_state(
+    queue: QueueModel | None, attempt: HistoryAttempt | None, *, was_decided: bool
+) -> State | None:
+    """The state that overrides the one of the decision, if any."""
     match queue.space if queue else "":
         case "in_flight":
             return "InFlight"
@@ -127,7 +133,7 @@ def present_state(queue: QueueModel | None, attempt: HistoryAttempt | None, *, w
         case "active" if not was_decided:
             return "Queued"
     if attempt is not None and attempt.ending in _FAILED:
-        return "BindFailed" if any(one.error for one in attempt.writes) else "SchedulerError"
+        return "BindFailed" if any(write.error for write in attempt.writes) else "SchedulerError"
     if attempt is not None and attempt.ending == AttemptResult.BAD_INPUT.value:
         return None
     if queue is not None and queue.space in ("backoff", "error"):
@@ -135,8 +141,8 @@ def present_state(queue: QueueModel | None, attempt: HistoryAttempt | None, *, w
     return None if was_decided else "Queued"
 
 
-def next_step(queue: QueueModel | None) -> str:
-    """What the queue will do with it, in one line."""
+def render_next_step(queue: QueueModel | None) -> str:
+    """The next step of the queue, in one line."""
     if queue is None:
         return ""
     match queue.space:
@@ -146,31 +152,31 @@ def next_step(queue: QueueModel | None) -> str:
             return "is being decided right now"
         case "backoff":
             early = ", or earlier if a worker is idle" if queue.early_pop else ""
-            return f"is tried again at {_clock(queue.backoff_until)}{early}"
+            return f"is tried again at {_time_of(queue.backoff_until)}{early}"
         case "error":
-            return f"is tried again at {_clock(queue.backoff_until)} or soon after; each failure doubles the wait"
+            return f"is tried again at {_time_of(queue.backoff_until)} or soon after; each failure doubles the wait"
         case "gated":
             message = f": {queue.gate_message}" if queue.gate_message else ""
             return f"waits until {queue.gated_by} lets it in{message}"
         case "unschedulable":
-            return f"tried again when {_events(queue)}" + (
-                f"; else at {_clock(queue.flush_by)}" if queue.flush_by else ""
+            return f"tried again when {_describe_events(queue)}" + (
+                f"; else at {_time_of(queue.flush_by)}" if queue.flush_by else ""
             )
         case "unknown":
-            events = _of_clusters(queue)
-            return f"tried again when {_events(queue)}. {queue.note}" if events else ""
+            events = _describe_cluster_events(queue)
+            return f"tried again when {_describe_events(queue)}. {queue.note}" if events else ""
     return ""
 
 
-def _events(queue: QueueModel) -> str:
-    return "; ".join([*_of_clusters(queue), "the placement is edited"])
+def _describe_events(queue: QueueModel) -> str:
+    return "; ".join([*_describe_cluster_events(queue), "the placement is edited"])
 
 
-def _of_clusters(queue: QueueModel) -> list[str]:
-    """What the placement waits for. That a deleted cluster wakes everybody goes without saying."""
-    about_clusters = [one for one in queue.wakes_on if one.event.startswith("MemberCluster/")]
-    return [one.when for one in about_clusters if not one.event.endswith("/Delete")]
+def _describe_cluster_events(queue: QueueModel) -> list[str]:
+    """Without deletions of clusters, which requeue every placement."""
+    cluster_events = [waker for waker in queue.wakes_on if waker.event.startswith("MemberCluster/")]
+    return [waker.when for waker in cluster_events if not waker.event.endswith("/Delete")]
 
 
-def _clock(moment: str | None) -> str:
+def _time_of(moment: str | None) -> str:
     return (moment or "").partition("T")[2][:8]

@@ -21,95 +21,98 @@ _CLUSTER: Final = MEMBER_CLUSTERS.kind
 _ANY_PLUGIN: Final = "*"
 
 
-def wakes_on(snapshot: PolicySnapshot | None, key: str, *, hides: Hides = lambda _: False) -> tuple[Waker, ...]:
-    """A placement that has all it wants waits for no cluster, except to be told that one is gone."""
-    found = list(_of_fleet(snapshot, hides)) if snapshot is not None and _waits(snapshot) else []
-    return (*found, *_always(key))
+def list_wake_events(snapshot: PolicySnapshot | None, key: str, *, hides: Hides = lambda _: False) -> tuple[Waker, ...]:
+    """A fulfilled placement is requeued by no event of a cluster but its deletion."""
+    events = _list_cluster_events(snapshot, hides) if snapshot is not None and _is_waiting(snapshot) else ()
+    return (*events, *_list_own_events(key))
 
 
-def _waits(snapshot: PolicySnapshot) -> bool:
+def _is_waiting(snapshot: PolicySnapshot) -> bool:
     return lacks_clusters(snapshot) or interest_of(snapshot.spec.policy, snapshot.metadata.namespace).never_satisfied
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
 
-def _of_fleet(snapshot: PolicySnapshot, hides: Hides) -> Iterator[Waker]:
+def _list_cluster_events(snapshot: PolicySnapshot, hides: Hides) -> Iterator[Waker]:
     policy, namespace = snapshot.spec.policy or PlacementPolicy(), snapshot.metadata.namespace
     kind = policy.placement_type or PICK_ALL
     if kind == PICK_FIXED:
-        yield from _listed(policy.cluster_names, hides)
+        yield from _list_named_clusters(policy.cluster_names, hides)
     elif kind in (PICK_ALL, PICK_N):
-        yield from _new_ones()
-        yield _waker("UpdateTaints", "TaintToleration", "a cluster loses a taint that the policy does not tolerate")
-        yield from _in_namespace(namespace)
-        yield from _read(policy)
+        yield from _list_new_clusters()
+        when = "a cluster loses a taint that the policy does not tolerate"
+        yield _build_cluster_waker("UpdateTaints", "TaintToleration", when)
+        yield from _list_namespace_events(namespace)
+        yield from _list_policy_events(policy)
 
 
-def _new_ones() -> Iterator[Waker]:
-    yield _waker("Add", _ANY_PLUGIN, "a cluster joins that may take work")
-    yield _waker("UpdateHealth", "ClusterEligibility", "a cluster may take work again")
+def _list_new_clusters() -> Iterator[Waker]:
+    yield _build_cluster_waker("Add", _ANY_PLUGIN, "a cluster joins that may take work")
+    yield _build_cluster_waker("UpdateHealth", "ClusterEligibility", "a cluster may take work again")
 
 
-def _listed(names: Iterable[str], hides: Hides) -> Iterator[Waker]:
-    own = sorted(set(names))
-    seen = tuple(name for name in own if not hides(name))
-    hidden = len(own) - len(seen)
-    if not own:
+def _list_named_clusters(names: Iterable[str], hides: Hides) -> Iterator[Waker]:
+    targets = sorted(set(names))
+    visible = tuple(name for name in targets if not hides(name))
+    hidden = len(targets) - len(visible)
+    if not targets:
         return
-    whom = " or ".join([*seen, *([f"one of {hidden} that you may not read"] if hidden else [])])
-    yield _waker("Add", "PickFixed", f"{whom} joins and may take work", seen)
-    yield _waker("UpdateHealth", "ClusterEligibility", f"{whom} may take work again", seen)
+    subject = " or ".join([*visible, *([f"one of {hidden} that you may not read"] if hidden else [])])
+    yield _build_cluster_waker("Add", "PickFixed", f"{subject} joins and may take work", visible)
+    yield _build_cluster_waker("UpdateHealth", "ClusterEligibility", f"{subject} may take work again", visible)
 
 
-def _in_namespace(namespace: str) -> Iterator[Waker]:
+def _list_namespace_events(namespace: str) -> Iterator[Waker]:
     if namespace:
         when = f"namespace {namespace} comes or goes on a cluster, or a cluster stops reporting its namespaces"
-        yield _waker("UpdateNamespaces", "NamespaceAffinity", when, (namespace,))
+        yield _build_cluster_waker("UpdateNamespaces", "NamespaceAffinity", when, (namespace,))
 
 
-def _read(policy: PlacementPolicy) -> Iterator[Waker]:
+def _list_policy_events(policy: PlacementPolicy) -> Iterator[Waker]:
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
     if affinity is not None:
-        yield from _labels("ClusterAffinity", _affinity_labels(affinity))
-        yield from _properties(_affinity_properties(affinity))
-    yield from _labels("TopologySpreadConstraints", (one.topology_key for one in policy.topology_spread_constraints))
+        yield from _list_label_events("ClusterAffinity", _collect_label_keys(affinity))
+        yield from _list_property_events(_collect_property_names(affinity))
+    topology_keys = (constraint.topology_key for constraint in policy.topology_spread_constraints)
+    yield from _list_label_events("TopologySpreadConstraints", topology_keys)
 
 
-def _labels(plugin: str, keys: Iterable[str]) -> Iterator[Waker]:
-    own = tuple(sorted(set(keys)))
-    if own:
-        yield _waker("UpdateLabels", plugin, f"label {' or '.join(own)} of a cluster changes", own)
+def _list_label_events(plugin: str, keys: Iterable[str]) -> Iterator[Waker]:
+    labels = tuple(sorted(set(keys)))
+    if labels:
+        yield _build_cluster_waker("UpdateLabels", plugin, f"label {' or '.join(labels)} of a cluster changes", labels)
 
 
-def _properties(names: Iterable[str]) -> Iterator[Waker]:
-    own = tuple(sorted(set(names)))
-    resources = tuple(name for name in own if name.startswith(RESOURCE_PROPERTY_PREFIX))
-    if own:
-        yield _waker("UpdateProperties", "ClusterAffinity", f"property {' or '.join(own)} of a cluster changes", own)
+def _list_property_events(names: Iterable[str]) -> Iterator[Waker]:
+    properties = tuple(sorted(set(names)))
+    resources = tuple(name for name in properties if name.startswith(RESOURCE_PROPERTY_PREFIX))
+    if properties:
+        when = f"property {' or '.join(properties)} of a cluster changes"
+        yield _build_cluster_waker("UpdateProperties", "ClusterAffinity", when, properties)
     if resources:
         when = f"{' or '.join(name.removeprefix(RESOURCE_PROPERTY_PREFIX) for name in resources)} of a cluster changes"
-        yield _waker("UpdateCapacity", "ClusterAffinity", when, resources)
+        yield _build_cluster_waker("UpdateCapacity", "ClusterAffinity", when, resources)
 
 
-def _affinity_labels(affinity: ClusterAffinity) -> Iterator[str]:
+def _collect_label_keys(affinity: ClusterAffinity) -> Iterator[str]:
     for term in affinity.required.cluster_selector_terms if affinity.required else ():
-        yield from _selected(term.label_selector)
+        yield from _collect_selector_keys(term.label_selector)
     for preferred in affinity.preferred:
-        yield from _selected(preferred.preference.label_selector)
+        yield from _collect_selector_keys(preferred.preference.label_selector)
 
 
-def _selected(selector: LabelSelector | None) -> Iterator[str]:
+def _collect_selector_keys(selector: LabelSelector | None) -> Iterator[str]:
     if selector is not None:
         yield from selector.match_labels or ()
-        yield from (one.key for one in selector.match_expressions)
+        yield from (expression.key for expression in selector.match_expressions)
 
 
-def _affinity_properties(affinity: ClusterAffinity) -> Iterator[str]:
+def _collect_property_names(affinity: ClusterAffinity) -> Iterator[str]:
     """A sorter counts only where clusters are preferred, a property selector only where they are required."""
     for term in affinity.required.cluster_selector_terms if affinity.required else ():
         if term.property_selector is not None:
-            yield from (one.name for one in term.property_selector.match_expressions)
+            yield from (expression.name for expression in term.property_selector.match_expressions)
     for preferred in affinity.preferred:
         if preferred.preference.property_sorter is not None:
             yield preferred.preference.property_sorter.name
@@ -118,22 +121,22 @@ def _affinity_properties(affinity: ClusterAffinity) -> Iterator[str]:
 # --- the placement itself ---------------------------------------------------------------------------------------------
 
 
-def _always(key: str) -> Iterator[Waker]:
-    flavour = find_scope(key)
-    snapshot, placement, binding = flavour.policy_snapshot.kind, flavour.placement.kind, flavour.binding.kind
-    yield _waker("Delete", _ANY_PLUGIN, "a cluster is deleted")
-    yield _own(f"{snapshot}/Add", "the policy changes")
-    yield _own(f"{snapshot}/UpdateCount", "the number of clusters changes")
-    yield _own(f"{snapshot}/UpdateGeneration", "the placement is edited")
-    yield _own(f"{snapshot}/UpdateLatest", "another policy becomes the latest")
-    yield _own(f"{binding}/Add", "somebody else creates a binding of the placement")
-    yield _own(f"{binding}/Delete", "a binding of the placement is deleted")
-    yield _own(f"{placement}/Terminating", "the placement is being deleted")
+def _list_own_events(key: str) -> Iterator[Waker]:
+    scope = find_scope(key)
+    snapshot, placement, binding = scope.policy_snapshot.kind, scope.placement.kind, scope.binding.kind
+    yield _build_cluster_waker("Delete", _ANY_PLUGIN, "a cluster is deleted")
+    yield _build_own_waker(f"{snapshot}/Add", "the policy changes")
+    yield _build_own_waker(f"{snapshot}/UpdateCount", "the number of clusters changes")
+    yield _build_own_waker(f"{snapshot}/UpdateGeneration", "the placement is edited")
+    yield _build_own_waker(f"{snapshot}/UpdateLatest", "another policy becomes the latest")
+    yield _build_own_waker(f"{binding}/Add", "another client creates a binding of the placement")
+    yield _build_own_waker(f"{binding}/Delete", "a binding of the placement is deleted")
+    yield _build_own_waker(f"{placement}/Terminating", "the placement is being deleted")
 
 
-def _waker(action: str, plugin: str, when: str, names: tuple[str, ...] | None = None) -> Waker:
+def _build_cluster_waker(action: str, plugin: str, when: str, names: tuple[str, ...] | None = None) -> Waker:
     return Waker(event=f"{_CLUSTER}/{action}", plugin=plugin, when=when, names=names)
 
 
-def _own(event: str, when: str) -> Waker:
+def _build_own_waker(event: str, when: str) -> Waker:
     return Waker(event=event, plugin=_ANY_PLUGIN, when=when, names=None)

@@ -1,4 +1,4 @@
-"""How this process is set up: profiles and effective settings."""
+"""The configuration of this process: profiles and effective settings."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.http.examples import answer_named
-from api.http.request_context import AskedBy
-from api.http.schema import answers
+from api.http.examples import get_example
+from api.http.schema import describe_answers
 from api.models import PluginModel, ProfileModel, ProfilePage, SettingModel, SettingPage
+from api.routers.request_context import CurrentRequest
 from api.text.tables import render_profiles, render_settings
 from fleet.framework.runtime.framework import Framework
 from fleet.settings import Effective
@@ -24,24 +24,24 @@ router = APIRouter(tags=["configuration"])
 @router.get(
     "/v1/profiles",
     summary="Profiles and their plugins",
-    responses=answers(
+    responses=describe_answers(
         ProfilePage,
-        example=answer_named("profiles"),
+        example=get_example("profiles"),
         text="PROFILE         HOOK    PLUGIN           FORM    WEIGHT\n"
         "DefaultProfile  filter  ClusterAffinity  vector\n",
         etag=True,
     ),
 )
-async def list_profiles(asked: AskedBy) -> Response:
-    """By hook the plugins, in the order they run. Every caller the hub knows may ask."""
-    found = ProfilePage(items=(_profile(asked.live.framework),))
-    return asked.answer(found, text=lambda: render_profiles(found), tag=found.items[0].config_hash)
+async def list_profiles(context: CurrentRequest) -> Response:
+    """By hook the plugins, in the order they run. For every authenticated caller."""
+    page = ProfilePage(items=(_build_profile(context.backend.live.framework),))
+    return context.answer(page, text=lambda: render_profiles(page), tag=page.items[0].config_hash)
 
 
 @router.get(
     "/v1/config",
     summary="Effective settings",
-    responses=answers(
+    responses=describe_answers(
         SettingPage,
         example={
             "items": [
@@ -57,28 +57,29 @@ async def list_profiles(asked: AskedBy) -> Response:
         etag=True,
     ),
 )
-async def get_config(asked: AskedBy) -> Response:
-    """Every setting with its value and whose word it is. For operators. Secrets are not shown."""
-    await asked.require_operator()
-    found = SettingPage(items=tuple(settings_of(asked.serving.effective)))
-    return asked.answer(found, text=lambda: render_settings(found), tag="config")
+async def get_config(context: CurrentRequest) -> Response:
+    """Every setting with its value and its origin. For operators. Secrets are not shown."""
+    await context.require_operator()
+    page = SettingPage(items=tuple(list_settings(context.backend.effective)))
+    return context.answer(page, text=lambda: render_settings(page), tag="config")
 
 
-def settings_of(effective: Effective) -> Iterator[SettingModel]:
+def list_settings(effective: Effective) -> Iterator[SettingModel]:
     tree = effective.settings.model_dump(mode="json", by_alias=True)
-    for name, known in known_settings().items():
-        value = redact(name, _value(tree, name))
-        yield SettingModel(name=name, value=value, origin=effective.origins.get(name, "default"), meaning=known.meaning)
+    for name, setting in known_settings().items():
+        value = redact(name, _get_value(tree, name))
+        origin = effective.origins.get(name, "default")
+        yield SettingModel(name=name, value=value, origin=origin, meaning=setting.meaning)
 
 
-def _value(tree: dict[str, Any], name: str) -> Any:
-    found: Any = tree
+def _get_value(tree: dict[str, Any], name: str) -> Any:
+    value: Any = tree
     for part in name.split("."):
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
-def _profile(framework: Framework) -> ProfileModel:
+def _build_profile(framework: Framework) -> ProfileModel:
     profile = framework.profile
     hooks = framework.list_plugins()
     return ProfileModel(
@@ -89,7 +90,7 @@ def _profile(framework: Framework) -> ProfileModel:
         unselected_budget=profile.limits.unselected_budget,
         max_decisions=profile.limits.max_decisions,
         plugins={
-            hook: tuple(PluginModel(name=one.name, form=one.form, weight=one.weight) for one in plugins)
+            hook: tuple(PluginModel(name=plugin.name, form=plugin.form, weight=plugin.weight) for plugin in plugins)
             for hook, plugins in hooks.items()
             if plugins
         },

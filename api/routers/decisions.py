@@ -1,4 +1,4 @@
-"""Decisions as they were made: of one placement, and all of them as a stream."""
+"""The stream of recorded decisions, of one placement or all."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import msgspec
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
-from api.auth.access import authenticated
-from api.http.examples import answer_named
+from api.auth.access import AccessRequest, operator_access, placement_access
+from api.http.examples import get_example
 from api.http.limits import CountedStream
-from api.http.problems import not_found, unprocessable
-from api.http.request_context import Asked, AskedBy, preferred
-from api.http.schema import KeyQuery, refusal_responses
+from api.http.problems import unprocessable
+from api.http.schema import KeyQuery, describe_refusals
+from api.live.backend import Backend
 from api.models import DecisionModel
-from api.services.attempts import decision_line
-from api.services.decision_stream import Selection, decisions
+from api.routers.request_context import CurrentRequest, RequestContext, negotiate_media_type
+from api.services.decision_stream import StreamFilter, stream_decisions
+from api.services.history import require_known
+from api.text.decisions import render_decision_line
 from fleet.framework.cycle.decision import Outcome
 from fleet.kube.scopes import parse_key
 
@@ -27,29 +29,29 @@ LINES: Final = "application/x-ndjson"
 EVENTS: Final = "text/event-stream"
 TEXT: Final = "text/plain"
 _LARGEST: Final = 2**63 - 1
-_EACH: Final = "Each line is a DecisionModel; empty lines are signs of life."
-_LINE: Final = msgspec.json.encode((answer_named("history") or {"items": [None]})["items"][0]).decode()
+_EACH: Final = "Each line is a DecisionModel; empty lines are heartbeats."
+_LINE: Final = msgspec.json.encode((get_example("history") or {"items": [None]})["items"][0]).decode()
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 OutcomeName = Literal["Selected", "Partial", "Unschedulable", "Unchanged", "Shrink", "NeedsAnswer", "Error"]
-assert set(OutcomeName.__args__) == {one.value for one in Outcome}  # type: ignore[attr-defined]
+assert set(OutcomeName.__args__) == {outcome.value for outcome in Outcome}  # type: ignore[attr-defined]
 
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "One decision per line or event, until all is told, or for as long as it follows.",
+        "description": "One decision per line or event, until the last one, or for as long as it follows.",
         "content": {
             LINES: {"schema": {"type": "string", "description": _EACH}, "example": _LINE + "\n"},
             EVENTS: {"schema": {"type": "string"}, "example": f"id: 17\nevent: decision\ndata: {_LINE}\n\n"},
             TEXT: {"schema": {"type": "string"}},
         },
     },
-    **refusal_responses(404),
+    **describe_refusals(404),
 }
 
 
-@router.get("/v1/decisions", summary="Stream decisions", responses=_STREAM)
-async def stream_decisions(
-    asked: AskedBy,
+@router.get("/v1/decisions", summary="Stream decisions", name="stream_decisions", responses=_STREAM)
+async def get_decisions(
+    context: CurrentRequest,
     since: Annotated[
         int | None, Query(ge=0, le=_LARGEST, description="Only decisions with a greater `seq`. 0: all that are kept.")
     ] = None,
@@ -61,68 +63,63 @@ async def stream_decisions(
         str | None, Header(description="Sent by readers of events that resume; counts more than `since`.")
     ] = None,
 ) -> Response:
-    """Of one placement for who may read it; of all for operators.
+    """Of one placement for callers who may read it; of all for operators.
 
-    As lines of JSON, or, if `text/event-stream` is accepted, as events whose `id` is the `seq`. Without `since`, what
-    is kept is told from the beginning; who follows is told what comes next. A stream ends after ten minutes: resume it.
+    As lines of JSON, or, if `text/event-stream` is accepted, as events whose `id` is the `seq`. Without `since`, it
+    begins with the oldest decision that is kept or, if it follows, with the next one. A stream ends after ten minutes:
+    resume it.
     """
-    media_type = preferred(asked.request.headers.get("accept", ""), LINES, EVENTS, TEXT)
+    media_type = negotiate_media_type(context.request.headers.get("accept", ""), LINES, EVENTS, TEXT)
     follows = media_type == EVENTS if follow is None else follow
-
-    async def check() -> None:
-        await _require(asked, placement)
-
-    await check()
+    right = _get_right(context, placement)
+    await context.permissions.require(right)
     if placement is not None and not follows:
-        await _require_seen(asked, placement)
-    begin = await _begin(asked, since, last_event_id, follows=follows)
-    selection = Selection(since=begin, key=placement, outcome=outcome, limit=limit, follow=follows)
-    content = _written(decisions(asked, selection, asked.serving.pace, check=check), media_type)
-    return CountedStream(asked.serving.streams, content, media_type=media_type, headers=_HEADERS)
+        await _require_known(context.backend, placement)
+    start = await _find_start(context.backend, since, last_event_id, follows=follows)
+    selected = StreamFilter(since=start, right=right, key=placement, outcome=outcome, limit=limit, follow=follows)
+    models = stream_decisions(context.backend, context.permissions, selected, context.state.stream_timing)
+    return CountedStream(
+        context.state.streams, _encode_stream(models, media_type), media_type=media_type, headers=_HEADERS
+    )
 
 
-async def _require(asked: Asked, placement: str | None) -> None:
-    """Again and again while a stream is open: tokens end, and rights are taken away."""
-    await authenticated(asked.serving.access, asked.request.headers.get("authorization"))
+def _get_right(context: RequestContext, placement: str | None) -> AccessRequest:
     if placement is None:
-        await asked.require_operator()
-    else:
-        await asked.readable(*parse_key(placement))
+        return operator_access(context.request.method.lower(), context.request.url.path)
+    return placement_access("get", *parse_key(placement))
 
 
-async def _require_seen(asked: Asked, placement: str) -> None:
-    """An empty answer to a misspelt name would pass for a quiet placement."""
-    known = await asked.remembered(lambda history: history.attempts(placement, limit=1))
-    if not known and not asked.live.unsynced() and asked.live.subject(placement) is None:
-        raise not_found(f"placement {placement}", "GET /v1/placements lists those that are there")
+async def _require_known(backend: Backend, placement: str) -> None:
+    """An empty answer to a misspelt name would suggest that nothing was decided yet."""
+    if not await backend.history.call(backend.history.require().attempts, placement, limit=1):
+        require_known(backend, placement)
 
 
-async def _begin(asked: Asked, since: int | None, last_event_id: str | None, *, follows: bool) -> int:
+async def _find_start(backend: Backend, since: int | None, last_event_id: str | None, *, follows: bool) -> int:
     if last_event_id:
         if not (last_event_id.isascii() and last_event_id.isdigit()) or int(last_event_id) > _LARGEST:
             raise unprocessable("Last-Event-ID", last_event_id, "this is no seq", "send the id of the last event read")
         return int(last_event_id)
+    newest = await backend.history.call(backend.history.require().last_seq)  # also refuses if there is no history
     if since is not None:
-        await asked.remembered(lambda history: history.last_seq())  # refused at once if there is no history
         return since
-    newest: int = await asked.remembered(lambda history: history.last_seq())
     return newest if follows else 0
 
 
-async def _written(found: AsyncIterator[DecisionModel | None], media_type: str) -> AsyncIterator[bytes]:
-    async for one in found:
-        yield _signs_of_life(media_type) if one is None else _one(one, media_type)
+async def _encode_stream(models: AsyncIterator[DecisionModel | None], media_type: str) -> AsyncIterator[bytes]:
+    async for decision in models:
+        yield _heartbeat(media_type) if decision is None else _encode(decision, media_type)
 
 
-def _one(decision: DecisionModel, media_type: str) -> bytes:
+def _encode(decision: DecisionModel, media_type: str) -> bytes:
     if media_type == TEXT:
-        return decision_line(decision).encode()
+        return render_decision_line(decision).encode()
     line = msgspec.json.encode(decision)
     if media_type == EVENTS:
         return b"id: %d\nevent: decision\ndata: %s\n\n" % (decision.seq, line)
     return line + b"\n"
 
 
-def _signs_of_life(media_type: str) -> bytes:
-    """What readers of the format pass over."""
+def _heartbeat(media_type: str) -> bytes:
+    """Content that readers of the format skip."""
     return b": \n\n" if media_type == EVENTS else b"\n"

@@ -1,4 +1,4 @@
-"""Probes and figures."""
+"""Health probes and metrics."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth.access import Wish
-from api.http.request_context import AskedBy, Serving
-from api.http.schema import reference, refusal_responses
+from api.auth.access import AccessRequest
+from api.http.schema import describe_refusals, schema_ref
+from api.live.backend import Backend
 from api.models import HealthModel
+from api.routers.request_context import CurrentRequest
+from fleet.history import History
 from fleet.model.timestamps import format_timestamp
 
 router = APIRouter(tags=["health"])
@@ -24,68 +26,68 @@ _EXAMPLE: Final = {"status": OK, "checks": {"caches": "", "history": ""}}
 
 
 def _probe(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": reference(HealthModel)}}}
+    return {"description": description, "content": {"application/json": {"schema": schema_ref(HealthModel)}}}
 
 
 _READY: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "It can answer; `degraded` where a part of it cannot.",
-        "content": {"application/json": {"schema": reference(HealthModel), "example": _EXAMPLE}},
+        "content": {"application/json": {"schema": schema_ref(HealthModel), "example": _EXAMPLE}},
     },
-    503: _probe("It cannot answer yet."),
+    503: _probe("It is not ready to answer yet."),
 }
 
 
-@router.get("/livez", summary="Whether it turns", name="livez", responses={200: _probe("It turns.")})
-@router.get("/healthz", summary="The same, under another name", name="healthz", responses={200: _probe("It turns.")})
+@router.get("/livez", summary="Liveness", name="livez", responses={200: _probe("The event loop runs.")})
+@router.get("/healthz", summary="Alias of /livez", name="healthz", responses={200: _probe("The event loop runs.")})
 async def livez() -> Response:
-    """For everybody."""
+    """Without authentication."""
     return _answer(HealthModel(status=OK, checks={"event-loop": ""}))
 
 
-@router.get("/readyz", summary="Whether it can answer", responses=_READY)
+@router.get("/readyz", summary="Readiness", responses=_READY)
 async def readyz(request: Request) -> Response:
-    """For everybody. A history that cannot be reached degrades it: what is true now can still be asked."""
-    serving: Serving = request.app.state.serving
-    caches = ", ".join(serving.live.unsynced())
-    history = await run_in_threadpool(_history_trouble, serving)
+    """Without authentication. `degraded` while the history is unavailable: the present state can still be explained."""
+    backend: Backend = request.app.state.shared.backend
+    caches = ", ".join(backend.live.list_unsynced())
+    history = await run_in_threadpool(_describe_outage, backend.history.history)
     status = FAILED if caches else DEGRADED if history else OK
     return _answer(HealthModel(status=status, checks={"caches": caches, "history": history}))
 
 
 @router.get(
     "/metrics",
-    summary="Figures for Prometheus",
+    summary="Prometheus metrics",
     responses={
         200: {
-            "description": "In the format that was asked for.",
+            "description": "In the requested format.",
             "content": {
                 "text/plain": {"schema": {"type": "string"}},
                 "application/openmetrics-text": {"schema": {"type": "string"}},
             },
         },
-        **refusal_responses(),
+        **describe_refusals(),
     },
 )
-async def metrics(asked: AskedBy) -> Response:
-    """For who may `get` the path `/metrics`."""
-    await asked.require(Wish(verb="get", path="/metrics"))
-    encode, content_type = choose_encoder(asked.request.headers.get("accept", ""))
-    return Response(encode(asked.live.registry), headers={"Content-Type": content_type})
+async def metrics(context: CurrentRequest) -> Response:
+    """For callers who may `get` the path `/metrics`."""
+    await context.permissions.require(AccessRequest(verb="get", path="/metrics"))
+    encode, content_type = choose_encoder(context.request.headers.get("accept", ""))
+    return Response(encode(context.backend.live.registry), headers={"Content-Type": content_type})
 
 
-def _history_trouble(serving: Serving) -> str:
-    """Without what the database said: probes are for everybody."""
-    if serving.history is None:
+def _describe_outage(history: History | None) -> str:
+    """Without the error of the database: probes need no authentication."""
+    if history is None:
         return ""
-    since = serving.history.state().unavailable_since
+    since = history.state().unavailable_since
     return "" if since is None else f"unavailable since {format_timestamp(since)}"
 
 
-def _answer(found: HealthModel) -> Response:
+def _answer(health: HealthModel) -> Response:
     return Response(
-        msgspec.json.encode(found),
-        status_code=503 if found.status == FAILED else 200,
+        msgspec.json.encode(health),
+        status_code=503 if health.status == FAILED else 200,
         media_type="application/json",
         headers={"Cache-Control": "no-store"},
     )

@@ -1,4 +1,4 @@
-"""What if, what then, and everything it takes to ask elsewhere."""
+"""Simulation of changes, replay of recorded attempts, and the export of all inputs of decisions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.http.bodies import document_of, shaped
-from api.http.examples import REPLAY, SIMULATE, answer_named, text_named
+from api.auth.access import placement_access
+from api.http.bodies import convert_body, read_json_object
+from api.http.examples import REPLAY, SIMULATE, get_example, get_example_text
 from api.http.problems import unprocessable
-from api.http.request_context import AskedBy
-from api.http.schema import answers, state_header, takes
+from api.http.schema import describe_answers, describe_body, state_header
 from api.models import ReplayReport, ReplayRequest, SimulateAnswer, SimulateRequest, SnapshotDocument
-from api.services.export import snapshot_document
-from api.services.replay import replayed
-from api.services.simulation import checked, simulated
+from api.routers.request_context import CurrentRequest
+from api.services.export import build_snapshot_document
+from api.services.replay import replay_attempts
+from api.services.simulation import check_document, parse_subject, refers_to_existing, simulate_placement
 from api.text.tables import render_replay
 from fleet.explain.answer.rendering import render_simulated
 from fleet.explain.answer.simulate import Simulated
 from fleet.explain.whatif.edits import parse_edits
+from fleet.kube.resource import join_key
 
 router = APIRouter(tags=["what if"])
 
@@ -29,59 +31,70 @@ _REPLAY_TEXT: Final = "100 attempts: 100 the same, 0 skipped\n"
 @router.post(
     "/v1/simulate",
     summary="Ask what would happen",
-    responses=answers(
+    responses=describe_answers(
         SimulateAnswer,
-        example=answer_named("simulate"),
-        text=text_named("simulate"),
+        example=get_example("simulate"),
+        text=get_example_text("simulate"),
         state=True,
         refusals=(404, 410, 413, 415),
     ),
-    openapi_extra=takes(SimulateRequest, example=SIMULATE),
+    openapi_extra=describe_body(SimulateRequest, example=SIMULATE),
 )
-async def simulate(asked: AskedBy) -> Response:
-    """For who may create placements in that scope. Nothing is reserved, written or woken."""
-    document = await document_of(asked.request)
-    checked(document)
-    found = await simulated(asked, shaped(document, SimulateRequest))
-    return asked.answer(
-        found,
-        text=lambda: render_simulated(Simulated(found.answer, found.compare, found.would_run), found.impact),
-        headers=state_header(found.answer.verdict.state),
+async def simulate(context: CurrentRequest) -> Response:
+    """For callers who may create placements in that scope. Nothing is reserved, written or requeued."""
+    document = await read_json_object(context.request)
+    check_document(document)
+    request = convert_body(document, SimulateRequest)
+    namespace, name = parse_subject(request)
+    await context.permissions.require(placement_access("create", namespace))
+    if refers_to_existing(request):
+        await context.permissions.require(placement_access("get", namespace, name))
+    if request.impact:
+        await context.require_operator()
+    key = join_key(namespace, name)
+    simulated = await simulate_placement(context.backend, context.permissions, key, request)
+    return context.answer(
+        simulated,
+        text=lambda: render_simulated(
+            Simulated(simulated.answer, simulated.compare, simulated.would_run), simulated.impact
+        ),
+        headers=state_header(simulated.answer.verdict.state),
     )
 
 
 @router.post(
     "/v1/replay",
     summary="Decide recorded attempts again",
-    responses=answers(ReplayReport, example=answer_named("replay"), text=_REPLAY_TEXT, refusals=(413, 415)),
-    openapi_extra=takes(ReplayRequest, example=REPLAY),
+    responses=describe_answers(ReplayReport, example=get_example("replay"), text=_REPLAY_TEXT, refusals=(413, 415)),
+    openapi_extra=describe_body(ReplayRequest, example=REPLAY),
 )
-async def replay(asked: AskedBy) -> Response:
+async def replay(context: CurrentRequest) -> Response:
     """For operators. Without `change`, every attempt has to come out as recorded. With it: what would be different.
 
     A report covers what could be decided within 20 seconds; `next` says where to go on."""
-    await asked.require_operator()
-    document = await document_of(asked.request)
+    await context.require_operator()
+    document = await read_json_object(context.request)
     change = document.get("change")
     if isinstance(change, dict):
         parse_edits(change.get("edits", []))
     elif change is not None:
         raise unprocessable("change", change, "change should be an object", 'send {"edits": […]} or leave it out')
-    found = await replayed(asked, shaped(document, ReplayRequest))
-    return asked.answer(found, text=lambda: render_replay(found))
+    report = await replay_attempts(context.backend, context.permissions, convert_body(document, ReplayRequest))
+    return context.answer(report, text=lambda: render_replay(report))
 
 
 @router.get(
     "/v1/snapshot",
     summary="Export what decisions are made of",
-    responses=answers(SnapshotDocument, example=answer_named("snapshot"), etag=False),
+    responses=describe_answers(SnapshotDocument, example=get_example("snapshot"), etag=False),
 )
-async def snapshot(asked: AskedBy) -> Response:
+async def snapshot(context: CurrentRequest) -> Response:
     """For operators who may list clusters and placements. Clusters, placements, policies, bindings and settings."""
-    await asked.require_operator()
-    await asked.require_all_clusters()
-    await asked.require_all_placements()
-    asked.require_synced()
-    async with asked.serving.evaluations.one(), asked.serving.evaluations.turn():
-        found = snapshot_document(asked.live, asked.serving.effective.settings)
-    return asked.answer(found)
+    await context.require_operator()
+    await context.permissions.require_all_clusters()
+    await context.permissions.require_all_placements()
+    context.backend.live.require_synced()
+    backend = context.backend
+    async with backend.evaluator.admit(), backend.evaluator.turn():
+        document = build_snapshot_document(backend.live, backend.effective.settings)
+    return context.answer(document)

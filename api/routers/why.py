@@ -1,20 +1,19 @@
-"""Why a placement is where it is, and why it is not elsewhere."""
+"""Explanations: why a placement is where it is, and why it is not on a cluster."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from api.http.examples import answer_named, text_named
+from api.http.examples import get_example, get_example_text
 from api.http.problems import not_found
-from api.http.request_context import AskedBy, namespace_of
-from api.http.schema import ClusterPath, NamePath, NamespacePath, answers, state_header
-from api.live.queue_status import next_step
-from api.models import Why
-from api.services.why import FixMode, Question, why
+from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers, state_header
+from api.live.queue_status import render_next_step
+from api.models import WhyAnswer
+from api.routers.request_context import CurrentRequest, parse_namespace
+from api.services.why import FixMode, WhyQuery, explain_placement
 from fleet.errors import InputError
 from fleet.explain.answer.rendering import render, render_cluster
 from fleet.kube.scopes import parse_key
@@ -30,12 +29,12 @@ Fixing = Annotated[FixMode, Query(description="`fast`: at most 20 trials; `deep`
 @router.get(
     "/v1/placements/{ns}/{name}/why",
     summary="Why a placement is where it is",
-    responses=answers(
-        Why, example=answer_named("why"), text=text_named("why"), etag=True, state=True, refusals=(404, 410)
+    responses=describe_answers(
+        WhyAnswer, example=get_example("why"), text=get_example_text("why"), etag=True, state=True, refusals=(404, 410)
     ),
 )
 async def why_placement(
-    asked: AskedBy,
+    context: CurrentRequest,
     ns: NamespacePath,
     name: NamePath,
     attempt: Annotated[
@@ -55,12 +54,12 @@ async def why_placement(
 ) -> Response:
     """What was decided and why, which clusters fit, what rejected the others, and what would change it.
 
-    Told from the record of the newest attempt that chose under the present policy. Without a record, or where it is
-    not kept any more, from the fleet as it is (`attempt.evaluatedOn` is then `current`)."""
-    key = await asked.readable(namespace_of(ns), name)
+    From the record of the newest attempt that selected clusters under the present policy. Without a record, or if its
+    inputs are not kept any more, from the fleet as it is (`attempt.evaluatedOn` is then `current`)."""
+    key = await context.require_placement(parse_namespace(ns), name)
     if cluster is not None:
-        await asked.require_cluster(cluster)
-    question = Question(
+        await context.permissions.require_clusters([cluster])
+    query = WhyQuery(
         key=key,
         attempt=attempt,
         cluster=cluster,
@@ -69,23 +68,25 @@ async def why_placement(
         limit=limit,
         cursor=cursor or "",
     )
-    found = await why(asked, question)
-    step = next_step(found.queue)
-    rendered = render if cluster is None else partial(render_cluster, fixes_of="placement")
-    return asked.answer(
-        found, text=lambda: rendered(found, next_step=step), tag=_tag(found), headers=state_header(found.verdict.state)
-    )
+    answer = await explain_placement(context.backend, context.permissions, query)
+    headers = state_header(answer.verdict.state)
+    return context.answer(answer, text=lambda: _render_text(answer, cluster), tag=_get_tag(answer), headers=headers)
 
 
 @router.get(
     "/v1/clusters/{cluster}/why-not",
     summary="Why a placement is not on a cluster",
-    responses=answers(
-        Why, example=answer_named("whyNot"), text=text_named("whyNot"), etag=True, state=True, refusals=(404, 410)
+    responses=describe_answers(
+        WhyAnswer,
+        example=get_example("whyNot"),
+        text=get_example_text("whyNot"),
+        etag=True,
+        state=True,
+        refusals=(404, 410),
     ),
 )
 async def why_not(
-    asked: AskedBy,
+    context: CurrentRequest,
     cluster: ClusterPath,
     placement: Annotated[
         str, Query(pattern=_KEY, description="A placement: `name` or `namespace/name`.", examples=["storefront"])
@@ -93,18 +94,25 @@ async def why_not(
     fixes: Fixing = "fast",
 ) -> Response:
     """The verdict of every filter on this cluster, its rank, and what would bring it in."""
-    key = await asked.readable(*parse_key(placement))
-    await asked.require_cluster(cluster)
-    question = Question(key=key, cluster=cluster, everything=True, fixes=fixes, limit=1, for_cluster=True)
+    key = await context.require_placement(*parse_key(placement))
+    await context.permissions.require_clusters([cluster])
+    query = WhyQuery(key=key, cluster=cluster, everything=True, fixes=fixes, limit=1, for_cluster=True)
     try:
-        found = await why(asked, question)
+        answer = await explain_placement(context.backend, context.permissions, query)
     except InputError as error:
         if error.field == "cluster":
             raise not_found(f"cluster {cluster}", "GET /v1/clusters lists those that are there") from error
         raise
-    headers = state_header(found.verdict.state)
-    return asked.answer(found, text=lambda: render_cluster(found), tag=_tag(found), headers=headers)
+    headers = state_header(answer.verdict.state)
+    return context.answer(answer, text=lambda: render_cluster(answer), tag=_get_tag(answer), headers=headers)
 
 
-def _tag(found: Why) -> str:
-    return found.attempt.id or found.attempt.digest
+def _render_text(answer: WhyAnswer, cluster: str | None) -> str:
+    next_step = render_next_step(answer.queue)
+    if cluster is None:
+        return render(answer, next_step=next_step)
+    return render_cluster(answer, next_step=next_step, fixes_of="placement")
+
+
+def _get_tag(answer: WhyAnswer) -> str:
+    return answer.attempt.id or answer.attempt.digest

@@ -1,23 +1,19 @@
-"""Recorded attempts, as they are shown: without the names of clusters that the caller may not read."""
+"""Models of recorded attempts, without the names of clusters that the caller may not read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 
-from api.auth.access import Sight
+from api.auth.permissions import Visibility
 from api.models import DecisionModel, RejectionCount, TargetModel
-from api.text.tables import render_table
 from fleet.history import HistoryAttempt
 from fleet.model.timestamps import format_timestamp
 
-UNNAMED: Final = "a placement you may not read"
 
-
-def decision_model(attempt: HistoryAttempt, sight: Sight) -> DecisionModel:
-    targets = tuple(_targets(attempt, sight))
+def build_decision_model(attempt: HistoryAttempt, visibility: Visibility) -> DecisionModel:
+    targets = tuple(_build_targets(attempt, visibility))
     return DecisionModel(
         seq=attempt.seq,
         id=attempt.id,
@@ -30,15 +26,17 @@ def decision_model(attempt: HistoryAttempt, sight: Sight) -> DecisionModel:
         ending=attempt.ending,
         outcome=attempt.outcome,
         fulfilled=attempt.fulfilled,
-        error=attempt.error if sight.is_whole else "",
+        error=attempt.error if visibility.is_whole else "",
         type=attempt.placement_type,
         wanted=attempt.wanted,
         active=attempt.active,
         clusters=attempt.clusters,
         targets=targets,
         redacted=len(attempt.targets) - len(targets),
-        groups=tuple(RejectionCount(plugin=one.plugin, reason=one.reason, count=one.count) for one in attempt.groups),
-        triggers=tuple(one if sight.is_whole else _without_object(one) for one in attempt.triggers),
+        groups=tuple(
+            RejectionCount(plugin=group.plugin, reason=group.reason, count=group.count) for group in attempt.groups
+        ),
+        triggers=attempt.triggers if visibility.is_whole else tuple(map(_strip_object, attempt.triggers)),
         generation=attempt.generation,
         snapshot=attempt.snapshot.name if attempt.snapshot else "",
         digest=attempt.digest,
@@ -48,63 +46,37 @@ def decision_model(attempt: HistoryAttempt, sight: Sight) -> DecisionModel:
     )
 
 
-def without_placement(one: DecisionModel) -> DecisionModel:
-    """For who may not read the placement: the names of its snapshots and bindings contain its own."""
+def redact_placement(decision: DecisionModel) -> DecisionModel:
+    """For callers who may not read the placement: the names of its snapshots and bindings contain its own."""
     return msgspec.structs.replace(
-        one,
+        decision,
         key="",
         placement_uid="",
         snapshot="",
         error="",
-        targets=tuple(msgspec.structs.replace(target, binding="") for target in one.targets),
-        triggers=tuple(map(_without_object, one.triggers)),
+        targets=tuple(msgspec.structs.replace(target, binding="") for target in decision.targets),
+        triggers=tuple(map(_strip_object, decision.triggers)),
     )
 
 
-def clusters_named(attempts: Iterable[HistoryAttempt]) -> set[str]:
-    return {target.cluster for one in attempts for target in one.targets}
+def collect_cluster_names(attempts: Iterable[HistoryAttempt]) -> set[str]:
+    return {target.cluster for attempt in attempts for target in attempt.targets}
 
 
-def _targets(attempt: HistoryAttempt, sight: Sight) -> Iterator[TargetModel]:
-    for one in attempt.targets:
-        if not sight.hides(one.cluster):
+def _build_targets(attempt: HistoryAttempt, visibility: Visibility) -> Iterator[TargetModel]:
+    for target in attempt.targets:
+        if not visibility.hides(target.cluster):
             yield TargetModel(
-                cluster=one.cluster,
-                rank=one.rank,
-                action=one.action,
-                binding=one.binding,
-                topology=one.topology,
-                affinity=one.affinity,
-                step=one.step,
+                cluster=target.cluster,
+                rank=target.rank,
+                action=target.action,
+                binding=target.binding,
+                topology=target.topology,
+                affinity=target.affinity,
+                step=target.step,
             )
 
 
-def _without_object(trigger: str) -> str:
+def _strip_object(trigger: str) -> str:
     """`MemberCluster/UpdateTaints ams-1` names a cluster, and the names of bindings contain one."""
     return trigger.partition(" ")[0]
-
-
-# --- text -------------------------------------------------------------------------------------------------------------
-
-
-def history_text(decisions: Iterable[DecisionModel]) -> str:
-    rows = (
-        (_number(one), one.at, one.outcome or one.ending, _clusters(one), ", ".join(one.triggers)) for one in decisions
-    )
-    return render_table(("ATTEMPT", "AT", "OUTCOME", "CHOSE", "BECAUSE OF"), rows)
-
-
-def decision_line(one: DecisionModel) -> str:
-    because = f" [{', '.join(one.triggers)}]" if one.triggers else ""
-    return f"{one.at}  {one.key or UNNAMED}: {one.outcome or one.ending}, {_clusters(one)}{because}\n"
-
-
-def _number(one: DecisionModel) -> str:
-    return f"{one.n}-{one.n + one.repeats}" if one.repeats else str(one.n)
-
-
-def _clusters(one: DecisionModel) -> str:
-    names = ", ".join(target.cluster for target in one.targets)
-    if one.redacted:
-        return f"{names} and {one.redacted} more" if names else f"{one.redacted} clusters"
-    return names or (f"none new, {one.active} in use" if one.active else "none")

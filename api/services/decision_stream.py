@@ -1,79 +1,84 @@
-"""Decisions one after the other, from where a reader stopped, and on as they are made."""
+"""A stream of recorded decisions, from a sequence number on, and further ones as they are recorded."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from api.http.limits import Pace
-from api.http.request_context import Asked
+from api.auth.access import AccessRequest
+from api.auth.permissions import Permissions
+from api.http.limits import StreamTiming
+from api.live.backend import Backend
 from api.models import DecisionModel
-from api.services.attempts import clusters_named, decision_model, without_placement
+from api.services.attempts import build_decision_model, collect_cluster_names, redact_placement
 from fleet.errors import FleetError
 from fleet.history import HistoryAttempt
 
-_PAGE: Final = 200
+_PAGE_SIZE: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class StreamFilter:
     since: int
+    right: AccessRequest
+    """Required again while the stream is open: tokens expire, and rights are revoked."""
     key: str | None = None
     outcome: str | None = None
     limit: int | None = None
     follow: bool = False
 
 
-async def decisions(
-    asked: Asked, selection: Selection, pace: Pace, *, check: Callable[[], Awaitable[None]]
+async def stream_decisions(
+    backend: Backend, permissions: Permissions, selected: StreamFilter, timing: StreamTiming
 ) -> AsyncIterator[DecisionModel | None]:
-    """None is a sign of life. Ends at the limit, when the reader may not read any more, and when all is told, unless
-    it follows. `check` raises when the reader lost the right to it, or nobody can say."""
-    clock = asked.live.clock
-    begun = told = checked = clock.elapsed()
-    seq, left = selection.since, selection.limit
-    while left is None or left > 0:
+    """None is a heartbeat. Ends at the limit, when the right is lost or cannot be reviewed, and, unless it follows,
+    after the last decision."""
+    clock = backend.live.clock
+    began = last_sent = last_checked = clock.elapsed()
+    seq, remaining = selected.since, selected.limit
+    while remaining is None or remaining > 0:
         try:
-            found = await _page(asked, selection, seq, left)
-            shown = await _shown(asked, found)
+            attempts = await _read_page(backend, selected, seq, remaining)
+            models = await _build_models(backend, permissions, attempts)
         except FleetError:
-            if not selection.follow:
+            if not selected.follow:
                 raise
-            found, shown = [], []  # the history may come back, or the hub that says what may be shown
-        for one in shown:
-            yield one
+            attempts, models = [], []  # the history or the hub may come back
+        for model in models:
+            yield model
         now = clock.elapsed()
-        if found:
-            seq, told = found[-1].seq, now
-            left = None if left is None else left - len(found)
+        if attempts:
+            seq, last_sent = attempts[-1].seq, now
+            remaining = None if remaining is None else remaining - len(attempts)
             continue
-        if not selection.follow or now - begun >= pace.longest:
+        if not selected.follow or now - began >= timing.longest:
             return
-        if now - told >= pace.sign_of_life:
-            told = now
+        if now - last_sent >= timing.heartbeat:
+            last_sent = now
             yield None
-        if now - checked >= pace.sign_of_life:
-            checked = now
+        if now - last_checked >= timing.heartbeat:
+            last_checked = now
             try:
-                await check()
+                await permissions.renew()
+                await permissions.require(selected.right)
             except FleetError:
                 return
-        await clock.sleep(pace.look_every)
+        await clock.sleep(timing.poll_interval)
 
 
-async def _page(asked: Asked, selection: Selection, seq: int, left: int | None) -> list[HistoryAttempt]:
-    limit = _PAGE if left is None else min(_PAGE, left)
-    return await asyncio.to_thread(
-        lambda: asked.history().since(seq, key=selection.key, outcome=selection.outcome, limit=limit)
-    )
+async def _read_page(backend: Backend, selected: StreamFilter, seq: int, remaining: int | None) -> list[HistoryAttempt]:
+    limit = _PAGE_SIZE if remaining is None else min(_PAGE_SIZE, remaining)
+    since = backend.history.require().since
+    return await backend.history.call(since, seq, key=selected.key, outcome=selected.outcome, limit=limit)
 
 
-async def _shown(asked: Asked, found: list[HistoryAttempt]) -> list[DecisionModel]:
-    if not found:
+async def _build_models(
+    backend: Backend, permissions: Permissions, attempts: list[HistoryAttempt]
+) -> list[DecisionModel]:
+    if not attempts:
         return []
-    sight = await asked.sight(clusters_named(found))
-    shown = [decision_model(one, sight) for one in found]
-    seen = await asked.placements_seen({one.key for one in found})
-    return [one if one.key in seen else without_placement(one) for one in shown]
+    visibility = await permissions.load_visibility(backend.live.caches.clusters, collect_cluster_names(attempts))
+    visible = await permissions.filter_placements({attempt.key for attempt in attempts})
+    models = (build_decision_model(attempt, visibility) for attempt in attempts)
+    return [model if model.key in visible else redact_placement(model) for model in models]

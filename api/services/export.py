@@ -1,43 +1,48 @@
-"""Everything decisions are made of, as one document that a simulation can begin with somewhere else."""
+"""Export of all inputs of decisions as one document, from which a simulation can start elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from api.live.live import Live
+from api.live.live import LiveState
 from api.models import SnapshotDocument
+from fleet.kube.informer.store import Store
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
 from fleet.settings import Settings
 from fleet.settings.tree import DECIDING
 
 
-def snapshot_document(live: Live, settings: Settings) -> SnapshotDocument:
+def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocument:
     changed = {name: value for name, value in settings.collect_changes().items() if name.partition(".")[0] in DECIDING}
     kinds = live.caches.kinds
     return SnapshotDocument(
         at=format_timestamp(live.now()),
         config_hash=live.framework.profile.config_hash,
         settings=changed,
-        clusters=tuple(_clusters(live)),
-        placements=tuple(one.document() for each in kinds for one in each.placements.store.values()),
-        policy_snapshots=tuple(one.document() for each in kinds for one in each.policy_snapshots.store.values()),
-        bindings=tuple(one.document() for each in kinds for one in each.bindings.store.values()),
-        pending=tuple(_pending(live)),
+        clusters=tuple(_list_clusters(live)),
+        placements=_list_documents(each.placements.store for each in kinds),
+        policy_snapshots=_list_documents(each.policy_snapshots.store for each in kinds),
+        bindings=_list_documents(each.bindings.store for each in kinds),
+        pending=tuple(_list_pending(live)),
     )
 
 
-def _clusters(live: Live) -> Iterator[dict[str, Any]]:
-    """What decisions read of them; nothing else is watched."""
+def _list_documents(stores: Iterable[Store[Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple(observed.document() for store in stores for observed in store.values())
+
+
+def _list_clusters(live: LiveState) -> Iterator[dict[str, Any]]:
+    """The fields that decisions read; the others are not watched."""
     head = {"apiVersion": MEMBER_CLUSTERS.api_version, "kind": MEMBER_CLUSTERS.kind}
     for name in live.cluster_names():
         yield head | msgspec.to_builtins(live.caches.clusters.get(name))
 
 
-def _pending(live: Live) -> Iterator[str]:
+def _list_pending(live: LiveState) -> Iterator[str]:
     for key in live.placement_keys():
         if live.queue is not None and live.queue.peek(key) is not None:
             yield key

@@ -1,17 +1,31 @@
-"""From watched objects to what is shown of them."""
+"""Models of watched placements, clusters and bindings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from api.auth.access import Sight
-from api.live.live import Subject
-from api.models import BindingModel, ClusterModel, ConditionModel, PlacementModel, TaintModel
+from api.auth.access import all_placements_access, placement_access
+from api.auth.permissions import Permissions, Visibility
+from api.http.paging import take_page
+from api.http.problems import not_found, refusal, unprocessable
+from api.live.backend import Backend
+from api.live.live import LivePlacement
+from api.models import (
+    BindingModel,
+    BindingPage,
+    ClusterModel,
+    ClusterPage,
+    ConditionModel,
+    PlacementModel,
+    PlacementPage,
+    TaintModel,
+)
+from fleet.informers.cache import Caches
 from fleet.kube.resource import join_key
-from fleet.kube.scopes import find_scope
+from fleet.kube.scopes import find_scope, parse_key
 from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT, PARENT_PLACEMENT, PICK_ALL, PICK_N, UNSCHEDULED
 from fleet.model.views import Binding, Condition, MemberCluster, PlacementPolicy, PlacementStatus, ResourceUsage, View
 from fleet.snapshot.eligibility import Eligibility
@@ -23,18 +37,18 @@ class _Spec(View, frozen=True):
     policy: PlacementPolicy | None = None
 
 
-def placement_model(subject: Subject, sight: Sight) -> PlacementModel:
-    view = subject.placement.view
+def build_placement_model(live: LivePlacement, visibility: Visibility) -> PlacementModel:
+    view = live.placement.view
     metadata = view.metadata
-    flavour = find_scope(subject.key)
-    policy = _policy(subject)
-    chosen = sorted(_in_use(subject.bindings))
-    targets = tuple(name for name in chosen if not sight.hides(name))
+    scope = find_scope(live.key)
+    policy = _read_policy(live)
+    selected = sorted(_collect_targets(live.bindings))
+    targets = tuple(name for name in selected if not visibility.hides(name))
     conditions = msgspec.json.decode(view.status, type=PlacementStatus).conditions
     kind = policy.placement_type or PICK_ALL
     return PlacementModel(
-        key=subject.key,
-        kind=flavour.placement.kind,
+        key=live.key,
+        kind=scope.placement.kind,
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
@@ -44,49 +58,106 @@ def placement_model(subject: Subject, sight: Sight) -> PlacementModel:
         deleting=metadata.deletion_timestamp is not None,
         type=kind,
         wanted=policy.number_of_clusters if kind == PICK_N else None,
-        snapshot=subject.snapshot.view.metadata.name if subject.snapshot else "",
+        snapshot=live.snapshot.view.metadata.name if live.snapshot else "",
         targets=targets,
-        redacted=len(chosen) - len(targets),
-        fulfilled=_fulfilled(subject, conditions),
-        conditions=tuple(_condition(one, sight) for one in conditions),
+        redacted=len(selected) - len(targets),
+        fulfilled=_is_fulfilled(live, conditions),
+        conditions=tuple(_build_condition(condition, visibility) for condition in conditions),
     )
 
 
-def _policy(subject: Subject) -> PlacementPolicy:
-    """A policy that cannot be read is shown as none: what is wrong with it, `why` says."""
+def _read_policy(live: LivePlacement) -> PlacementPolicy:
+    """An invalid policy is shown as an empty one: `why` explains what is wrong with it."""
     try:
-        return msgspec.json.decode(subject.placement.view.spec, type=_Spec).policy or PlacementPolicy()
+        return msgspec.json.decode(live.placement.view.spec, type=_Spec).policy or PlacementPolicy()
     except msgspec.MsgspecError:
         return PlacementPolicy()
 
 
-def _in_use(bindings: Iterable[Binding]) -> set[str]:
-    kept = (one for one in bindings if one.metadata.deletion_timestamp is None and one.spec.state != UNSCHEDULED)
-    return {one.spec.target_cluster for one in kept}
+def _collect_targets(bindings: Iterable[Binding]) -> set[str]:
+    return {
+        binding.spec.target_cluster
+        for binding in bindings
+        if binding.metadata.deletion_timestamp is None and binding.spec.state != UNSCHEDULED
+    }
 
 
-def _fulfilled(subject: Subject, conditions: Iterable[Condition]) -> bool | None:
-    kind = find_scope(subject.key).condition_prefix + _SCHEDULED
-    generation = subject.placement.view.metadata.generation
-    for one in conditions:
-        if one.type == kind and one.observed_generation == generation and one.status in ("True", "False"):
-            return one.status == "True"
+def _is_fulfilled(live: LivePlacement, conditions: Iterable[Condition]) -> bool | None:
+    kind = find_scope(live.key).condition_prefix + _SCHEDULED
+    generation = live.placement.view.metadata.generation
+    for condition in conditions:
+        is_current = condition.type == kind and condition.observed_generation == generation
+        if is_current and condition.status in ("True", "False"):
+            return condition.status == "True"
     return None
 
 
-def _condition(condition: Condition, sight: Sight) -> ConditionModel:
-    message = condition.message if sight.is_whole else ""
+def _build_condition(condition: Condition, visibility: Visibility) -> ConditionModel:
+    message = condition.message if visibility.is_whole else ""
     return ConditionModel(type=condition.type, status=condition.status, reason=condition.reason, message=message)
+
+
+async def list_placements(
+    backend: Backend, permissions: Permissions, namespace: str | None, *, limit: int, cursor: str | None
+) -> PlacementPage:
+    """Those that the caller may list, of one namespace or all."""
+    keys = await _filter_listable(backend.live.placement_keys(), permissions, namespace)
+    visibility = await permissions.load_visibility(backend.live.caches.clusters)
+    page = take_page(keys, limit=limit, cursor=cursor, list_name="placements")
+    placements = (backend.live.find_placement(key) for key in page.keys)
+    items = tuple(build_placement_model(placement, visibility) for placement in placements if placement is not None)
+    return PlacementPage(items=items, next=page.next)
+
+
+async def _filter_listable(keys: Sequence[str], permissions: Permissions, namespace: str | None) -> list[str]:
+    """Refuses callers who may list no placements at all."""
+    if namespace is not None:
+        await permissions.require(placement_access("list", namespace))
+        return [key for key in keys if key.startswith(f"{namespace}/")]
+    namespaces = {parse_key(key)[0] for key in keys} - {""}
+    cluster_scoped = await permissions.allow(all_placements_access("list", namespaced=False))
+    all_namespaces = await permissions.allow(all_placements_access("list", namespaced=True))
+    if all_namespaces:
+        allowed = namespaces
+    else:
+        allowed = {name for name in namespaces if await permissions.allow(placement_access("list", name))}
+    if not cluster_scoped and not all_namespaces and not allowed:
+        raise refusal(
+            403,
+            f"{permissions.caller.name} may list no placements",
+            object="placements",
+            next="ask for the right to list clusterresourceplacements or resourceplacements on the hub, or name your "
+            "namespace with ?namespace=",
+        )
+    return [key for key in keys if (cluster_scoped if "/" not in key else parse_key(key)[0] in allowed)]
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
 
-def cluster_model(cluster: MemberCluster, eligibility: Eligibility, *, now: int) -> ClusterModel:
+async def list_clusters(backend: Backend, permissions: Permissions, *, limit: int, cursor: str | None) -> ClusterPage:
+    names = backend.live.cluster_names()
+    visibility = await permissions.load_visibility(names)
+    visible = [name for name in names if not visibility.hides(name)]
+    page = take_page(visible, limit=limit, cursor=cursor, list_name="clusters")
+    items = tuple(get_cluster(backend, name) for name in page.keys)
+    return ClusterPage(items=items, redacted=len(names) - len(visible), next=page.next)
+
+
+def get_cluster(backend: Backend, name: str) -> ClusterModel:
+    cluster = backend.live.caches.clusters.get(name)
+    if cluster is None:
+        raise not_found(f"cluster {name}", "GET /v1/clusters lists those that are there")
+    settings = backend.effective.settings.eligibility
+    timeouts = settings.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
+    return build_cluster_model(cluster, Eligibility.parse(**timeouts), now=backend.live.now())
+
+
+def build_cluster_model(cluster: MemberCluster, eligibility: Eligibility, *, now: int) -> ClusterModel:
     metadata, status = cluster.metadata, cluster.status
     usage = status.resource_usage or ResourceUsage()
-    agent = next((one for one in status.agent_status if one.type == MEMBER_AGENT), None)
-    conditions = {} if agent is None else {one.type: one.status for one in agent.conditions}
+    agent = next((agent for agent in status.agent_status if agent.type == MEMBER_AGENT), None)
+    conditions = {} if agent is None else {condition.type: condition.status for condition in agent.conditions}
     return ClusterModel(
         name=metadata.name,
         uid=metadata.uid,
@@ -98,8 +169,10 @@ def cluster_model(cluster: MemberCluster, eligibility: Eligibility, *, now: int)
         healthy=conditions.get(HEALTHY, ""),
         last_heartbeat=None if agent is None else agent.last_received_heartbeat,
         labels=metadata.labels or {},
-        taints=tuple(TaintModel(key=one.key, value=one.value, effect=one.effect) for one in cluster.spec.taints),
-        properties={name: one.value for name, one in (status.properties or {}).items()},
+        taints=tuple(
+            TaintModel(key=taint.key, value=taint.value, effect=taint.effect) for taint in cluster.spec.taints
+        ),
+        properties={name: observed.value for name, observed in (status.properties or {}).items()},
         capacity=usage.capacity or {},
         allocatable=usage.allocatable or {},
         available=usage.available or {},
@@ -109,7 +182,43 @@ def cluster_model(cluster: MemberCluster, eligibility: Eligibility, *, now: int)
 # --- bindings ---------------------------------------------------------------------------------------------------------
 
 
-def binding_model(binding: Binding) -> BindingModel:
+async def list_bindings(
+    backend: Backend,
+    permissions: Permissions,
+    *,
+    placement: str | None,
+    cluster: str | None,
+    limit: int,
+    cursor: str | None,
+) -> BindingPage:
+    """Of one placement, of one cluster, or all. Bindings for clusters that the caller may not read are counted."""
+    bindings = {
+        f"{binding.metadata.namespace}/{binding.metadata.name}": binding
+        for binding in _read_bindings(backend.live.caches, placement)
+        if cluster is None or binding.spec.target_cluster == cluster
+    }
+    visibility = await permissions.load_visibility(backend.live.caches.clusters)
+    visible = sorted(key for key, binding in bindings.items() if not visibility.hides(binding.spec.target_cluster))
+    page = take_page(visible, limit=limit, cursor=cursor, list_name="bindings")
+    items = tuple(build_binding_model(bindings[key]) for key in page.keys)
+    return BindingPage(items=items, redacted=len(bindings) - len(visible), next=page.next)
+
+
+def _read_bindings(caches: Caches, placement: str | None) -> list[Binding]:
+    if placement is None:
+        return [binding.view for kinds in caches.kinds for binding in kinds.bindings.store.values()]
+    try:
+        return [binding.view for binding in caches.bindings(placement)]
+    except KeyError as error:
+        raise unprocessable(
+            "placement",
+            placement,
+            "ResourcePlacements are switched off here",
+            "ask for a cluster-scoped placement, or start Fleet with resourcePlacements.enabled=true",
+        ) from error
+
+
+def build_binding_model(binding: Binding) -> BindingModel:
     metadata, spec = binding.metadata, binding.spec
     name = metadata.label(PARENT_PLACEMENT) or ""
     return BindingModel(

@@ -1,22 +1,22 @@
-"""Recorded attempts, decided again: that they come out the same, or what a change would have made of them.
+"""Replay of recorded attempts: whether they have the recorded result, or what a change would have made of them.
 
-Attempt by attempt, each in a thread, and only for so long: a report that ends early says where to go on.
+Each attempt is replayed in a thread, for a limited time: a report that stops early contains where to continue.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-from api.auth.access import Sight
+from api.auth.permissions import Permissions, Visibility
 from api.http.problems import unprocessable
-from api.http.request_context import Asked
-from api.models import ReplayReport, ReplayRequest
-from api.services.simulation import named_by, require_named
+from api.live.backend import Backend
+from api.models import ReplayReport, ReplayRequest, ReplaySelection
+from api.services.simulation import collect_edited_clusters
 from fleet.errors import InputError, TimestampError
 from fleet.explain.replay.replay import (
     Rehearsal,
@@ -35,140 +35,152 @@ from fleet.history import History, HistoryAttempt
 from fleet.model.timestamps import parse_timestamp
 
 _SECONDS: Final = 20.0
-_FARTHEST: Final = 2**62
+_MAX_TIME: Final = 2**62
 """Databases hold no larger numbers: in nanoseconds that is the year 2116."""
 _NOT_KEPT: Final = "the inputs are not kept"
 
 
 @dataclass
-class _Report:
+class _Results:
     attempts: int = 0
     same: int = 0
     different: list[Replayed] = field(default_factory=list)
     changed: list[Moved] = field(default_factory=list)
     skipped: list[SkippedAttempt] = field(default_factory=list)
-    gone: list[SkippedAttempt] = field(default_factory=list)
-    """Whose inputs are not kept."""
+    not_kept: list[SkippedAttempt] = field(default_factory=list)
     tallies: list[DiffSummary] = field(default_factory=list)
 
 
-async def replayed(asked: Asked, request: ReplayRequest) -> ReplayReport:
-    await require_named(asked, named_by(() if request.change is None else request.change.edits))
-    selected = await asked.remembered(lambda history: _selected(history, request))
-    clock, profile = asked.live.clock, asked.serving.recollections.profile
-    deadline = clock.elapsed() + _SECONDS
+async def replay_attempts(backend: Backend, permissions: Permissions, request: ReplayRequest) -> ReplayReport:
     edits = None if request.change is None else request.change.edits
-    report = _Report()
-    last: HistoryAttempt | None = None
-    async with asked.serving.evaluations.one():
-        for attempt in selected:
-            waiting = asyncio.timeout(None if last is None else max(deadline - clock.elapsed(), 0))
-            try:
-                async with waiting, asked.serving.evaluations.turn(anew=True):
-                    waiting.reschedule(None)
-                    last = attempt
-                    await asyncio.to_thread(_one, report, attempt, asked.history(), profile, edits)
-            except TimeoutError:
-                if not waiting.expired():
-                    raise
-                break
-    sight = await asked.sight(_named(report))
-    seen = await asked.placements_seen({one.key for one in selected})
-    report.changed = _with_placements(report.changed, {one.id: one.key for one in selected if one.key in seen})
-    stopped = last is not selected[-1] if selected else False
-    full = request.select.ids is None and len(selected) == request.select.limit
-    return _made(
-        report, sight, last.seq if last is not None and (stopped or full) else None, rehearsed=edits is not None
-    )
+    await permissions.require_clusters(collect_edited_clusters(edits or ()))
+    selected = await backend.history.call(_select_attempts, backend.history.require(), request.select)
+    results = _Results()
+    last = await _replay_in_time(backend, selected, edits, results)
+    visibility = await permissions.load_visibility(backend.live.caches.clusters, _collect_names(results))
+    visible = await permissions.filter_placements({attempt.key for attempt in selected})
+    placements = {attempt.id: attempt.key for attempt in selected if attempt.key in visible}
+    results.changed = [
+        msgspec.structs.replace(moved, placement=placements.get(moved.key, "")) for moved in results.changed
+    ]
+    is_cut_off = bool(selected) and last is not selected[-1]
+    is_full = request.select.ids is None and len(selected) == request.select.limit
+    following = last.seq if last is not None and (is_cut_off or is_full) else None
+    return _build_report(results, visibility, following, with_change=edits is not None)
 
 
-def _selected(history: History, request: ReplayRequest) -> Sequence[HistoryAttempt]:
-    select = request.select
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def _select_attempts(history: History, select: ReplaySelection) -> Sequence[HistoryAttempt]:
     if select.ids is not None:
-        return [_identified(history, one, position) for position, one in enumerate(select.ids)]
+        return [_get_attempt(history, attempt_id, position) for position, attempt_id in enumerate(select.ids)]
     try:
         started = parse_timestamp(select.since) if select.since else 0
     except TimestampError as error:
         raise InputError(error.message, field="select.since", value=select.since) from error
-    started = min(max(started, -_FARTHEST), _FARTHEST)
-    return history.started_since(started, limit=select.limit, after=min(select.after, _FARTHEST))
+    started = min(max(started, -_MAX_TIME), _MAX_TIME)
+    return history.started_since(started, limit=select.limit, after=min(select.after, _MAX_TIME))
 
 
-def _identified(history: History, attempt_id: str, position: int) -> HistoryAttempt:
-    found = history.attempt(attempt_id)
-    if found is None:
+def _get_attempt(history: History, attempt_id: str, position: int) -> HistoryAttempt:
+    attempt = history.attempt(attempt_id)
+    if attempt is None:
         raise unprocessable(
             f"select.ids[{position}]", attempt_id, f"attempt {attempt_id} is not on record", "leave it out"
         )
-    return found
+    return attempt
 
 
-def _one(
-    report: _Report, attempt: HistoryAttempt, history: History, profile: CompiledProfile, edits: Sequence[Edit] | None
+async def _replay_in_time(
+    backend: Backend, selected: Sequence[HistoryAttempt], edits: Sequence[Edit] | None, results: _Results
+) -> HistoryAttempt | None:
+    """Returns the last attempt that was replayed. The first one waits for its turn as long as the request may."""
+    clock, evaluator, history = backend.live.clock, backend.evaluator, backend.history.require()
+    deadline = clock.elapsed() + _SECONDS
+    last: HistoryAttempt | None = None
+    async with evaluator.admit():
+        for attempt in selected:
+            waiting = asyncio.timeout(None if last is None else max(deadline - clock.elapsed(), 0))
+            try:
+                async with waiting, evaluator.turn(requeue=True):
+                    waiting.reschedule(None)
+                    last = attempt
+                    await asyncio.to_thread(_replay_attempt, results, attempt, history, evaluator.profile, edits)
+            except TimeoutError:
+                if not waiting.expired():
+                    raise
+                break
+    return last
+
+
+def _replay_attempt(
+    results: _Results, attempt: HistoryAttempt, history: History, profile: CompiledProfile, edits: Sequence[Edit] | None
 ) -> None:
-    report.attempts += 1
-    recorded = history.inputs(attempt.id)
-    if recorded is None:
-        report.gone.append(SkippedAttempt(attempt.id, f"{_NOT_KEPT}: {attempt.inputs}"))
+    results.attempts += 1
+    inputs = history.inputs(attempt.id)
+    if inputs is None:
+        results.not_kept.append(SkippedAttempt(attempt.id, f"{_NOT_KEPT}: {attempt.inputs}"))
         return
     if edits is not None:
-        _rehearsed(report, rehearse([(build_evidence(attempt), recorded)], profile, edits=edits))
+        _add_rehearsal(results, rehearse([(build_evidence(attempt), inputs)], profile, edits=edits))
         return
-    found = replay(recorded, build_evidence(attempt, history.columns(attempt.id)), profile)
-    if found.same:
-        report.same += 1
+    replayed = replay(inputs, build_evidence(attempt, history.columns(attempt.id)), profile)
+    if replayed.same:
+        results.same += 1
     else:
-        report.different.append(found)
+        results.different.append(replayed)
 
 
-def _rehearsed(report: _Report, found: Rehearsal) -> None:
-    report.same += found.same
-    report.changed += found.changed
-    report.skipped += found.skipped
-    report.tallies.append(found.summary)
+def _add_rehearsal(results: _Results, rehearsal: Rehearsal) -> None:
+    results.same += rehearsal.same
+    results.changed += rehearsal.changed
+    results.skipped += rehearsal.skipped
+    results.tallies.append(rehearsal.summary)
 
 
-def _with_placements(changed: Sequence[Moved], known: Mapping[str, str]) -> list[Moved]:
-    return [msgspec.structs.replace(one, placement=known.get(one.key, "")) for one in changed]
+# --- the report -------------------------------------------------------------------------------------------------------
 
 
-def _named(report: _Report) -> set[str]:
-    moved = {name for one in report.changed for name in (*one.before, *one.after)}
-    return moved | {one.difference.cluster for one in report.different if one.difference and one.difference.cluster}
+def _collect_names(results: _Results) -> set[str]:
+    names = {name for moved in results.changed for name in (*moved.before, *moved.after)}
+    differences = (replayed.difference for replayed in results.different)
+    return names | {difference.cluster for difference in differences if difference and difference.cluster}
 
 
-def _made(report: _Report, sight: Sight, following: int | None, *, rehearsed: bool) -> ReplayReport:
-    found = Rehearsal(
-        attempts=report.attempts,
-        same=report.same,
-        changed=tuple(report.changed),
-        skipped=tuple(report.skipped),
-        summary=_summed(report.tallies),
+def _build_report(
+    results: _Results, visibility: Visibility, following: int | None, *, with_change: bool
+) -> ReplayReport:
+    rehearsal = Rehearsal(
+        attempts=results.attempts,
+        same=results.same,
+        changed=tuple(results.changed),
+        skipped=tuple(results.skipped),
+        summary=_add_tallies(results.tallies),
     )
-    different = tuple(report.different)
-    if not sight.is_whole:
-        found = redact_rehearsal(found, sight.hides)
-        different = tuple(redact_replay(one, sight.hides) for one in different)
+    different = tuple(results.different)
+    if not visibility.is_whole:
+        rehearsal = redact_rehearsal(rehearsal, visibility.hides)
+        different = tuple(redact_replay(replayed, visibility.hides) for replayed in different)
     return ReplayReport(
-        attempts=found.attempts,
-        same=found.same,
+        attempts=rehearsal.attempts,
+        same=rehearsal.same,
         different=different,
-        changed=found.changed,
-        skipped=(*report.gone, *found.skipped),
-        summary=found.summary if rehearsed else None,
+        changed=rehearsal.changed,
+        skipped=(*results.not_kept, *rehearsal.skipped),
+        summary=rehearsal.summary if with_change else None,
         next=following,
     )
 
 
-def _summed(tallies: Sequence[DiffSummary]) -> DiffSummary:
-    """Of single attempts, one of all."""
+def _add_tallies(tallies: Sequence[DiffSummary]) -> DiffSummary:
     clusters: dict[str, list[int]] = {}
     outcomes: dict[str, list[int]] = {}
     for tally in tallies:
-        for one in tally.clusters:
-            both = clusters.setdefault(one.cluster, [0, 0])
-            both[0] += one.gained
-            both[1] += one.lost
+        for movement in tally.clusters:
+            counts = clusters.setdefault(movement.cluster, [0, 0])
+            counts[0] += movement.gained
+            counts[1] += movement.lost
         for ending in tally.outcomes:
             counts = outcomes.setdefault(ending.outcome, [0, 0])
             counts[0] += ending.before

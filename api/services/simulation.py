@@ -1,38 +1,36 @@
-"""What if: one question with changes, about a placement as it is, as it was, or as it might be."""
+"""What-if simulation: edits applied to a present, recorded or proposed placement, and the decision that follows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from api.auth.access import Sight, on_cluster, on_placement
-from api.http.problems import refused, unprocessable
-from api.http.request_context import Asked
-from api.live.evaluation import Evaluated, computed
+from api.auth.permissions import Permissions, Visibility
+from api.http.problems import refusal, unprocessable
+from api.live.backend import Backend
+from api.live.evaluation import EvaluatedDecision
+from api.live.proposed_snapshots import build_proposed_snapshot, parse_identity
 from api.models import SimulateAnswer, SimulateRequest
-from api.services.proposed import first_snapshot, identified, proposed_snapshot
 from fleet.errors import InputError, InvalidKey
 from fleet.explain.answer.answer import AnswerContext
 from fleet.explain.answer.simulate import simulate
 from fleet.explain.fixes.fixes import find_fixes
 from fleet.explain.whatif.edits import Edit, list_clusters, parse_edits, scope_of
 from fleet.explain.whatif.impact import Impact, compute_impact, redact_impact
-from fleet.explain.whatif.scenario import Scenario
-from fleet.kube.resource import join_key
 from fleet.kube.scopes import parse_key
 
 CURRENT: Final = "current"
 _MOST_EDITS: Final = 1000
 _MOST_KEYS: Final = 200
-"""Of labels and properties that a policy asks for: each is looked up on every cluster, while everybody else waits."""
+"""Labels and properties of a policy: each is read from every cluster while other requests wait."""
 _IMPACT_SECONDS: Final = 5.0
 
 
-def checked(document: dict[str, Any]) -> None:
-    """What would be refused in words of its own: edits by their operation, scenarios because there are none yet."""
+def check_document(document: dict[str, Any]) -> None:
+    """Refuses what needs a specific message: unsupported scenarios, and edits by their operation."""
     if "steps" in document:
         raise unprocessable(
             "steps",
@@ -44,17 +42,17 @@ def checked(document: dict[str, Any]) -> None:
     if isinstance(edits, list) and len(edits) > _MOST_EDITS:
         raise unprocessable("edits", len(edits), f"there are more than {_MOST_EDITS} edits", "send fewer")
     parse_edits(edits)
-    _check_keys("placement", _policy_in(document.get("placement")))
-    _check_keys("edits", [one for one in edits if one["op"] == "patch"])
+    _check_keys("placement", _get_policy(document.get("placement")))
+    _check_keys("edits", [edit for edit in edits if edit["op"] == "patch"])
 
 
-def _policy_in(placement: Any) -> Any:
+def _get_policy(placement: Any) -> Any:
     spec = placement.get("spec") if isinstance(placement, dict) else None
     return spec.get("policy") if isinstance(spec, dict) else None
 
 
 def _check_keys(field: str, policy: Any) -> None:
-    count = _keys_in(policy)
+    count = _count_keys(policy)
     if count > _MOST_KEYS:
         raise unprocessable(
             field,
@@ -64,41 +62,39 @@ def _check_keys(field: str, policy: Any) -> None:
         )
 
 
-def _keys_in(value: Any, field: str = "") -> int:
+def _count_keys(value: Any, field: str = "") -> int:
     if field == "matchLabels" and isinstance(value, dict):
         return len(value)
     if field == "matchExpressions" and isinstance(value, list):
         return len(value)
     if isinstance(value, dict):
-        return sum(_keys_in(inner, name) for name, inner in value.items())
+        return sum(_count_keys(inner, name) for name, inner in value.items())
     if isinstance(value, list):
-        return sum(map(_keys_in, value))
+        return sum(map(_count_keys, value))
     return int(field in ("topologyKey", "metricName", "name"))
 
 
-async def simulated(asked: Asked, request: SimulateRequest) -> SimulateAnswer:
-    namespace, name = _asked_about(request)
-    await asked.require(on_placement("create", namespace))
-    if "ref" in request.placement:
-        await asked.require(on_placement("get", namespace, name))
-    if request.impact:
-        await asked.require_operator()
-    key = join_key(namespace, name)
-    asked.require_synced()
-    async with asked.serving.evaluations.one():
-        evaluated = await _begun(asked, request, key)
-        named = tuple(_named(request, evaluated))
-        await require_named(asked, named)
-        sight = await asked.sight((*evaluated.cluster_names, *named))
-        found = await computed(evaluated, asked.serving.evaluations, lambda: _found(request, evaluated, sight))
+async def simulate_placement(
+    backend: Backend, permissions: Permissions, key: str, request: SimulateRequest
+) -> SimulateAnswer:
+    backend.live.require_synced()
+    async with backend.evaluator.admit():
+        evaluated = await _evaluate_origin(backend, key, request)
+        names = _collect_names(request, evaluated)
+        await permissions.require_clusters(names)
+        visibility = await permissions.load_visibility(backend.live.caches.clusters, evaluated.cluster_names, names)
+        async with backend.evaluator.turn():
+            answer = await evaluated.run(_simulate, request, evaluated, visibility)
         if request.impact:
-            found = msgspec.structs.replace(found, impact=await _impact(asked, request.edits, sight))
-    return found
+            impact = await _compute_impact(backend, permissions, request.edits, visibility)
+            answer = msgspec.structs.replace(answer, impact=impact)
+    return answer
 
 
-def _asked_about(request: SimulateRequest) -> tuple[str, str]:
+def parse_subject(request: SimulateRequest) -> tuple[str, str]:
+    """Namespace and name of the placement that the request is about."""
     if "ref" not in request.placement:
-        return identified(request.placement)
+        return parse_identity(request.placement)
     reference = request.placement["ref"]
     if not isinstance(reference, str) or len(request.placement) > 1:
         raise InputError(
@@ -111,30 +107,23 @@ def _asked_about(request: SimulateRequest) -> tuple[str, str]:
     return namespace, name
 
 
-# --- where it begins --------------------------------------------------------------------------------------------------
+def refers_to_existing(request: SimulateRequest) -> bool:
+    return "ref" in request.placement
 
 
-async def _begun(asked: Asked, request: SimulateRequest, key: str) -> Evaluated:
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+async def _evaluate_origin(backend: Backend, key: str, request: SimulateRequest) -> EvaluatedDecision:
+    """The decision that the edits start from."""
     if request.from_ != CURRENT:
-        return await _recorded(asked, request, key)
-    if "ref" in request.placement:
-        subject = asked.subject(key)
-        snapshot = subject.snapshot.view if subject.snapshot else first_snapshot(subject.placement)
-        async with asked.serving.evaluations.turn():
-            scenario = asked.live.world_of(subject, snapshot)
-            return Evaluated(scenario, scenario.decide())
-    async with asked.serving.evaluations.turn():
-        scenario = Scenario.build(
-            clusters=asked.live.frame(),
-            snapshot=proposed_snapshot(request.placement),
-            bindings=(),
-            profile=asked.live.framework.profile,
-            now=asked.live.now(),
-        )
-        return Evaluated(scenario, scenario.decide())
+        return await _evaluate_attempt(backend, key, request)
+    if refers_to_existing(request):
+        return await backend.evaluator.evaluate_live(backend.live.get_placement(key))
+    return await backend.evaluator.evaluate_proposed(build_proposed_snapshot(request.placement))
 
 
-async def _recorded(asked: Asked, request: SimulateRequest, key: str) -> Evaluated:
+async def _evaluate_attempt(backend: Backend, key: str, request: SimulateRequest) -> EvaluatedDecision:
     attempt_id = request.from_
     if attempt_id == "snapshot":
         raise unprocessable(
@@ -143,9 +132,9 @@ async def _recorded(asked: Asked, request: SimulateRequest, key: str) -> Evaluat
             "uploaded snapshots are simulated offline",
             "use fleet simulate with the snapshot's file",
         )
-    if "ref" not in request.placement:
+    if not refers_to_existing(request):
         raise unprocessable("from", attempt_id, "an attempt belongs to a placement that exists", 'send {"ref": NAME}')
-    attempt = await asked.remembered(lambda history: history.attempt(attempt_id))
+    attempt = await backend.history.call(backend.history.require().attempt, attempt_id)
     if attempt is None or attempt.key != key:
         raise unprocessable(
             "from",
@@ -153,84 +142,69 @@ async def _recorded(asked: Asked, request: SimulateRequest, key: str) -> Evaluat
             f"attempt {attempt_id} of placement {key} is not on record",
             "use the id of an attempt of this placement, or current",
         )
-    found = await asked.serving.recollections.of(attempt, asked.history(), asked.serving.evaluations)
-    if found is None:
-        raise refused(
+    evaluated = await backend.evaluator.evaluate_attempt(attempt)
+    if evaluated is None:
+        raise refusal(
             410,
             f"what attempt {attempt_id} was decided on is not kept ({attempt.inputs})",
             object=f"attempt {attempt_id}",
             field="from",
             next="use an attempt whose `inputs` are kept, or current",
         )
-    return found
+    return evaluated
 
 
-# --- what may be named ------------------------------------------------------------------------------------------------
+def _collect_names(request: SimulateRequest, evaluated: EvaluatedDecision) -> list[str]:
+    """The clusters that the request names. A proposed placement lists clusters on behalf of the caller."""
+    names = [*collect_edited_clusters(request.edits), *filter(None, [request.cluster])]
+    policy = evaluated.scenario.snapshot.spec.policy
+    if not refers_to_existing(request) and policy is not None:
+        names.extend(filter(None, policy.cluster_names))
+    return names
 
 
-async def require_named(asked: Asked, names: Iterable[str]) -> None:
-    """The right to read all these clusters, whether they exist or not, and also where they are to be new ones: any
-    difference in the answers would tell which there are."""
-    if await asked.sees_all_clusters():
-        return
-    for name in names:
-        await asked.require(on_cluster(name))
+def collect_edited_clusters(edits: Iterable[Edit]) -> list[str]:
+    return [name for edit in edits for name in list_clusters(edit)]
 
 
-def named_by(edits: Iterable[Edit]) -> Iterator[str]:
-    for edit in edits:
-        yield from list_clusters(edit)
-
-
-def _named(request: SimulateRequest, evaluated: Evaluated) -> Iterator[str]:
-    """A placement that the hub does not have yet lists clusters on behalf of the caller."""
-    yield from named_by(request.edits)
-    if request.cluster:
-        yield request.cluster
-    policy = evaluated.world.snapshot.spec.policy
-    if "ref" not in request.placement and policy is not None:
-        yield from filter(None, policy.cluster_names)
-
-
-# --- what comes out ---------------------------------------------------------------------------------------------------
-
-
-def _found(request: SimulateRequest, evaluated: Evaluated, sight: Sight) -> SimulateAnswer:
-    options: dict[str, Any] = {
-        "everything": request.explain == "all",
-        "limit": request.limit,
-        "cluster": request.cluster,
-        "context": AnswerContext(evaluated_on="recorded" if evaluated.attempt else "current"),
-    }
-    found = simulate(
-        evaluated.world,
+def _simulate(request: SimulateRequest, evaluated: EvaluatedDecision, visibility: Visibility) -> SimulateAnswer:
+    simulated = simulate(
+        evaluated.scenario,
         request.edits,
         with_comparison=request.compare,
-        redact=sight.hidden,
+        redact=visibility.redact,
         fix=None if request.fixes == "none" else partial(find_fixes, mode=request.fixes),
-        **options,
+        everything=request.explain == "all",
+        limit=request.limit,
+        cluster=request.cluster,
+        context=AnswerContext(evaluated_on="recorded" if evaluated.attempt else "current"),
     )
     return SimulateAnswer(
-        from_=request.from_, answer=found.answer, compare=found.compare, would_run=found.would_run, impact=None
+        from_=request.from_,
+        answer=simulated.answer,
+        compare=simulated.compare,
+        would_run=simulated.would_run,
+        impact=None,
     )
 
 
-async def _impact(asked: Asked, edits: Sequence[Edit], sight: Sight) -> Impact:
-    """Which placements would move. Operators may ask; what they may not read is not named all the same."""
+async def _compute_impact(
+    backend: Backend, permissions: Permissions, edits: Sequence[Edit], visibility: Visibility
+) -> Impact:
+    """Which placements would move. Operators may ask, but get only the names that they may read."""
     for position, edit in enumerate(edits):
         if scope_of(edit) == "placement":
             raise InputError("impact takes edits of clusters only", field=f"edits[{position}].op", value=edit.op)
-    clock = asked.live.clock
-    async with asked.serving.evaluations.turn():
+    clock = backend.live.clock
+    async with backend.evaluator.turn():
         deadline = clock.elapsed() + _IMPACT_SECONDS
-        worlds = asked.live.worlds(asked.live.placement_keys())
-        found = compute_impact(
-            asked.live.frame(),
-            (one.question for one in worlds),
+        computed = compute_impact(
+            backend.live.frame(),
+            (scenario.question for scenario in backend.live.build_all_scenarios()),
             edits,
-            now=asked.live.now(),
-            hidden=sight.hidden,
+            now=backend.live.now(),
+            hidden=visibility.redact,
             expired=lambda: clock.elapsed() > deadline,
         )
-    seen = await asked.placements_seen(one.key for one in found.moved)
-    return redact_impact(found, hides_cluster=sight.hides, hides_placement=lambda key: key not in seen)
+    visible = await permissions.filter_placements(moved.key for moved in computed.moved)
+    return redact_impact(computed, hides_cluster=visibility.hides, hides_placement=lambda key: key not in visible)

@@ -1,325 +1,235 @@
-"""Answers to "why?", put together: the decision that tells it, the queue, the record, and who asks."""
+"""Why a placement is where it is: from live state and history to the answer, step by step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from api.auth.access import Sight, Wish
-from api.http.problems import not_found, refused
-from api.http.request_context import Asked
-from api.live.evaluation import Evaluated, computed, is_behind, telling
-from api.live.live import Subject
-from api.live.queue_status import present_state, queue_model
-from api.models import PastAttempt, QueueModel, Why
-from api.services.attempts import clusters_named, decision_model
-from api.services.proposed import first_snapshot
+from api.auth.access import AccessRequest
+from api.auth.permissions import Permissions, Visibility
+from api.http.problems import refusal
+from api.live.backend import Backend
+from api.live.evaluation import EvaluatedDecision
+from api.live.queue_status import build_queue_model, compute_present_state
+from api.models import PastAttempt, QueueModel, WhyAnswer
+from api.services.attempts import build_decision_model, collect_cluster_names
+from api.services.placement_record import PlacementRecord, format_path, load_attempt, load_record
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer
-from fleet.explain.answer.parts import HookStatus
+from fleet.explain.answer.parts import HookStatus, State
 from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster, needs_help
-from fleet.history import History, HistoryAttempt
+from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
-from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_N
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
 
 FixMode = Literal["none", "fast", "deep"]
 
-_PAST: Final = 5
-_PATIENCE: Final = 0.5
-_MOST_DIGITS: Final = 18
-"""Of an attempt's number: what databases can hold."""
-_ENDS: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
+_EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
+_DELETED: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class WhyQuery:
     key: str
     attempt: str | None = None
-    """A number, or an id."""
+    """A number or an id; None for the present state."""
     cluster: str | None = None
     everything: bool = False
     fixes: FixMode = "fast"
     limit: int = 20
     cursor: str = ""
     for_cluster: bool = False
-    """Fixes are to bring in that cluster."""
+    """Search fixes that bring in `cluster`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What the history and the hub know of the placement."""
-
-    subject: Subject | None
-    told: HistoryAttempt | None = None
-    """The attempt the answer is about."""
-    newest: HistoryAttempt | None = None
-    past: Sequence[HistoryAttempt] = ()
-    unavailable_since: str = ""
-    """Since when the history tells less than there is to know, or nothing."""
-
-
-async def why(asked: Asked, question: Question) -> Why:
-    asked.require_synced()  # else what was not read yet would pass for deleted
-    async with asked.serving.evaluations.one():
-        known = await _known(asked, question)
-        evaluated = await _evaluated(asked, question, known)
-        named = clusters_named(one for one in [known.told] if one)
-        sight = await asked.sight(chain(evaluated.decision.frame.names.ordered, named))
-        may_edit = await asked.may(_editing())
-        tried = await _tried(asked, question, known, evaluated)
-        return await computed(
-            evaluated,
-            asked.serving.evaluations,
-            lambda: _answered(asked, question, known, evaluated, sight, tried, may_edit_clusters=may_edit),
+async def explain_placement(backend: Backend, permissions: Permissions, query: WhyQuery) -> WhyAnswer:
+    backend.live.require_synced()  # what was not read yet would look deleted
+    async with backend.evaluator.admit():
+        if query.attempt is None:
+            record = await load_record(backend, query.key)
+        else:
+            record = await load_attempt(backend, query.key, query.attempt)
+        evaluated = await _evaluate(backend, query, record)
+        recorded_names = () if record.explaining is None else collect_cluster_names([record.explaining])
+        visibility = await permissions.load_visibility(
+            backend.live.caches.clusters, evaluated.decision.frame.names.ordered, recorded_names
         )
+        may_edit_clusters = await permissions.allow(_EDIT_CLUSTERS)
+        present_fixes = await _search_present_fixes(backend, query, record, evaluated)
+        async with backend.evaluator.turn():
+            queue = _build_queue(backend, query, record, visibility)
+            return await evaluated.run(
+                _build_answer,
+                query,
+                record,
+                evaluated,
+                visibility,
+                queue,
+                present_fixes,
+                may_edit_clusters=may_edit_clusters,
+            )
 
 
-def _editing() -> Wish:
-    return Wish(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
+# --- steps ------------------------------------------------------------------------------------------------------------
 
 
-# --- what is known ----------------------------------------------------------------------------------------------------
-
-
-async def _known(asked: Asked, question: Question) -> Known:
-    subject = asked.live.subject(question.key)
-    if question.attempt is not None:
-        told, past = await asked.remembered(lambda history: _told(history, question))
-        return Known(subject, told, past[0] if past else told, past)
-    known = Known(subject)
-    history = asked.serving.history
-    if history is not None:
+async def _evaluate(backend: Backend, query: WhyQuery, record: PlacementRecord) -> EvaluatedDecision:
+    """The decision of the explaining attempt, evaluated again; if that is not possible, of the present state."""
+    if record.explaining is not None and (query.attempt is not None or record.is_current):
         try:
-            known = await _on_record(asked, question.key, subject)
+            evaluated = await backend.evaluator.evaluate_attempt(record.explaining)
         except HistoryUnavailable:
-            since = history.known_since or asked.serving.outage.noticed(asked.live.now())
-            if subject is None:
-                raise
-            known = replace(known, unavailable_since=format_timestamp(since))
-    if subject is None and known.told is None:
-        raise not_found(f"placement {question.key}", "GET /v1/placements lists those that are there")
-    return known
-
-
-async def _on_record(asked: Asked, key: str, subject: Subject | None) -> Known:
-    known = await asked.remembered(lambda history: _looked_up(history, key, subject))
-    if not _is_current(known) and subject is not None and _has_status(subject):
-        known = await asked.remembered(lambda history: _written_first(history, key, subject))
-    if not _is_current(known):
-        known = replace(known, unavailable_since=await asked.remembered(_unavailable_since))
-    return known
-
-
-def _looked_up(history: History, key: str, subject: Subject | None) -> Known:
-    past = history.attempts(key, limit=_PAST)
-    return Known(subject, telling(history, key), past[0] if past else None, past)
-
-
-def _unavailable_since(history: History) -> str:
-    since = history.state().unavailable_since
-    return "" if since is None else format_timestamp(since)
-
-
-def _written_first(history: History, key: str, subject: Subject) -> Known:
-    """A decision that was just made may still wait for others to be written with it."""
-    history.flush(seconds=_PATIENCE)
-    return _looked_up(history, key, subject)
-
-
-def _told(history: History, question: Question) -> tuple[HistoryAttempt, list[HistoryAttempt]]:
-    text = question.attempt or ""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
-    found = history.attempt(text) if number is None else history.find_by_number(question.key, number)
-    if found is None or found.key != question.key:
-        raise refused(
-            404,
-            f"attempt {text} of placement {question.key} is not on record",
-            object=f"attempt {text}",
-            field="attempt",
-            value=text,
-            next=f"GET /v1/placements/{path_of(question.key)}/history lists those that are",
-        )
-    return found, history.attempts(question.key, limit=_PAST)
-
-
-async def _evaluated(asked: Asked, question: Question, known: Known) -> Evaluated:
-    serving = asked.serving
-    if known.told is not None and (question.attempt is not None or _is_current(known)):
-        try:
-            found = await serving.recollections.of(known.told, asked.history(), serving.evaluations)
-        except HistoryUnavailable:
-            found = None
-        if found is not None and (question.attempt is not None or _covers(found, question)):
-            return found
-    if known.subject is None:
-        raise refused(
+            evaluated = None
+        if evaluated is not None and (query.attempt is not None or _covers(evaluated, query.cluster)):
+            return evaluated
+    if record.placement is None:
+        raise refusal(
             410,
-            f"placement {question.key} is gone, and what its last decision was made of is not kept any more",
-            object=f"placement {question.key}",
-            next=f"GET /v1/placements/{path_of(question.key)}/history tells what is still known",
+            f"placement {query.key} is gone, and what its last decision was made of is not kept any more",
+            object=f"placement {query.key}",
+            next=f"GET /v1/placements/{format_path(query.key)}/history tells what is still known",
         )
-    return await evaluated_now(asked, known.subject)
+    return await backend.evaluator.evaluate_live(record.placement)
 
 
-def _is_current(known: Known) -> bool:
-    """Whether the record is about the placement as it is: not about a policy that was replaced since, nor about a
-    decision after which there was another one that is not recorded yet."""
-    subject, told = known.subject, known.told
-    if subject is None or told is None or subject.snapshot is None:
-        return subject is None
-    metadata = subject.snapshot.view.metadata
-    recorded = told.snapshot
-    if recorded is None or (recorded.uid, recorded.generation) != (metadata.uid, metadata.generation):
-        return False
-    # How many are wanted is no part of the policy, and changes without a new generation.
-    if told.placement_type == PICK_N and str(told.wanted) != metadata.annotation(NUMBER_OF_CLUSTERS):
-        return False
-    return not is_behind(told, known.past, subject.snapshot.view.status)
+def _covers(evaluated: EvaluatedDecision, cluster: str | None) -> bool:
+    """Whether the cluster, which may have joined later, was part of the decision."""
+    return cluster is None or evaluated.decision.frame.row_of(cluster) is not None
 
 
-def _covers(found: Evaluated, question: Question) -> bool:
-    """A cluster that joined since can be asked about, too."""
-    return question.cluster is None or found.decision.frame.row_of(question.cluster) is not None
-
-
-async def evaluated_now(asked: Asked, subject: Subject) -> Evaluated:
-    async with asked.serving.evaluations.turn():
-        world = asked.live.world(subject) or asked.live.world_of(subject, first_snapshot(subject.placement))
-        return Evaluated(world, world.decide())
-
-
-async def _tried(asked: Asked, question: Question, known: Known, evaluated: Evaluated) -> Fixes | None:
-    """Fixes for what is told from the record, tried on the fleet as it is: who carries one out does it now, with the
-    bindings that there are, and not with those that there were before the attempt. None where that is the same."""
-    is_wanted = question.fixes != "none" and (question.for_cluster or needs_help(evaluated.decision))
-    is_past = question.attempt is not None or evaluated.attempt is None
-    if known.subject is None or is_past or not is_wanted:
+async def _search_present_fixes(
+    backend: Backend, query: WhyQuery, record: PlacementRecord, evaluated: EvaluatedDecision
+) -> Fixes | None:
+    """Fixes to the present fleet and bindings, to which a user applies them, for an answer from a record. None if
+    `evaluated` is itself the present state, or the query is about an earlier attempt."""
+    is_needed = query.fixes != "none" and (query.for_cluster or needs_help(evaluated.decision))
+    is_past = query.attempt is not None or evaluated.attempt is None
+    if record.placement is None or is_past or not is_needed:
         return None
-    present = await evaluated_now(asked, known.subject)
-    evaluations = asked.serving.evaluations
-    return await computed(present, evaluations, lambda: _fixes(question, present, told=evaluated))
+    present = await backend.evaluator.evaluate_live(record.placement)
+    async with backend.evaluator.turn():
+        return _search_fixes(query, present, explained=evaluated)
 
 
-# --- the answer -------------------------------------------------------------------------------------------------------
+def _search_fixes(
+    query: WhyQuery, evaluated: EvaluatedDecision, *, explained: EvaluatedDecision | None = None
+) -> Fixes | None:
+    if query.fixes == "none":
+        return None
+    if not query.for_cluster or query.cluster is None:
+        return find_fixes(evaluated.scenario, evaluated.decision, mode=query.fixes)
+    earlier = None if explained is None else (explained.scenario, explained.decision)
+    return find_fixes_for_cluster(
+        evaluated.scenario, evaluated.decision, query.cluster, mode=query.fixes, earlier=earlier
+    )
 
 
-def _answered(
-    asked: Asked,
-    question: Question,
-    known: Known,
-    evaluated: Evaluated,
-    sight: Sight,
-    tried: Fixes | None,
+def _build_queue(
+    backend: Backend, query: WhyQuery, record: PlacementRecord, visibility: Visibility
+) -> QueueModel | None:
+    if record.placement is None or query.attempt is not None:
+        return None
+    return build_queue_model(backend.live, record.placement, backend.effective.settings.queue, hides=visibility.hides)
+
+
+def _build_answer(
+    query: WhyQuery,
+    record: PlacementRecord,
+    evaluated: EvaluatedDecision,
+    visibility: Visibility,
+    queue: QueueModel | None,
+    present_fixes: Fixes | None,
     *,
     may_edit_clusters: bool,
-) -> Why:
-    queue = _queue(asked, question, known, sight)
-    found = build_answer(
-        evaluated.world.question,
+) -> WhyAnswer:
+    explained = build_answer(
+        evaluated.scenario.question,
         evaluated.decision,
-        cluster=question.cluster,
-        everything=question.everything,
-        limit=question.limit,
-        cursor=question.cursor,
-        redact=sight.hidden,
-        context=replace(
-            _build_context(question, known, evaluated, queue, sight),
-            history_unavailable_since=known.unavailable_since,
-            fixes_evaluated_on=None if tried is None else "current",
-        ),
-        fixes=_fixes(question, evaluated) if tried is None else tried,
+        cluster=query.cluster,
+        everything=query.everything,
+        limit=query.limit,
+        cursor=query.cursor,
+        redact=visibility.redact,
+        context=_build_context(query, record, evaluated, visibility, queue, present_fixes),
+        fixes=_search_fixes(query, evaluated) if present_fixes is None else present_fixes,
         may_edit_clusters=may_edit_clusters,
     )
-    parts = {name: getattr(found, name) for name in found.__struct_fields__}
-    told = known.told
-    return Why(
+    parts = {name: getattr(explained, name) for name in explained.__struct_fields__}
+    return WhyAnswer(
         **parts,
         queue=queue,
-        recorded=None if told is None else decision_model(told, sight),
-        history=tuple(_past(one) for one in known.past),
-        links=_links(question.key, evaluated),
+        recorded=None if record.explaining is None else build_decision_model(record.explaining, visibility),
+        history=tuple(map(_build_past_attempt, record.recent)),
+        links=_build_links(query.key, evaluated),
     )
 
 
-def _queue(asked: Asked, question: Question, known: Known, sight: Sight) -> QueueModel | None:
-    if known.subject is None or question.attempt is not None:
-        return None
-    return queue_model(asked.live, known.subject, asked.serving.effective.settings.queue, hides=sight.hides)
+# --- parts of the answer ----------------------------------------------------------------------------------------------
 
 
 def _build_context(
-    question: Question, known: Known, evaluated: Evaluated, queue: QueueModel | None, sight: Sight
+    query: WhyQuery,
+    record: PlacementRecord,
+    evaluated: EvaluatedDecision,
+    visibility: Visibility,
+    queue: QueueModel | None,
+    present_fixes: Fixes | None,
 ) -> AnswerContext:
-    attempt = evaluated.attempt or known.told
-    state = None
-    if question.attempt is None:
-        was_decided = known.told is not None or (known.subject is not None and _has_status(known.subject))
-        state = present_state(queue, known.newest, was_decided=was_decided)
-        state = "Deleted" if known.subject is None else state
+    attempt = evaluated.attempt or record.explaining
     return AnswerContext(
-        state=state,
-        since=_since(known, attempt) if question.attempt is None else _moment(attempt),
+        state=_compute_state(record, queue) if query.attempt is None else None,
+        since=_format_start(_find_last_attempt(record, attempt) if query.attempt is None else attempt),
         attempt_id=attempt.id if attempt else "",
         number=attempt.number if attempt else None,
         duration_ms=round(sum(attempt.phases.values()) * 1000, 3) if attempt else None,
         evaluated_on="current" if evaluated.attempt is None else "recorded",
-        effects={} if attempt is None else {"bind": tuple(_written(attempt, sight, evaluated))},
+        effects={} if attempt is None else {"bind": tuple(_list_binding_effects(attempt, visibility, evaluated))},
+        history_unavailable_since=record.unavailable_since,
+        fixes_evaluated_on=None if present_fixes is None else "current",
     )
 
 
-def _written(attempt: HistoryAttempt, sight: Sight, evaluated: Evaluated) -> Iterator[HookStatus]:
-    """What became of the bindings. What an error says may name any cluster."""
-    binder = evaluated.world.question.profile.hooks["bind"][0].name
-    for one in attempt.writes:
-        if not sight.hides(one.cluster):
-            message = one.error if sight.is_whole else ""
-            code = "Error" if one.error else "Success"
-            yield HookStatus(plugin=binder, code=code, message=message or one.result, target=one.cluster)
+def _compute_state(record: PlacementRecord, queue: QueueModel | None) -> State | None:
+    if record.placement is None:
+        return "Deleted"
+    return compute_present_state(queue, record.newest, was_decided=record.was_decided)
 
 
-def _since(known: Known, attempt: HistoryAttempt | None) -> str:
-    """Of a placement that is gone, since the attempt that found out."""
-    is_over = known.subject is None and known.newest is not None and known.newest.ending in _ENDS
-    return _moment(known.newest if is_over else attempt)
+def _find_last_attempt(record: PlacementRecord, attempt: HistoryAttempt | None) -> HistoryAttempt | None:
+    """Of a deleted placement the attempt that noticed the deletion."""
+    is_over = record.placement is None and record.newest is not None and record.newest.ending in _DELETED
+    return record.newest if is_over else attempt
 
 
-def _moment(attempt: HistoryAttempt | None) -> str:
+def _format_start(attempt: HistoryAttempt | None) -> str:
     return format_timestamp(attempt.started) if attempt else ""
 
 
-def _has_status(subject: Subject) -> bool:
-    return subject.snapshot is not None and bool(subject.snapshot.view.status.conditions)
+def _list_binding_effects(
+    attempt: HistoryAttempt, visibility: Visibility, evaluated: EvaluatedDecision
+) -> Iterator[HookStatus]:
+    """The writes of bindings. Their errors may name any cluster."""
+    binder = evaluated.scenario.question.profile.hooks["bind"][0].name
+    for write in attempt.writes:
+        if not visibility.hides(write.cluster):
+            message = write.error if visibility.is_whole else ""
+            code = "Error" if write.error else "Success"
+            yield HookStatus(plugin=binder, code=code, message=message or write.result, target=write.cluster)
 
 
-def _fixes(question: Question, tried_on: Evaluated, *, told: Evaluated | None = None) -> Fixes | None:
-    world, decision, mode = tried_on.world, tried_on.decision, question.fixes
-    if mode == "none":
-        return None
-    if not question.for_cluster or question.cluster is None:
-        return find_fixes(world, decision, mode=mode)
-    earlier = None if told is None else (told.world, told.decision)
-    return find_fixes_for_cluster(world, decision, question.cluster, mode=mode, earlier=earlier)
-
-
-def _past(one: HistoryAttempt) -> PastAttempt:
+def _build_past_attempt(attempt: HistoryAttempt) -> PastAttempt:
     return PastAttempt(
-        n=one.number,
-        id=one.id,
-        at=format_timestamp(one.started),
-        outcome=one.outcome or one.ending,
-        repeats=one.repeats,
+        n=attempt.number,
+        id=attempt.id,
+        at=format_timestamp(attempt.started),
+        outcome=attempt.outcome or attempt.ending,
+        repeats=attempt.repeats,
     )
 
 
-def _links(key: str, evaluated: Evaluated) -> dict[str, str]:
-    base = f"/v1/placements/{path_of(key)}"
-    found = {"placement": base, "history": f"{base}/history", "simulate": "/v1/simulate"}
-    return found | ({"attempt": f"{base}/why?attempt={evaluated.attempt.id}"} if evaluated.attempt else {})
-
-
-def path_of(key: str) -> str:
-    return key if "/" in key else f"-/{key}"
+def _build_links(key: str, evaluated: EvaluatedDecision) -> dict[str, str]:
+    base = f"/v1/placements/{format_path(key)}"
+    links = {"placement": base, "history": f"{base}/history", "simulate": "/v1/simulate"}
+    return links | ({"attempt": f"{base}/why?attempt={evaluated.attempt.id}"} if evaluated.attempt else {})

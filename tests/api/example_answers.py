@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from api.http.examples import MADE, REPLAY, SIMULATE
+from api.http.examples import RECORDED_FILE, REPLAY, SIMULATE
 from tests.api.stage import Json, Stage, a_stage
 
 TEXT: Final = "text/plain"
@@ -120,7 +120,9 @@ async def _all(stage: Stage) -> Json:
 async def _write() -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with a_stage(Path(folder)) as stage:
-            MADE.write_text(json.dumps(await _all(stage), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            RECORDED_FILE.write_text(
+                json.dumps(await _all(stage), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
 
 
 if __name__ == "__main__":

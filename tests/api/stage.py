@@ -14,10 +14,10 @@ import httpx
 from fastapi import FastAPI
 
 from api.app import create_app
-from api.auth.access import HubAccess
-from api.http.limits import Pace
-from api.live.embedded import live_of
-from api.live.live import Live, Queue
+from api.auth.access import HubAuthorizer
+from api.http.limits import StreamTiming
+from api.live.embedded import build_live_state
+from api.live.live import LiveState, QueueReader
 from fleet.clock import Clock, SystemClock
 from fleet.history import History
 from fleet.history.history import WriterTiming as PaceOfRecords
@@ -100,7 +100,7 @@ RIGHTS: Final[dict[str, list[Json]]] = {
 
 PATIENT: Final = "eligibility.heartbeatTimeout=24h"
 """Nobody sends heartbeats, and a whole run of the tests may take longer than agents may usually be silent."""
-QUICK: Final = Pace(look_every=0.02, sign_of_life=0.05, longest=0.3)
+QUICK: Final = StreamTiming(poll_interval=0.02, heartbeat=0.05, longest=0.3)
 
 
 @dataclass
@@ -137,11 +137,11 @@ class Stage:
             await all_recorded(self.controller, self.history)
 
 
-def live_beside(stage: Stage, *, clock: Clock | None = None, queue: Queue | None = None) -> Live:
+def live_beside(stage: Stage, *, clock: Clock | None = None, queue: QueueReader | None = None) -> LiveState:
     """What another API beside the same controller would look at; figures are its own."""
     scheduler = stage.controller.scheduler
     assert scheduler is not None
-    return Live(
+    return LiveState(
         stage.controller.caches,
         scheduler.framework,
         scheduler.table.frame,
@@ -153,7 +153,7 @@ def live_beside(stage: Stage, *, clock: Clock | None = None, queue: Queue | None
 
 @asynccontextmanager
 async def a_stage(
-    folder: Path | None = None, *, pace: Pace = QUICK, records: PaceOfRecords | None = None
+    folder: Path | None = None, *, timing: StreamTiming = QUICK, records: PaceOfRecords | None = None
 ) -> AsyncIterator[Stage]:
     """With a history in the folder, if there is one."""
     hub = a_hub_with(TOKENS)
@@ -172,11 +172,11 @@ async def a_stage(
     try:
         async with controlled(hub, PATIENT, recorder=recorder) as controller:
             app = create_app(
-                live_of(controller),
+                build_live_state(controller),
                 history,
-                HubAccess(hub, clock=SystemClock()),
+                HubAuthorizer(hub, clock=SystemClock()),
                 load_settings(None, {}, [PATIENT, "queue.maxDelay=30s"]),
-                pace=pace,
+                stream_timing=timing,
             )
             stage = Stage(hub, world, app, history, controller)
             await place_all(world)

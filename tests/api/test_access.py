@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from api.app import create_app
-from api.auth.access import Caller, HubAccess, Wish, as_operator, placements_seen, sight_of
+from api.auth.access import AccessRequest, Caller, HubAuthorizer, operator_access
+from api.auth.permissions import Permissions
 from fleet.errors import Unreachable
 from fleet.settings import load_settings
 from tests.api.stage import (
@@ -122,12 +123,12 @@ def reviews(hub: HubApi) -> int:
 @virtual
 async def test_the_hub_is_asked_once_in_a_while_however_many_questions_there_are() -> None:
     hub, clock = a_hub_with(TOKENS), VirtualClock()
-    access = HubAccess(hub, clock=clock)
+    access = HubAuthorizer(hub, clock=clock)
 
     async def ask() -> Any:
-        caller = await access.caller(ADMIN)
+        caller = await access.authenticate(ADMIN)
         assert caller is not None
-        return await access.may(caller, as_operator("get", "/v1/snapshot"))
+        return await access.is_allowed(caller, operator_access("get", "/v1/snapshot"))
 
     assert [await ask(), await ask()] == [True, True]
     assert reviews(hub) == 2
@@ -149,11 +150,11 @@ async def test_one_cluster_costs_no_question_about_the_others(stage: Stage) -> N
 @virtual
 async def test_a_right_that_was_taken_away_is_gone_within_seconds() -> None:
     hub, clock = a_hub_with(TOKENS), VirtualClock()
-    access = HubAccess(hub, clock=clock)
-    caller = await access.caller(OPERATOR)
+    access = HubAuthorizer(hub, clock=clock)
+    caller = await access.authenticate(OPERATOR)
     assert caller is not None
 
-    assert not await access.may(caller, as_operator("get", "/v1/config"))
+    assert not await access.is_allowed(caller, operator_access("get", "/v1/config"))
     role = {"metadata": {"name": "olga"}, "rules": [{"nonResourceURLs": ["/fleet/*"], "verbs": ["get"]}]}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "olga"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "olga"}
@@ -161,41 +162,41 @@ async def test_a_right_that_was_taken_away_is_gone_within_seconds() -> None:
     await hub.create(f"{base}/clusterroles", role)
     await hub.create(f"{base}/clusterrolebindings", role | {"roleRef": reference, "subjects": [subject]})
     await clock.sleep(3)
-    assert await access.may(caller, as_operator("get", "/v1/config"))
+    assert await access.is_allowed(caller, operator_access("get", "/v1/config"))
     await hub.delete(f"{base}/clusterrolebindings/olga")
     await clock.sleep(11)
-    assert not await access.may(caller, as_operator("get", "/v1/config"))
+    assert not await access.is_allowed(caller, operator_access("get", "/v1/config"))
 
 
 @virtual
 async def test_a_hub_that_does_not_answer_lets_nobody_in_and_is_asked_again() -> None:
     hub, clock = a_hub_with(TOKENS), VirtualClock()
-    access = HubAccess(_Flaky(hub), clock=clock)
+    access = HubAuthorizer(_Flaky(hub), clock=clock)
 
     with pytest.raises(Unreachable):
-        await access.caller(ADMIN)
-    assert await access.caller(ADMIN) is not None
+        await access.authenticate(ADMIN)
+    assert await access.authenticate(ADMIN) is not None
 
 
 @virtual
 async def test_W_10_who_may_see_what_is_not_known_while_the_hub_does_not_say_it_for_each() -> None:
     """Many are asked for at a time, and callers know what to do about a hub that is away."""
-    access, rosa = _AwayForNames(), Caller("rosa")
+    permissions = Permissions(_AwayForNames(), Caller("rosa"))
 
     with pytest.raises(Unreachable):
-        await sight_of(access, rosa, ["ams-1", "ams-2"])
+        await permissions.load_visibility(["ams-1", "ams-2"])
     with pytest.raises(Unreachable):
-        await placements_seen(access, rosa, ["web", "shop/cache"])
+        await permissions.filter_placements(["web", "shop/cache"])
 
 
 class _AwayForNames:
     """Nobody may see all, and who may see one is not answered."""
 
-    async def caller(self, token: str) -> Caller:
+    async def authenticate(self, token: str) -> Caller:
         return Caller(token)
 
-    async def may(self, caller: Caller, wish: Wish) -> bool:
-        if wish.name:
+    async def is_allowed(self, caller: Caller, request: AccessRequest) -> bool:
+        if request.name:
             raise Unreachable("scripted: nobody listens")
         return False
 
@@ -221,11 +222,11 @@ class _ButNotPlacements:
     def __init__(self, plural: str) -> None:
         self._plural = plural
 
-    async def caller(self, token: str) -> Caller:
+    async def authenticate(self, token: str) -> Caller:
         return Caller(token)
 
-    async def may(self, caller: Caller, wish: Wish) -> bool:
-        return wish.resource != self._plural
+    async def is_allowed(self, caller: Caller, request: AccessRequest) -> bool:
+        return request.resource != self._plural
 
 
 @pytest.mark.parametrize("plural", ["clusterresourceplacements", "resourceplacements"])

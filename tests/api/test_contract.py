@@ -25,8 +25,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from api.http.examples import answer_named, text_named
-from api.http.server import Listening, served
+from api.http.examples import get_example, get_example_text
+from api.http.server import ListenOptions, serve_app
 from api.openapi import openapi
 from fleet.settings import Address
 from tests.api.example_answers import ASKED, TEXTS, answer_to, shape, text_for
@@ -77,14 +77,14 @@ def test_examples_are_what_they_are_examples_of(schema: Any, example: Any) -> No
 def test_an_example_has_every_field_of_a_real_answer_and_no_other(name: str, running: Running) -> None:
     real = running.call(answer_to(running.stage, name))
 
-    assert shape(answer_named(name)) == shape(real), "run python -m tests.api.example_answers, then api.openapi"
+    assert shape(get_example(name)) == shape(real), "run python -m tests.api.example_answers, then api.openapi"
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_an_example_of_a_text_is_what_is_really_said(name: str, running: Running) -> None:
     real = running.call(text_for(running.stage, name))
 
-    assert text_named(name) == real, "run python -m tests.api.example_answers, then api.openapi"
+    assert get_example_text(name) == real, "run python -m tests.api.example_answers, then api.openapi"
 
 
 def test_every_endpoint_that_answers_in_json_shows_how() -> None:
@@ -101,7 +101,7 @@ def test_every_endpoint_that_answers_in_json_shows_how() -> None:
 @pytest.fixture(scope="module")
 def url(running: Running) -> Iterator[str]:
     """The application on a real socket."""
-    server = served(running.stage.app, Listening(address=Address("127.0.0.1:0")))
+    server = serve_app(running.stage.app, ListenOptions(address=Address("127.0.0.1:0")))
     with ExitStack() as closing:
         closing.callback(lambda: running.call(server.__aexit__(None, None, None)))
         yield running.call(server.__aenter__())

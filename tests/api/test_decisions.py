@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from api.app import create_app
-from api.auth.access import Access, Caller, HubAccess, Wish
-from api.http.limits import Pace
+from api.auth.access import AccessRequest, Authorizer, Caller, HubAuthorizer
+from api.http.limits import StreamTiming
 from fleet.clock import SystemClock
 from fleet.errors import Unreachable
 from fleet.settings import load_settings
@@ -16,7 +16,7 @@ from tests.api.stage import ADMIN, OPERATOR, OVERSEER, READER, Json, Stage, alon
 from tests.e2e.hub import soon
 
 EVENTS = "text/event-stream"
-UNHURRIED = Pace(look_every=0.02)
+UNHURRIED = StreamTiming(poll_interval=0.02)
 """Nobody is sent away while he follows."""
 
 
@@ -129,24 +129,24 @@ async def test_decisions_are_told_as_they_are_made(stage: Stage) -> None:
 class _Hiccup:
     """Does not say once what may be shown."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Authorizer) -> None:
         self._access = access
         self.failed = False
 
-    async def caller(self, token: str) -> Caller | None:
-        return await self._access.caller(token)
+    async def authenticate(self, token: str) -> Caller | None:
+        return await self._access.authenticate(token)
 
-    async def may(self, caller: Caller, wish: Wish) -> bool:
-        if wish.resource and not self.failed:
+    async def is_allowed(self, caller: Caller, request: AccessRequest) -> bool:
+        if request.resource and not self.failed:
             self.failed = True
             raise Unreachable("scripted: nobody listens")
-        return await self._access.may(caller, wish)
+        return await self._access.is_allowed(caller, request)
 
 
 @staged
 async def test_who_follows_loses_nothing_while_the_hub_does_not_say_what_may_be_shown(stage: Stage) -> None:
-    access = _Hiccup(HubAccess(stage.hub, clock=SystemClock()))
-    app = create_app(live_beside(stage), stage.history, access, load_settings(None, {}, []), pace=UNHURRIED)
+    access = _Hiccup(HubAuthorizer(stage.hub, clock=SystemClock()))
+    app = create_app(live_beside(stage), stage.history, access, load_settings(None, {}, []), stream_timing=UNHURRIED)
     asking = Stage(stage.hub, stage.world, app, stage.history, stage.controller)
 
     whole = lines((await stage.get("/v1/decisions?since=0")).text)

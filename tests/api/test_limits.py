@@ -1,4 +1,4 @@
-"""How much is asked at a time, and what happens when a part is missing."""
+"""Evaluations at a time, deadlines, pages, and answers while the history or the caches are missing."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from api.app import bare_app, create_app
-from api.auth.access import HubAccess
-from api.http.limits import Deadlines, Evaluations
-from api.http.paging import make_cursor, page_of, read_cursor
-from api.http.problems import Refused
-from api.http.request_context import preferred
-from api.http.server import Listening
-from api.live.live import Live
-from api.live.outage import Outage
+from api.app import create_app, create_bare_app
+from api.auth.access import HubAuthorizer
+from api.http.limits import Deadlines, EvaluationLimiter
+from api.http.paging import make_cursor, read_cursor, take_page
+from api.http.problems import RequestRefused
+from api.http.server import ListenOptions
+from api.live.history_reader import HistoryReader
+from api.live.live import LiveState
+from api.routers.request_context import negotiate_media_type
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History
@@ -33,29 +33,29 @@ from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
 @virtual
 async def test_W_19_the_ninth_evaluation_at_a_time_is_told_to_come_again() -> None:
-    evaluations, leave = Evaluations(VirtualClock()), asyncio.Event()
+    evaluations, leave = EvaluationLimiter(VirtualClock()), asyncio.Event()
 
     async def ask() -> None:
-        async with evaluations.one():
+        async with evaluations.admit():
             await leave.wait()
 
     asking = [asyncio.create_task(ask()) for _ in range(8)]
     await asyncio.sleep(0)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         await ask()
     leave.set()
     await asyncio.gather(*asking)
 
     assert refused.value.problem.status == 429
-    assert evaluations.under_way == 0
+    assert evaluations.in_flight == 0
 
 
-async def beginnings(evaluations: Evaluations, clock: VirtualClock, *, seconds: float) -> list[float]:
+async def beginnings(evaluations: EvaluationLimiter, clock: VirtualClock, *, seconds: float) -> list[float]:
     """When each of three questions that came at once had its turn."""
     began = []
 
     async def ask() -> None:
-        async with evaluations.one(), evaluations.turn():
+        async with evaluations.admit(), evaluations.turn():
             began.append(clock.elapsed())
             await clock.sleep(seconds)
 
@@ -66,7 +66,7 @@ async def beginnings(evaluations: Evaluations, clock: VirtualClock, *, seconds: 
 @virtual
 async def test_evaluations_take_turns_and_half_of_the_time_of_an_idle_scheduler() -> None:
     clock = VirtualClock()
-    evaluations = Evaluations(clock, gives_way_to=lambda: False)
+    evaluations = EvaluationLimiter(clock, yields_to=lambda: False)
 
     assert await beginnings(evaluations, clock, seconds=2) == [0, 4, 8]
 
@@ -74,7 +74,7 @@ async def test_evaluations_take_turns_and_half_of_the_time_of_an_idle_scheduler(
 @virtual
 async def test_W_19_while_placements_wait_evaluations_take_three_hundredths_of_the_time() -> None:
     clock = VirtualClock()
-    evaluations = Evaluations(clock, gives_way_to=lambda: True)
+    evaluations = EvaluationLimiter(clock, yields_to=lambda: True)
 
     assert await beginnings(evaluations, clock, seconds=0.02) == pytest.approx([0, 0.66, 1.32])
 
@@ -82,7 +82,7 @@ async def test_W_19_while_placements_wait_evaluations_take_three_hundredths_of_t
 @virtual
 async def test_a_rest_is_cut_short_when_the_scheduler_has_had_nothing_to_do_for_a_while() -> None:
     clock = VirtualClock()
-    evaluations = Evaluations(clock, gives_way_to=lambda: clock.elapsed() < 3)
+    evaluations = EvaluationLimiter(clock, yields_to=lambda: clock.elapsed() < 3)
     began = await beginnings(evaluations, clock, seconds=2)
 
     assert began[1] == pytest.approx(4, abs=0.05)
@@ -92,7 +92,7 @@ async def test_a_rest_is_cut_short_when_the_scheduler_has_had_nothing_to_do_for_
 @virtual
 async def test_after_a_long_evaluation_the_next_one_begins_while_its_caller_still_waits() -> None:
     clock = VirtualClock()
-    evaluations = Evaluations(clock, gives_way_to=lambda: True)
+    evaluations = EvaluationLimiter(clock, yields_to=lambda: True)
 
     assert await beginnings(evaluations, clock, seconds=5) == pytest.approx([0, 10, 20])
 
@@ -100,7 +100,7 @@ async def test_after_a_long_evaluation_the_next_one_begins_while_its_caller_stil
 @virtual
 async def test_W_19_a_queue_that_is_empty_for_a_moment_is_no_idle_scheduler() -> None:
     clock = VirtualClock()
-    evaluations = Evaluations(clock, gives_way_to=lambda: clock.elapsed() % 0.2 < 0.1)
+    evaluations = EvaluationLimiter(clock, yields_to=lambda: clock.elapsed() % 0.2 < 0.1)
 
     assert await beginnings(evaluations, clock, seconds=0.02) == pytest.approx([0, 0.66, 1.32])
 
@@ -108,10 +108,10 @@ async def test_W_19_a_queue_that_is_empty_for_a_moment_is_no_idle_scheduler() ->
 @virtual
 async def test_alone_evaluations_follow_each_other_at_once() -> None:
     clock = VirtualClock()
-    evaluations, began = Evaluations(clock), []
+    evaluations, began = EvaluationLimiter(clock), []
 
     async def ask() -> None:
-        async with evaluations.one(), evaluations.turn():
+        async with evaluations.admit(), evaluations.turn():
             began.append(clock.elapsed())
             await clock.sleep(2)
 
@@ -124,10 +124,10 @@ async def test_alone_evaluations_follow_each_other_at_once() -> None:
 async def test_an_answer_of_several_turns_is_finished_before_those_that_came_later() -> None:
     """In rotation all of them would be answered at the end, when callers have gone."""
     clock = VirtualClock()
-    evaluations, ended = Evaluations(clock, gives_way_to=lambda: True), []
+    evaluations, ended = EvaluationLimiter(clock, yields_to=lambda: True), []
 
     async def ask() -> None:
-        async with evaluations.one():
+        async with evaluations.admit():
             for _ in range(3):
                 async with evaluations.turn():
                     await clock.sleep(0.1)
@@ -142,12 +142,12 @@ async def test_an_answer_of_several_turns_is_finished_before_those_that_came_lat
 @virtual
 async def test_who_needs_many_turns_lets_others_ahead_between_them() -> None:
     clock = VirtualClock()
-    evaluations, order = Evaluations(clock), []
+    evaluations, order = EvaluationLimiter(clock), []
 
     async def ask(who: str, *, turns: int) -> None:
-        async with evaluations.one():
+        async with evaluations.admit():
             for _ in range(turns):
-                async with evaluations.turn(anew=turns > 2):
+                async with evaluations.turn(requeue=turns > 2):
                     order.append(who)
                     await clock.sleep(1)
 
@@ -160,10 +160,10 @@ async def test_who_needs_many_turns_lets_others_ahead_between_them() -> None:
 @virtual
 async def test_a_caller_who_goes_leaves_the_turn_to_the_others(gone: str) -> None:
     clock = VirtualClock()
-    evaluations, began = Evaluations(clock, gives_way_to=lambda: False), []
+    evaluations, began = EvaluationLimiter(clock, yields_to=lambda: False), []
 
     async def ask(name: str) -> None:
-        async with evaluations.one(), evaluations.turn():
+        async with evaluations.admit(), evaluations.turn():
             began.append(name)
             await clock.sleep(1)
 
@@ -178,7 +178,7 @@ async def test_a_caller_who_goes_leaves_the_turn_to_the_others(gone: str) -> Non
     await asyncio.wait(tasks.values())
 
     assert began == (["a", "d"] if gone == "as it is called" else ["a", "c", "d"])
-    assert evaluations.under_way == 0
+    assert evaluations.in_flight == 0
 
 
 @virtual
@@ -246,7 +246,7 @@ class _Away:
 @staged
 async def test_a_history_that_is_away_is_asked_once_for_an_answer(stage: Stage) -> None:
     """Each time it may take as long as the database's driver has patience."""
-    away, access = _Away(), HubAccess(stage.hub, clock=SystemClock())
+    away, access = _Away(), HubAuthorizer(stage.hub, clock=SystemClock())
     app = create_app(live_beside(stage), cast("History", away), access, load_settings(None, {}, []))
     asking = Stage(stage.hub, stage.world, app, None, stage.controller)
 
@@ -263,21 +263,22 @@ async def test_a_history_that_is_away_is_asked_once_for_an_answer(stage: Stage) 
 @staged
 async def test_an_outage_is_over_when_the_history_answers_anything(stage: Stage) -> None:
     """Else the next one would be said to have begun with this one."""
-    access = HubAccess(stage.hub, clock=SystemClock())
+    access = HubAuthorizer(stage.hub, clock=SystemClock())
     app = create_app(live_beside(stage), stage.history, access, load_settings(None, {}, []))
-    asking, outage = Stage(stage.hub, stage.world, app, stage.history, stage.controller), app.state.serving.outage
-    outage.noticed(1)
+    asking = Stage(stage.hub, stage.world, app, stage.history, stage.controller)
+    history = app.state.shared.backend.history
+    history.begin_outage(1)
     await asking.json("/v1/placements/-/big/history")
 
-    assert outage.noticed(2) == 2
+    assert history.begin_outage(2) == 2
 
 
 def test_an_outage_began_when_it_was_noticed_first() -> None:
-    outage = Outage()
-    during = [outage.noticed(1), outage.noticed(2)]
-    outage.over()
+    history = HistoryReader(cast("History", _Away()))
+    during = [history.begin_outage(1), history.begin_outage(2)]
+    history.end_outage()
 
-    assert (during, outage.noticed(3)) == ([1, 1], 3)
+    assert (during, history.begin_outage(3)) == ([1, 1], 3)
 
 
 # --- beside a scheduler -----------------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ class _Restless(SystemClock):
 @staged
 async def test_W_19_answers_give_way_to_a_scheduler_on_the_same_loop_that_has_work(stage: Stage) -> None:
     async def rested(queue: _Queue) -> float:
-        clock, access = _Restless(), HubAccess(stage.hub, clock=SystemClock())
+        clock, access = _Restless(), HubAuthorizer(stage.hub, clock=SystemClock())
         live = live_beside(stage, clock=clock, queue=queue)
         app = create_app(live, None, access, load_settings(None, {}, []), shares_loop=True)
         asking = Stage(stage.hub, stage.world, app, None, stage.controller)
@@ -333,8 +334,8 @@ async def test_W_19_answers_give_way_to_a_scheduler_on_the_same_loop_that_has_wo
 
 @staged
 async def test_alone_it_watches_for_itself_and_answers_from_the_present(stage: Stage) -> None:
-    live = Live.alone(stage.hub, load_settings(None, {}, []).settings, clock=SystemClock(), jitter=no_jitter)
-    app = create_app(live, None, HubAccess(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
+    live = LiveState.standalone(stage.hub, load_settings(None, {}, []).settings, clock=SystemClock(), jitter=no_jitter)
+    app = create_app(live, None, HubAuthorizer(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
     own = Stage(stage.hub, stage.world, app, None, stage.controller)
     early = await own.get("/v1/placements/-/big/why"), await own.get("/readyz", None)
     watching = asyncio.create_task(live.caches.run())
@@ -352,8 +353,8 @@ async def test_alone_it_watches_for_itself_and_answers_from_the_present(stage: S
 
 @staged
 async def test_W_12_alone_it_says_that_it_cannot_see_the_queue_and_what_wakes_the_placement(stage: Stage) -> None:
-    live = Live.alone(stage.hub, load_settings(None, {}, []).settings, clock=SystemClock(), jitter=no_jitter)
-    app = create_app(live, None, HubAccess(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
+    live = LiveState.standalone(stage.hub, load_settings(None, {}, []).settings, clock=SystemClock(), jitter=no_jitter)
+    app = create_app(live, None, HubAuthorizer(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
     own = Stage(stage.hub, stage.world, app, None, stage.controller)
     watching = asyncio.create_task(live.caches.run())
     await live.caches.wait_until_synced()
@@ -381,7 +382,7 @@ class RunawayClock(SystemClock):
 @staged
 async def test_W_03_the_same_fixes_are_found_however_slow_the_machine_is(stage: Stage) -> None:
     slow = live_beside(stage, clock=RunawayClock())
-    app = create_app(slow, stage.history, HubAccess(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
+    app = create_app(slow, stage.history, HubAuthorizer(stage.hub, clock=SystemClock()), load_settings(None, {}, []))
     found = await Stage(stage.hub, stage.world, app, stage.history, stage.controller).json("/v1/placements/-/big/why")
     usual = await stage.json("/v1/placements/-/big/why")
 
@@ -401,14 +402,14 @@ async def test_figures_of_requests_are_kept(stage: Stage) -> None:
 
 
 def test_pages_go_on_after_a_key_that_is_gone() -> None:
-    page = page_of(["a", "c", "d"], limit=2, cursor=make_cursor("x", "b"), list_name="x")
+    page = take_page(["a", "c", "d"], limit=2, cursor=make_cursor("x", "b"), list_name="x")
 
     assert (page.keys, page.next) == (["c", "d"], None)
     assert read_cursor(make_cursor("x", "ä b"), "x") == "ä b"
 
 
 def test_a_cursor_of_another_list_is_refused() -> None:
-    with pytest.raises(Refused, match="this cursor was not given by this list"):
+    with pytest.raises(RequestRefused, match="this is not a cursor of this list"):
         read_cursor(make_cursor("x", "b"), "y")
 
 
@@ -425,7 +426,7 @@ def test_a_cursor_of_another_list_is_refused() -> None:
     ],
 )
 def test_the_best_offer_is_taken(accept: str, want: str) -> None:
-    assert preferred(accept, "application/json", "text/plain") == want
+    assert negotiate_media_type(accept, "application/json", "text/plain") == want
 
 
 @pytest.mark.parametrize(
@@ -445,15 +446,15 @@ def test_secrets_in_settings_are_hidden(name: str, value: object, want: object) 
 @pytest.mark.parametrize("text", [":8090", "0.0.0.0:8090", "10.0.0.1:1", "fleet.example:80"])
 def test_it_is_reached_from_other_machines_with_tls_only(text: str) -> None:
     with pytest.raises(ConfigurationError, match="tokens would travel in the clear"):
-        Listening(address=Address(text)).check()
+        ListenOptions(address=Address(text)).check()
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
 def test_on_this_machine_it_may_do_without(text: str) -> None:
-    Listening(address=Address(text)).check()
+    ListenOptions(address=Address(text)).check()
 
 
 def test_nothing_but_reading_and_asking_is_offered() -> None:
-    methods = {method for operations in bare_app().openapi()["paths"].values() for method in operations}
+    methods = {method for operations in create_bare_app().openapi()["paths"].values() for method in operations}
 
     assert methods == {"get", "post"}

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.responses import StreamingResponse
 from structlog.testing import capture_logs
 
-from api.http.limits import LARGEST_BODY
+from api.http.bodies import LARGEST_BODY
 from api.http.problems import MEDIA_TYPE, handle_problems
 from fleet.explain.whatif.edits import NOT_YET
 from tests.api.stage import READER, Running, Stage, staged

@@ -13,9 +13,9 @@ import trustme
 import uvicorn
 from structlog.testing import capture_logs
 
-from api.app import bare_app
-from api.http.certificate import LOOK_EVERY, Certificate
-from api.http.server import Listening, ServerEnded, _socket, served
+from api.app import create_bare_app
+from api.http.certificate import CHECK_INTERVAL, Certificate
+from api.http.server import ListenOptions, ServerStopped, _bind, serve_app
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
 from fleet.settings import Address
@@ -66,16 +66,16 @@ def name_shown_by(context: ssl.SSLContext) -> str:
 
 
 def test_something_in_front_may_end_tls() -> None:
-    Listening(address=Address(":8090"), plain_http=True).check()
+    ListenOptions(address=Address(":8090"), plain_http=True).check()
 
 
 def test_a_refusal_names_every_way_out() -> None:
     with pytest.raises(ConfigurationError, match=r"give --tls-cert and --tls-key, or --plain-http .*, or listen on"):
-        Listening(address=Address(":8090")).check()
+        ListenOptions(address=Address(":8090")).check()
 
 
 def test_it_is_either_plain_or_not(files: Files) -> None:
-    listening = Listening(address=Address(":8090"), tls_cert=files.certificate, tls_key=files.key, plain_http=True)
+    listening = ListenOptions(address=Address(":8090"), tls_cert=files.certificate, tls_key=files.key, plain_http=True)
 
     with pytest.raises(ConfigurationError, match="--plain-http: it is HTTPS with --tls-cert"):
         listening.check()
@@ -89,10 +89,10 @@ async def test_a_renewed_certificate_is_taken_without_a_restart(tmp_path: Path) 
     files = Files(tmp_path)
     files.write("before.example")
     certificate = Certificate(files.certificate, files.key)
-    following = asyncio.create_task(certificate.follow(VirtualClock()))
+    following = asyncio.create_task(certificate.watch_files(VirtualClock()))
     before = name_shown_by(certificate.context)
     files.write("after.example")
-    await asyncio.sleep(LOOK_EVERY + 1)
+    await asyncio.sleep(CHECK_INTERVAL + 1)
     following.cancel()
 
     assert (before, name_shown_by(certificate.context)) == ("before.example", "after.example")
@@ -105,11 +105,11 @@ def test_half_of_a_renewal_changes_nothing_and_is_told_once(files: Files) -> Non
     latter = files.key.read_bytes()
     files.key.write_bytes(former)
     with capture_logs() as logs:
-        certificate.renew()
-        certificate.renew()
+        certificate.reload()
+        certificate.reload()
     in_between = name_shown_by(certificate.context)
     files.key.write_bytes(latter)
-    certificate.renew()
+    certificate.reload()
 
     assert [one["log_level"] for one in logs] == ["warning"]
     assert (in_between, name_shown_by(certificate.context)) == ("before.example", "after.example")
@@ -118,7 +118,7 @@ def test_half_of_a_renewal_changes_nothing_and_is_told_once(files: Files) -> Non
 def test_files_that_are_gone_change_nothing(files: Files) -> None:
     certificate = Certificate(files.certificate, files.key)
     files.key.unlink()
-    certificate.renew()
+    certificate.reload()
 
     assert name_shown_by(certificate.context) == "before.example"
 
@@ -131,12 +131,12 @@ def test_files_that_fit_no_server_are_refused_at_the_start(files: Files) -> None
 
 
 def test_probes_are_answered_over_tls_without_a_token(files: Files) -> None:
-    listening = Listening(address=Address("127.0.0.1:0"), tls_cert=files.certificate, tls_key=files.key)
+    listening = ListenOptions(address=Address("127.0.0.1:0"), tls_cert=files.certificate, tls_key=files.key)
     trusting = ssl.create_default_context()
     AUTHORITY.configure_trust(trusting)
 
     async def ask() -> bytes:
-        async with served(bare_app(), listening, clock=SystemClock()) as url:
+        async with serve_app(create_bare_app(), listening, clock=SystemClock()) as url:
             port = int(url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection(
                 "127.0.0.1", port, ssl=trusting, server_hostname="before.example"
@@ -155,7 +155,7 @@ def test_probes_are_answered_over_tls_without_a_token(files: Files) -> None:
 async def wait_beside(server: Callable[[], Coroutine[None, None, None]], monkeypatch: pytest.MonkeyPatch) -> None:
     """For good, unless the server's end ends it."""
     monkeypatch.setattr(uvicorn.Server, "serve", lambda *_, **__: server())
-    async with served(bare_app(), Listening(address=Address("127.0.0.1:0"))):
+    async with serve_app(create_bare_app(), ListenOptions(address=Address("127.0.0.1:0"))):
         await asyncio.Event().wait()
 
 
@@ -172,7 +172,7 @@ def test_a_server_that_ends_unasked_is_an_error(monkeypatch: pytest.MonkeyPatch)
     async def ends() -> None:
         await asyncio.sleep(0)
 
-    with pytest.raises(ServerEnded):
+    with pytest.raises(ServerStopped):
         asyncio.run(asyncio.wait_for(wait_beside(ends, monkeypatch), 60))
 
 
@@ -203,7 +203,7 @@ def test_all_interfaces_are_those_of_both_versions_of_ip(host: str) -> None:
         pytest.skip("this machine does not speak IPv6")
 
     async def reach() -> None:
-        async with served(bare_app(), Listening(address=Address(":0"), plain_http=True)) as url:
+        async with serve_app(create_bare_app(), ListenOptions(address=Address(":0"), plain_http=True)) as url:
             _, writer = await asyncio.open_connection(host, int(url.rpartition(":")[2]))
             writer.close()
 
@@ -214,7 +214,7 @@ def test_a_machine_without_ipv6_is_listened_on_all_the_same(monkeypatch: pytest.
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
 
     async def listened() -> str:
-        async with served(bare_app(), Listening(address=Address(":0"), plain_http=True)) as url:
+        async with serve_app(create_bare_app(), ListenOptions(address=Address(":0"), plain_http=True)) as url:
             return url
 
     assert asyncio.run(listened()).startswith("http://0.0.0.0:")
@@ -224,11 +224,11 @@ def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address(f"127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(ConfigurationError, match=f"cannot listen on {address}"):
-            asyncio.run(served(bare_app(), Listening(address=address)).__aenter__())
+            asyncio.run(serve_app(create_bare_app(), ListenOptions(address=address)).__aenter__())
 
 
 def test_the_body_of_an_answer_does_not_wait_for_its_head_to_arrive() -> None:
-    with _socket(Address("127.0.0.1:0")) as bound, socket.create_connection(bound.getsockname()):
+    with _bind(Address("127.0.0.1:0")) as bound, socket.create_connection(bound.getsockname()):
         accepted, _ = bound.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

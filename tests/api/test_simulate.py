@@ -341,7 +341,7 @@ def test_a_replay_that_gets_no_further_turn_in_time_tells_what_it_has(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever it waited for may be at it for longer than its caller has patience."""
-    begun, go_on, replay_one = threading.Event(), threading.Event(), replaying._one
+    begun, go_on, replay_one = threading.Event(), threading.Event(), replaying._replay_attempt
 
     def slowly(*asked: Any) -> None:
         begun.set()
@@ -349,10 +349,10 @@ def test_a_replay_that_gets_no_further_turn_in_time_tells_what_it_has(
         replay_one(*asked)
 
     async def ask(stage: Stage) -> Json:
-        evaluations, ended = stage.app.state.serving.evaluations, asyncio.Event()
+        evaluations, ended = stage.app.state.shared.backend.evaluator, asyncio.Event()
 
         async def occupy() -> None:
-            async with evaluations.one(), evaluations.turn():
+            async with evaluations.admit(), evaluations.turn():
                 await ended.wait()
 
         asking = asyncio.create_task(stage.post("/v1/replay", {}))
@@ -366,7 +366,7 @@ def test_a_replay_that_gets_no_further_turn_in_time_tells_what_it_has(
         found: Json = answer.json()
         return found
 
-    monkeypatch.setattr(replaying, "_one", slowly)
+    monkeypatch.setattr(replaying, "_replay_attempt", slowly)
     monkeypatch.setattr(replaying, "_SECONDS", 0.05)
     found = running.call(ask(running.stage))
 

@@ -49,7 +49,7 @@ async def test_a_decision_is_told_from_its_record_as_soon_as_it_is_made(stage: S
     await handed_over(stage.controller)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("api.services.why._PATIENCE", SOON)
+        patched.setattr("api.services.placement_record._FLUSH_SECONDS", SOON)
         found = await stage.json("/v1/placements/-/new/why?fixes=none")
 
     assert found["attempt"]["evaluatedOn"] == "recorded"

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 
 from api.app import create_app
-from api.auth.access import HubAccess
-from api.http.server import Listening, served
-from api.live.embedded import live_of
+from api.auth.access import HubAuthorizer
+from api.http.server import ListenOptions, serve_app
+from api.live.embedded import build_live_state
 from fleet.clock import SystemClock
 from fleet.eventloop import loop_factory
 from fleet.manager.hub_connection import connect
@@ -41,9 +41,9 @@ async def _serve(kubeconfig: Path, ready_file: Path) -> None:
         controller = Manager(transport, effective.settings, controllers={"scheduler"}, elects=False, clock=clock)
         tasks.create_task(controller.run(), name="controller")
         await controller.ready()
-        live = live_of(controller, clock=clock)
-        app = create_app(live, None, HubAccess(transport, clock=clock), effective, shares_loop=True)
-        async with served(app, Listening(address=Address("127.0.0.1:0"))) as url:
+        live = build_live_state(controller, clock=clock)
+        app = create_app(live, None, HubAuthorizer(transport, clock=clock), effective, shares_loop=True)
+        async with serve_app(app, ListenOptions(address=Address("127.0.0.1:0"))) as url:
             temporary = ready_file.with_suffix(".new")
             temporary.write_text(json.dumps({"api": url}), encoding="utf-8")
             temporary.rename(ready_file)

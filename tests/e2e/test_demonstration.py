@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 from api.app import create_app
-from api.auth.access import HubAccess
-from api.http.server import Listening, served
-from api.live.embedded import live_of
+from api.auth.access import HubAuthorizer
+from api.http.server import ListenOptions, serve_app
+from api.live.embedded import build_live_state
 from fleet.clock import SystemClock
 from fleet.framework.scores import min_max
 from fleet.history import History
@@ -108,9 +108,11 @@ async def demonstration(hub: Hub, folder: Path) -> AsyncIterator[Demonstration]:
         overheard = Overheard(transport)
         recorder = CombinedRecorder(notebook, build_recorder(history, effective.settings))
         async with controlled(overheard, PATIENT, recorder=recorder) as controller:
-            app = create_app(live_of(controller), history, HubAccess(own, clock=clock), effective, shares_loop=True)
+            app = create_app(
+                build_live_state(controller), history, HubAuthorizer(own, clock=clock), effective, shares_loop=True
+            )
             async with (
-                served(app, Listening(address=Address("127.0.0.1:0"))) as api,
+                serve_app(app, ListenOptions(address=Address("127.0.0.1:0"))) as api,
                 httpx.AsyncClient(base_url=api, headers=bearer(hub), timeout=60) as asking,
             ):
                 fleet = Stage(own, controller, overheard, notebook)

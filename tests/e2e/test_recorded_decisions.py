@@ -41,7 +41,7 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 
-from fleet.explain.replay.replay import evidence_of, replay
+from fleet.explain.replay.replay import build_evidence, replay
 from fleet.history import History
 from fleet.scheduler.profiles import build_compiled_profile
 from tests.e2e.world import configured
@@ -55,7 +55,7 @@ while page := history.since(after, limit=500):
         if recorded is None:
             assert not attempt.digest, f"{attempt.id} was decided, and its inputs are missing"
             continue
-        found = replay(recorded, evidence_of(attempt, history.columns(attempt.id)), profile)
+        found = replay(recorded, build_evidence(attempt, history.columns(attempt.id)), profile)
         same += found.same
         outcomes.add(attempt.outcome)
         if not found.same:

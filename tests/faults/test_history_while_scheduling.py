@@ -14,8 +14,8 @@ import pytest
 from fastapi import FastAPI
 
 from api.app import create_app
-from api.auth.access import HubAccess
-from api.live.embedded import live_of
+from api.auth.access import HubAuthorizer
+from api.live.embedded import build_live_state
 from fleet.clock import SystemClock
 from fleet.history import History, migrate
 from fleet.hub.access.authentication import ADMINISTRATORS, AUTHENTICATED, User
@@ -75,8 +75,8 @@ async def staged(url: str) -> AsyncIterator[Stage]:
     try:
         async with controlled(hub, recorder=HistoryRecorder(history, configured())) as controller:
             RecorderMetrics(controller.registry, counts=history.counts, state=history.state)
-            access = HubAccess(hub, clock=SystemClock())
-            app = create_app(live_of(controller), history, access, load_settings(None, {}, []))
+            access = HubAuthorizer(hub, clock=SystemClock())
+            app = create_app(build_live_state(controller), history, access, load_settings(None, {}, []))
             world = World(hub)
             await world.join("c1")
             yield Stage(world, controller, history, app)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pytest
 
-from api.live.wake_events import wakes_on
+from api.live.wake_events import list_wake_events
 from api.models import Waker
 from fleet.model.tolerations import find_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
@@ -64,7 +64,7 @@ def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
     index = InterestIndex()
     for number, snapshot in enumerate(snapshots):
         index.put(key_of(number), snapshot, short=lacks_clusters(snapshot))
-    listed = [wakes_on(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
+    listed = [list_wake_events(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
 
     mixed = 0
     for number, change in enumerate(changes):
@@ -77,7 +77,7 @@ def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
 
 def test_W_12_no_event_is_listed_twice_for_one_plugin(snapshots: list[PolicySnapshot]) -> None:
     for number, snapshot in enumerate(snapshots):
-        found = [(one.event, one.plugin) for one in wakes_on(snapshot, key_of(number))]
+        found = [(one.event, one.plugin) for one in list_wake_events(snapshot, key_of(number))]
         assert len(found) == len(set(found)), number
 
 
@@ -87,7 +87,7 @@ def test_W_10_a_hidden_cluster_of_a_fixed_policy_is_counted_in_the_wake_list(sna
         policy = snapshot.spec.policy or PlacementPolicy()
         if policy.placement_type == "PickFixed" and policy.cluster_names and lacks_clusters(snapshot):
             hidden = policy.cluster_names[0]
-            found = wakes_on(snapshot, "web", hides={hidden}.__contains__)
+            found = list_wake_events(snapshot, "web", hides={hidden}.__contains__)
             texts = [text for one in found for text in (*one.when.split(), *(one.names or ()))]
             assert hidden not in texts
             assert any("1 that you may not read" in one.when for one in found)

@@ -20,9 +20,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from api.app import create_app
-from api.auth.access import HubAccess
-from api.http.server import Listening, served
-from api.live.live import Live
+from api.auth.access import HubAuthorizer
+from api.http.server import ListenOptions, serve_app
+from api.live.live import LiveState
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, find_first_error
 from fleet.eventloop import loop_factory
@@ -55,7 +55,7 @@ class Options:
 def run_api(options: Options) -> int:
     """Until a signal says stop."""
     effective = load_settings(options.config, os.environ, options.settings)
-    listening = Listening(
+    listening = ListenOptions(
         address=_address(options.address),
         tls_cert=options.tls_cert,
         tls_key=options.tls_key,
@@ -73,7 +73,7 @@ def run_api(options: Options) -> int:
     return FINE
 
 
-async def _serve(options: Options, effective: Effective, listening: Listening) -> None:
+async def _serve(options: Options, effective: Effective, listening: ListenOptions) -> None:
     clock, stopping = SystemClock(), asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stopping.set)
@@ -84,11 +84,11 @@ async def _serve(options: Options, effective: Effective, listening: Listening) -
         ) as transport,
         asyncio.TaskGroup() as tasks,
     ):
-        live = Live.alone(transport, effective.settings, clock=clock, jitter=JITTER)
+        live = LiveState.standalone(transport, effective.settings, clock=clock, jitter=JITTER)
         watching = tasks.create_task(live.caches.run(), name="watching")
-        app = create_app(live, history, HubAccess(transport, clock=clock), effective)
+        app = create_app(live, history, HubAuthorizer(transport, clock=clock), effective)
         try:
-            async with served(app, listening, clock=clock) as url:
+            async with serve_app(app, listening, clock=clock) as url:
                 await _ready(live, stopping)
                 gc.collect()
                 gc.freeze()  # what was read stays: a collection that looked at all of it would hold up an answer
@@ -111,7 +111,7 @@ async def _reading(effective: Effective) -> AsyncIterator[History | None]:
             await asyncio.to_thread(history.close)
 
 
-async def _ready(live: Live, stopping: asyncio.Event) -> None:
+async def _ready(live: LiveState, stopping: asyncio.Event) -> None:
     synced = asyncio.ensure_future(live.caches.wait_until_synced())
     stop = asyncio.ensure_future(stopping.wait())
     try:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from api.app import create_app
-from api.auth.access import HubAccess
-from api.http.server import Listening, served
-from api.live.embedded import live_of
+from api.auth.access import HubAuthorizer
+from api.http.server import ListenOptions, serve_app
+from api.live.embedded import build_live_state
 from fleet.cli.client.last_up import Announced, announced
 from fleet.clock import Clock
 from fleet.history import History
@@ -47,12 +47,12 @@ async def answering(
     controller: Manager, history: History | None, hub: Api, effective: Effective, endpoint: Endpoint, *, port: int
 ) -> AsyncIterator[ApiEndpoint]:
     """Questions are answered, and other commands of this user find out where, for as long as this lasts."""
-    live = live_of(controller)
+    live = build_live_state(controller)
     if history is not None:
         RecorderMetrics(live.registry, counts=history.counts, state=history.state)
-    app = create_app(live, history, HubAccess(hub, clock=live.clock), effective, shares_loop=True)
+    app = create_app(live, history, HubAuthorizer(hub, clock=live.clock), effective, shares_loop=True)
     with _token_file(endpoint) as token_file:
-        async with served(app, Listening(address=Address(f"{LOOPBACK}:{port}"))) as url:
+        async with serve_app(app, ListenOptions(address=Address(f"{LOOPBACK}:{port}"))) as url:
             known = Announced(api=url, token_file=str(token_file), kubeconfig=str(endpoint.kubeconfig.resolve()))
             with announced(known):
                 yield ApiEndpoint(url, token_file)

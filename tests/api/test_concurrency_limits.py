@@ -1,4 +1,4 @@
-"""So many at a time, and what whoever comes beyond that is told."""
+"""Concurrency limits, and the Retry-After of refused requests."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from api.http.limits import Budget, CountedStream, Evaluations
-from api.http.problems import Refused
+from api.http.limits import ConcurrencyLimit, CountedStream, EvaluationLimiter
+from api.http.problems import RequestRefused
 from tests.faults.virtual import VirtualClock, virtual
 
 
 @virtual
-async def test_a_budget_is_given_back() -> None:
-    budget = Budget(1, "streams", VirtualClock(), stay=1)
-    async with budget.one():
-        with pytest.raises(Refused):
-            budget.require_room()
+async def test_a_limit_is_given_back() -> None:
+    limit = ConcurrencyLimit(1, "streams", VirtualClock(), estimate=1)
+    async with limit.slot():
+        with pytest.raises(RequestRefused):
+            limit.require_slot()
 
-    budget.require_room()
+    limit.require_slot()
 
 
 @virtual
 async def test_of_streams_that_begin_at_once_only_so_many_get_in() -> None:
-    budget, leave = Budget(1, "streams", VirtualClock(), stay=1), asyncio.Event()
+    limit, leave = ConcurrencyLimit(1, "streams", VirtualClock(), estimate=1), asyncio.Event()
 
     async def lines() -> AsyncIterator[bytes]:
         await leave.wait()
@@ -42,7 +42,7 @@ async def test_of_streams_that_begin_at_once_only_so_many_get_in() -> None:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        stream = CountedStream(budget, lines(), media_type="text/event-stream", headers={})
+        stream = CountedStream(limit, lines(), media_type="text/event-stream", headers={})
         await stream({"type": "http"}, receive, send)
         return int(sent[0]["status"])
 
@@ -52,7 +52,7 @@ async def test_of_streams_that_begin_at_once_only_so_many_get_in() -> None:
     leave.set()
 
     assert sorted(await asyncio.gather(*asking)) == [200, 429, 429]
-    assert budget.under_way == 0
+    assert limit.in_flight == 0
 
 
 # --- when to come again -----------------------------------------------------------------------------------------------
@@ -60,10 +60,10 @@ async def test_of_streams_that_begin_at_once_only_so_many_get_in() -> None:
 
 async def told_to_wait(clock: VirtualClock, *, stays: list[float], ages: list[float]) -> int:
     """The seconds that who comes too late is told, where others have taken so long, and are at it for so long."""
-    budget, leave = Budget(len(ages), "streams", clock, stay=2), asyncio.Event()
+    limit, leave = ConcurrencyLimit(len(ages), "streams", clock, estimate=2), asyncio.Event()
 
     async def stay(until: Coroutine[Any, Any, Any]) -> None:
-        async with budget.one():
+        async with limit.slot():
             await until
 
     for seconds in stays:
@@ -74,8 +74,8 @@ async def told_to_wait(clock: VirtualClock, *, stays: list[float], ages: list[fl
         staying.append(asyncio.create_task(stay(leave.wait())))
         await asyncio.sleep(0)
     await clock.sleep(begun + max(ages) - clock.elapsed())
-    with pytest.raises(Refused) as refused:
-        budget.require_room()
+    with pytest.raises(RequestRefused) as refused:
+        limit.require_slot()
     leave.set()
     await asyncio.gather(*staying)
     seconds = int(refused.value.headers["Retry-After"])
@@ -115,12 +115,12 @@ async def test_who_comes_too_late_is_told_when_there_is_probably_room(
 
 @virtual
 async def test_while_placements_wait_who_comes_too_late_is_sent_away_for_longer() -> None:
-    """Evaluations of 20 ms take 0.66 s each then, three for an answer."""
+    """EvaluationLimiter of 20 ms take 0.66 s each then, three for an answer."""
     clock = VirtualClock()
 
-    async def wait_for(evaluations: Evaluations) -> int:
+    async def wait_for(evaluations: EvaluationLimiter) -> int:
         async def ask() -> None:
-            async with evaluations.one():
+            async with evaluations.admit():
                 for _ in range(3):
                     async with evaluations.turn():
                         await clock.sleep(0.02)
@@ -129,10 +129,10 @@ async def test_while_placements_wait_who_comes_too_late_is_sent_away_for_longer(
             await asyncio.gather(*(ask() for _ in range(8)))
         asking = [asyncio.create_task(ask()) for _ in range(8)]
         await asyncio.sleep(0)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             await ask()
         await asyncio.gather(*asking)
         return int(refused.value.headers["Retry-After"])
 
-    assert await wait_for(Evaluations(clock, gives_way_to=lambda: False)) == 1
-    assert await wait_for(Evaluations(clock, gives_way_to=lambda: True)) > 5
+    assert await wait_for(EvaluationLimiter(clock, yields_to=lambda: False)) == 1
+    assert await wait_for(EvaluationLimiter(clock, yields_to=lambda: True)) > 5

@@ -1,10 +1,10 @@
-"""Which attempt on record says why a placement is where it is."""
+"""The recorded attempt that explains the present state of a placement."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-from api.live.evaluation import telling
+from api.services.placement_record import find_explaining_attempt
 from fleet.history import History, HistoryAttempt, PartState
 from fleet.history.entries import SnapshotReference
 
@@ -30,31 +30,31 @@ class Recorded:
         return list(reversed(self._attempts))[:limit]
 
 
-def told(*attempts: HistoryAttempt) -> HistoryAttempt | None:
-    return telling(cast("History", Recorded(*attempts)), "web")
+def explain(*attempts: HistoryAttempt) -> HistoryAttempt | None:
+    return find_explaining_attempt(cast("History", Recorded(*attempts)), "web")
 
 
 def test_without_a_decision_nothing_tells() -> None:
-    assert told() is None
-    assert told(an_attempt("")) is None
+    assert explain() is None
+    assert explain(an_attempt("")) is None
 
 
 def test_the_newest_decision_tells() -> None:
     first, second = an_attempt("Partial", active=1), an_attempt("Selected")
 
-    assert told(first, second) is second
+    assert explain(first, second) is second
 
 
 def test_an_attempt_that_found_everything_in_place_leaves_it_to_the_one_that_chose() -> None:
     chose = an_attempt("Selected")
 
-    assert told(chose, an_attempt("Unchanged"), an_attempt("Unchanged")) is chose
+    assert explain(chose, an_attempt("Unchanged"), an_attempt("Unchanged")) is chose
 
 
 def test_an_attempt_that_ended_before_a_decision_is_passed_over() -> None:
     chose = an_attempt("Selected")
 
-    assert told(chose, an_attempt("Error", active=0), an_attempt("Unchanged")) is chose
+    assert explain(chose, an_attempt("Error", active=0), an_attempt("Unchanged")) is chose
 
 
 def test_what_was_given_up_is_not_told_as_chosen() -> None:
@@ -62,19 +62,20 @@ def test_what_was_given_up_is_not_told_as_chosen() -> None:
     newest = an_attempt("Unchanged")
 
     assert (
-        told(an_attempt("Selected"), an_attempt("Selected", wanted=4, active=4), an_attempt("Shrink"), newest) is newest
+        explain(an_attempt("Selected"), an_attempt("Selected", wanted=4, active=4), an_attempt("Shrink"), newest)
+        is newest
     )
 
 
 def test_a_choice_of_other_size_or_for_another_policy_does_not_tell() -> None:
     newest = an_attempt("Unchanged")
 
-    assert told(an_attempt("Partial", wanted=5), newest) is newest
-    assert told(an_attempt("Selected", active=3), newest) is newest
-    assert told(an_attempt("Selected", snapshot=OTHER_POLICY), newest) is newest
+    assert explain(an_attempt("Partial", wanted=5), newest) is newest
+    assert explain(an_attempt("Selected", active=3), newest) is newest
+    assert explain(an_attempt("Selected", snapshot=OTHER_POLICY), newest) is newest
 
 
 def test_a_choice_that_cannot_be_made_again_does_not_tell() -> None:
     newest = an_attempt("Unchanged")
 
-    assert told(an_attempt("Selected", inputs=PartState.SHED), newest) is newest
+    assert explain(an_attempt("Selected", inputs=PartState.SHED), newest) is newest

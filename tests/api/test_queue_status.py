@@ -1,4 +1,4 @@
-"""W-04: where a placement stands in the queue, state by state, with what whoever asks has to know there."""
+"""W-04: the state of a placement in the scheduling queue, one test per state."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from api.app import create_app
-from api.auth.access import HubAccess
-from api.live.live import Live
-from api.live.queue_status import next_step, present_state
+from api.auth.access import HubAuthorizer
+from api.live.live import LiveState
+from api.live.queue_status import compute_present_state, render_next_step
 from api.models import QueueModel
 from fleet.clock import SystemClock, to_nanoseconds
 from fleet.history import History, HistoryAttempt
@@ -83,7 +83,7 @@ async def asked_of(stage: Stage, turned: Turned, *, key: str = "big") -> Json:
     scheduler = stage.controller.scheduler
     assert scheduler is not None
     clock = StoppedClock()
-    live = Live(
+    live = LiveState(
         stage.controller.caches,
         scheduler.framework,
         scheduler.table.frame,
@@ -91,7 +91,7 @@ async def asked_of(stage: Stage, turned: Turned, *, key: str = "big") -> Json:
         registry=new_registry(),
         queue=AsyncQueue(turned.queue, clock=clock),
     )
-    access = HubAccess(stage.hub, clock=SystemClock())
+    access = HubAuthorizer(stage.hub, clock=SystemClock())
     app = create_app(live, None, access, load_settings(None, {}, SETTINGS))
     return await Stage(stage.hub, stage.world, app, None, stage.controller).json(f"/v1/placements/-/{key}/why")
 
@@ -169,7 +169,7 @@ async def test_W_12_without_a_timed_retry_only_events_wake_it(stage: Stage) -> N
 @pytest.mark.parametrize("space", ["in_flight", "gated", "active", "none", "unschedulable", "unknown"])
 def test_W_04_a_state_of_the_queue_that_nothing_was_decided_in_is_queued_or_more(space: str) -> None:
     want = {"in_flight": "InFlight", "gated": "Gated"}.get(space, "Queued")
-    assert present_state(QueueModel(space=space), None, was_decided=False) == want
+    assert compute_present_state(QueueModel(space=space), None, was_decided=False) == want
 
 
 # --- failed attempts --------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_W_04_what_failed_is_more_telling_than_that_it_waits(
     """A policy that cannot be evaluated is an InputError by its decision."""
     attempt = HistoryAttempt(id="a-1", key="big", started=0, ending=ending, writes=writes)
 
-    assert present_state(QueueModel(space="error"), attempt, was_decided=True) == want
+    assert compute_present_state(QueueModel(space="error"), attempt, was_decided=True) == want
 
 
 class Failing(History):
@@ -336,4 +336,4 @@ async def test_W_12_a_listed_event_requeues_the_placement_and_an_unlisted_one_do
     ],
 )
 def test_the_next_step_is_told_in_one_line(queue: dict[str, Any], want: str) -> None:
-    assert next_step(QueueModel(**queue)) == want
+    assert render_next_step(QueueModel(**queue)) == want

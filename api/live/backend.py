@@ -1,0 +1,18 @@
+"""Everything that services read: the watched state, the history, the evaluator and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from api.live.evaluation import Evaluator
+from api.live.history_reader import HistoryReader
+from api.live.live import LiveState
+from fleet.settings import Effective
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    live: LiveState
+    history: HistoryReader
+    evaluator: Evaluator
+    effective: Effective

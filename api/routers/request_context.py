@@ -1,0 +1,140 @@
+"""The context of a request: the caller's permissions, the backend that services read, and the form of the answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.auth.access import Authorizer, operator_access, placement_access
+from api.auth.permissions import Permissions
+from api.http.limits import ConcurrencyLimit, StreamTiming
+from api.http.problems import unprocessable
+from api.live.backend import Backend
+from fleet.kube.resource import join_key
+
+_NOT_CACHED: Final = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
+NO_NAMESPACE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppState:
+    """The objects that all requests share."""
+
+    backend: Backend
+    authorizer: Authorizer
+    streams: ConcurrencyLimit
+    stream_timing: StreamTiming
+
+
+class RequestContext:
+    """An authenticated request."""
+
+    def __init__(self, request: Request, state: AppState, permissions: Permissions) -> None:
+        self.request = request
+        self.state = state
+        self.backend = state.backend
+        self.permissions = permissions
+
+    async def require_operator(self) -> None:
+        await self.permissions.require(operator_access(self.request.method.lower(), self.request.url.path))
+
+    async def require_placement(self, namespace: str, name: str) -> str:
+        """The key of a placement that the caller may read."""
+        await self.permissions.require(placement_access("get", namespace, name))
+        return join_key(namespace, name)
+
+    def answer(
+        self,
+        value: Any,
+        *,
+        text: Callable[[], str] | None = None,
+        tag: str = "",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> Response:
+        """JSON, or the text if the client prefers it. `tag` names the state that was answered from; with the form of
+        the answer it becomes the ETag."""
+        if text is not None and self._prefers_text():
+            body, media_type = text().encode(), "text/plain"
+        else:
+            body, media_type = msgspec.json.encode(value), "application/json"
+        headers = {**_NOT_CACHED, **headers}
+        if tag:
+            headers["ETag"] = etag = _build_etag(tag, body)
+            if _matches(self.request.headers.get("if-none-match", ""), etag):
+                return Response(status_code=304, headers=headers)
+        return Response(body, media_type=media_type, headers=headers)
+
+    def _prefers_text(self) -> bool:
+        accept = self.request.headers.get("accept", "")
+        return negotiate_media_type(accept, "application/json", "text/plain") == "text/plain"
+
+
+async def _build_context(request: Request) -> RequestContext:
+    state: AppState = request.app.state.shared
+    permissions = await Permissions.authenticate(state.authorizer, request.headers.get("authorization"))
+    request.state.caller = permissions.caller.name
+    _check_parameters(request)
+    return RequestContext(request, state, permissions)
+
+
+CurrentRequest = Annotated[RequestContext, Depends(_build_context)]
+
+
+def parse_namespace(text: str) -> str:
+    """The namespace in a path, where a dash stands for none."""
+    return "" if text == NO_NAMESPACE else text
+
+
+def _check_parameters(request: Request) -> None:
+    """Refuses unknown parameters: to ignore a misspelt one would give a wrong answer."""
+    operation = request.app.openapi()["paths"][request.scope["route"].path_format][request.method.lower()]
+    names = [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
+    for name in request.query_params:
+        if name not in names:
+            takes = f"this endpoint takes {', '.join(names)}" if names else "this endpoint takes none"
+            value = request.query_params[name]
+            raise unprocessable(name, value, f"there is no parameter {name!r} here", f"leave it out; {takes}")
+
+
+def negotiate_media_type(accept: str, *offered: str) -> str:
+    """The media type to answer with; the first one if none is accepted, because an answer is better than none."""
+    best_quality, best = 0.0, offered[0]
+    for part in accept.split(","):
+        media_range, *parameters = (field.strip() for field in part.split(";"))
+        quality = _parse_quality(parameters)
+        for media_type in offered:
+            accepted = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
+            if quality > best_quality and media_range.lower() in accepted:
+                best_quality, best = quality, media_type
+                break
+    return best
+
+
+def _parse_quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def _build_etag(tag: str, body: bytes) -> str:
+    """Begins with the state; a digest covers what the caller may see of it, and in which form."""
+    prefix = "".join(char for char in tag if char.isascii() and (char.isalnum() or char in "-._:"))
+    return f'"{prefix}-{hashlib.blake2b(body, digest_size=6).hexdigest()}"'
+
+
+def _matches(header: str, etag: str) -> bool:
+    tags = [tag.strip().removeprefix("W/") for tag in header.split(",")]
+    return etag in tags or tags == ["*"]
