@@ -1,4 +1,4 @@
-"""Completion for `kubectl fleet`: kubectl asks a program called `kubectl_complete-fleet` what could follow."""
+"""Completion for `kubectl fleet`: kubectl runs the program `kubectl_complete-fleet` for candidates."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fleet.cli.main import app
 _PROGRAM: Final = "fleet"
 _COMPLETE: Final = "_FLEET_COMPLETE"
 _NO_FILES: Final = ":4"
-"""In the words of kubectl: the list is all there is, do not offer files."""
+"""Kubectl's directive for a complete list: no file names."""
 
 
 def run() -> None:
-    """Its arguments are the words after `kubectl fleet`, the unfinished one last."""
+    """The arguments are the words after `kubectl fleet`, the unfinished one last."""
     *before, unfinished = sys.argv[1:] or [""]
     os.environ["COMP_WORDS"] = shlex.join([_PROGRAM, *before, *([unfinished] if unfinished else [])])
     os.environ["COMP_CWORD"] = str(len(before) + 1)

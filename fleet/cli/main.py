@@ -1,6 +1,6 @@
-"""The command `fleet`: its options, and how it ends.
+"""The command `fleet`: its subcommands, their options, and exit codes.
 
-Imports nothing heavy: what a command needs is imported when the command runs.
+Each command imports what it needs when it runs, so that `fleet --help` stays fast.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 from fleet import __version__
-from fleet.cli.commands import api_commands as questions
-from fleet.cli.commands import hub_commands
+from fleet.cli import api_commands, hub_commands
 from fleet.errors import FleetError
 
 app = typer.Typer(
@@ -49,7 +48,7 @@ def fleet(
         ),
     ] = False,
 ) -> None:
-    """Decide which member clusters a Kubernetes workload runs on, and say why."""
+    """Choose which member clusters a Kubernetes workload runs on, and explain why."""
     del version
 
 
@@ -67,12 +66,12 @@ def simulate(
     ] = None,
     more_files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH", help="More of the same, so that -f *.yaml works; with --live, the placement."),
+        typer.Argument(metavar="PATH", help="More files, so that -f *.yaml works; with --live, the placement."),
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to answer.")] = Output.TABLE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
     why: Annotated[
         list[str] | None,
-        typer.Option("--why", metavar="CLUSTER", help="Explain this cluster, for every placement; repeatable."),
+        typer.Option("--why", metavar="CLUSTER", help="Explain this cluster for every placement; repeatable."),
     ] = None,
     expect_fulfilled: Annotated[
         bool, typer.Option("--expect-fulfilled", help="Exit with 1 unless every policy is fulfilled.")
@@ -80,47 +79,52 @@ def simulate(
     now: Annotated[
         str | None,
         typer.Option(
-            "--now", metavar="TIME", help="Decide at this RFC 3339 time, or `now`; else at the newest heartbeat."
+            "--now", metavar="TIME", help="Time of the decision, RFC 3339 or `now` (default: newest heartbeat)."
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting of the scheduler; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; repeatable."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also tell which objects were left out.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also list ignored objects.")] = False,
     snapshot: Annotated[
         str | None,
-        typer.Option("--snapshot", metavar="FILE", help="Decide what `fleet snapshot export` wrote, as of then."),
+        typer.Option("--snapshot", metavar="FILE", help="Replay a file of `fleet snapshot export`, at its time."),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Ask the API about the fleet as it is, instead of files.")
+        bool, typer.Option("--live", help="Use the live fleet, through the API, instead of files.")
     ] = False,
     edits: Annotated[
         list[str] | None,
-        typer.Option("--edit", metavar="EDIT", help="With --live: `setCount value=4`, or in JSON; repeatable."),
+        typer.Option(
+            "--edit", metavar="EDIT", help="With --live: an edit such as `setCount value=4`, or JSON; repeatable."
+        ),
     ] = None,
     attempt: Annotated[
-        str | None, typer.Option("--from", metavar="ATTEMPT", help="With --live: the fleet as it was then, by id.")
+        str | None, typer.Option("--from", metavar="ATTEMPT", help="With --live: the fleet as of this attempt (id).")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="With --live: what every plugin says.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="With --live: results of all plugins.")] = False,
     fixes: Annotated[
-        questions.Fixes | None, typer.Option("--fixes", help="With --live: how hard to look for what would help.")
+        api_commands.FixSearch | None,
+        typer.Option("--fixes", help="With --live: effort to search for fixes."),
     ] = None,
-    impact: Annotated[bool, typer.Option("--impact", help="With --live: also which placements would move.")] = False,
-    api: questions.Api = None,
-    token_file: questions.TokenFile = None,
+    impact: Annotated[
+        bool, typer.Option("--impact", help="With --live: also show which placements would move.")
+    ] = False,
+    api: api_commands.ApiUrl = None,
+    token_file: api_commands.TokenFile = None,
 ) -> None:
-    """Place what is in files, without a cluster, and show why.
+    """Schedule placements from files, without a cluster, and explain the result.
 
     Reads MemberClusters, placements or policy snapshots, and existing bindings. Writes nothing.
 
-    Exit codes: 0 decided, 1 not every policy is fulfilled (with --expect-fulfilled), 2 wrong input, 3 something could
-    not be decided or the answer could not be written.
+    Exit codes: 0 decided, 1 not every policy is fulfilled (with --expect-fulfilled), 2 wrong input, 3 a placement could
+    not be decided or the output could not be written.
 
-    With --live: 0 the placement would be scheduled, 1 it would not, 2 there is no answer.
+    With --live: 0 the placement would be scheduled, 1 it would not, 2 no answer.
     """
     if live:
-        from fleet.cli.commands.simulate_live import Supposition, simulate_live
+        from fleet.cli.commands.simulate_live import LiveSimulation, simulate_live
 
         for_files = {
             "--snapshot": snapshot,
@@ -129,8 +133,8 @@ def simulate(
             "--expect-fulfilled": expect_fulfilled,
             "--verbose": verbose,
         }
-        _refuse([name for name, given in for_files.items() if given], "is for files; leave it out, or --live")
-        supposition = Supposition(
+        _refuse([name for name, given in for_files.items() if given], "cannot be combined with --live")
+        supposition = LiveSimulation(
             placements=more_files or (),
             files=files or (),
             edits=edits or (),
@@ -141,11 +145,11 @@ def simulate(
             impact=impact,
             output=output.value,
         )
-        raise typer.Exit(simulate_live(questions.connection_of(api, token_file), supposition))
+        raise typer.Exit(simulate_live(api_commands.resolve_connection(api, token_file), supposition))
     for_live = {"--edit": edits, "--from": attempt, "--explain": explain, "--fixes": fixes, "--impact": impact}
     _refuse([name for name, given in for_live.items() if given], "needs --live")
     if not files and snapshot is None:
-        raise typer.BadParameter("name files with -f, or ask the API with --live", param_hint="--filename")
+        raise typer.BadParameter("give files with -f, or use --live", param_hint="--filename")
     from fleet.cli.commands.simulate import Options, run_simulate
 
     options = Options(
@@ -158,9 +162,9 @@ def simulate(
         verbose=verbose,
     )
     if snapshot is not None:
-        from fleet.cli.input.snapshot_import import as_of
+        from fleet.cli.commands.snapshot import apply_snapshot
 
-        options = as_of(snapshot, options)
+        options = apply_snapshot(snapshot, options)
     raise typer.Exit(run_simulate(options))
 
 
@@ -171,47 +175,46 @@ def controller(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="A setting; counts more than file and environment; repeatable."
+            "--set", metavar="NAME=VALUE", help="A setting; overrides the file and the environment; repeatable."
         ),
     ] = None,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            "--kubeconfig", metavar="FILE", help="How to reach the hub; else as kubectl finds out, or the pod."
+            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: as kubectl, then in-cluster)."
         ),
     ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="Which context of the kubeconfig.")
-    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None,
     controllers: Annotated[
         str,
         typer.Option(
-            "--controllers", metavar="NAMES", help="What runs; `scheduler` beside another placement controller."
+            "--controllers", metavar="NAMES", help="Controllers to run; `scheduler` beside KubeFleet's controllers."
         ),
     ] = "placement,scheduler",
     health_address: Annotated[
-        str | None, typer.Option("--health-address", metavar="ADDRESS", help="Where /livez and /readyz are served.")
+        str | None, typer.Option("--health-address", metavar="ADDRESS", help="Address of /livez and /readyz.")
     ] = None,
     metrics_address: Annotated[
-        str | None, typer.Option("--metrics-address", metavar="ADDRESS", help="Where /metrics is served.")
+        str | None, typer.Option("--metrics-address", metavar="ADDRESS", help="Address of /metrics.")
     ] = None,
     leader_elect: Annotated[
         bool | None,
         typer.Option(
-            "--leader-elect/--no-leader-elect", help="Whether to wait for the lease. Off: make sure yourself."
+            "--leader-elect/--no-leader-elect",
+            help="Wait for the lease. Turn off only if no other scheduler can run.",
         ),
     ] = None,
 ) -> None:
-    """Place workloads on the clusters of a hub, and keep it true.
+    """Run the controller: place workloads on the clusters of a hub, and keep placements up to date.
 
-    Settings come from --set, from variables such as FLEET_QUEUE__MAX_DELAY and from the file, in this order; the names
-    are in docs/settings.md. Ends in order on SIGTERM and Ctrl-C.
+    Settings come from --set, from variables such as FLEET_QUEUE__MAX_DELAY and from the file, in this order of
+    precedence; see docs/settings.md. Shuts down gracefully on SIGTERM and Ctrl-C.
 
-    Exit codes: 0 ended as asked, 1 the lease was lost or something failed, 2 wrong settings or usage.
+    Exit codes: 0 stopped by a signal, 1 lease lost or failure, 2 wrong settings or usage.
     """
-    from fleet.cli.commands.controller import Options, run_controller_command
+    from fleet.cli.commands.controller import ControllerCommandOptions, run_controller_command
 
-    options = Options(
+    options = ControllerCommandOptions(
         config=config,
         settings=settings or (),
         kubeconfig=kubeconfig,
@@ -228,17 +231,17 @@ def controller(
 def hub(
     *,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="DIR", help="Keep objects here; in memory without.")
+        Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory for objects (default: in memory).")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (default: a free one).")] = 0,
     ready_file: Annotated[
         Path | None,
-        typer.Option("--ready-file", metavar="FILE", help="Gets one JSON object once the hub serves, for scripts."),
+        typer.Option("--ready-file", metavar="FILE", help="Write a JSON object here when the hub is ready."),
     ] = None,
 ) -> None:
-    """Run a small Kubernetes API server for this machine, for trying things without a cluster.
+    """Run a small Kubernetes API server on this machine, to try Fleet without a cluster.
 
-    It listens on 127.0.0.1 and ends with Ctrl-C.
+    It listens on 127.0.0.1 and stops on Ctrl-C.
     """
     from fleet.cli.commands.hub import run_hub
 
@@ -249,18 +252,18 @@ def hub(
 def api(
     *,
     address: Annotated[
-        str, typer.Option("--address", metavar="ADDRESS", help="Where to listen; port 0 takes a free one.")
+        str, typer.Option("--address", metavar="ADDRESS", help="Listen address; port 0 picks a free port.")
     ] = "127.0.0.1:8090",
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Needed to be reached from other machines.")
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate; required unless on loopback.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Of the certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Key of the certificate.")] = None,
     plain_http: Annotated[
         bool,
-        typer.Option("--plain-http", help="Do without a certificate, because something in front of it ends TLS."),
+        typer.Option("--plain-http", help="Serve without TLS, behind a proxy that terminates TLS."),
     ] = False,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML: those of the controller.")
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings of the controller, in YAML.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable.")
@@ -268,27 +271,25 @@ def api(
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            "--kubeconfig", metavar="FILE", help="How to reach the hub; else as kubectl finds out, or the pod."
+            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: as kubectl, then in-cluster)."
         ),
     ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="Which context of the kubeconfig.")
-    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None,
     ready_file: Annotated[
         Path | None,
-        typer.Option("--ready-file", metavar="FILE", help="Gets one JSON object once it answers, for scripts."),
+        typer.Option("--ready-file", metavar="FILE", help="Write a JSON object here when the API is ready."),
     ] = None,
 ) -> None:
-    """Answer questions about decisions over HTTP: why, why not, what if.
+    """Serve the HTTP API that explains decisions: why, why not, what if.
 
-    Watches the hub and reads the history at `history.url`; changes nothing. Who asks needs a token that the hub
-    accepts. Ends in order on SIGTERM and Ctrl-C.
+    Watches the hub and reads the history at `history.url`; changes nothing. Clients need a token that the hub accepts.
+    Shuts down gracefully on SIGTERM and Ctrl-C.
 
-    Exit codes: 0 ended as asked, 1 something failed, 2 wrong settings or usage.
+    Exit codes: 0 stopped by a signal, 1 failure, 2 wrong settings or usage.
     """
-    from fleet.cli.commands.api import Options, run_api
+    from fleet.cli.commands.api import ApiOptions, run_api
 
-    options = Options(
+    options = ApiOptions(
         address=address,
         tls_cert=tls_cert,
         tls_key=tls_key,
@@ -307,35 +308,36 @@ def up(
     *,
     clusters: Annotated[
         int | None,
-        typer.Option(
-            "--clusters", min=1, max=10_000, help="Simulated member clusters; 12, or as many as DIR has of them."
-        ),
+        typer.Option("--clusters", min=1, max=10_000, help="Simulated member clusters (default: those in DIR, or 12)."),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="DIR", help="Keep objects here; in memory without.")
+        Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory for objects (default: in memory).")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 0,
-    api_port: Annotated[int, typer.Option("--api-port", min=0, max=65535, help="Of the API; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the hub (default: a free one).")] = 0,
+    api_port: Annotated[
+        int, typer.Option("--api-port", min=0, max=65535, help="Port of the API (default: a free one).")
+    ] = 0,
     ready_file: Annotated[
         Path | None,
-        typer.Option("--ready-file", metavar="FILE", help="Gets one JSON object once all is ready, for scripts."),
+        typer.Option("--ready-file", metavar="FILE", help="Write a JSON object here when all is ready."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Decisions as plain lines, also on a terminal.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print decisions as plain lines, even on a terminal.")
+    ] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the controller; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Setting of the controller; repeatable.")
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
 ) -> None:
-    """Try Fleet on this machine: a hub, a simulated fleet, workloads and the controller, and what it decides.
+    """Try Fleet on this machine: a hub, a simulated fleet, workloads and the controller, with its decisions live.
 
-    It listens on 127.0.0.1 and ends with Ctrl-C.
+    It listens on 127.0.0.1 and stops on Ctrl-C.
 
-    Exit codes: 0 ended as asked, 1 something failed, 2 wrong settings or usage, or a port or folder that cannot be
-    used.
+    Exit codes: 0 stopped by a signal, 1 failure, 2 wrong settings or usage, or a port or folder that cannot be used.
     """
-    from fleet.cli.up.up import Options, run_up
+    from fleet.cli.up.up import UpOptions, run_up
 
-    options = Options(
+    options = UpOptions(
         clusters=clusters,
         data_dir=data_dir,
         port=port,
@@ -353,17 +355,15 @@ def migrate(
     *,
     url: Annotated[
         str | None,
-        typer.Option(
-            "--url", metavar="URL", help="The database of the decision history; else the setting history.url."
-        ),
+        typer.Option("--url", metavar="URL", help="Database of the history (default: the setting history.url)."),
     ] = None,
     to: Annotated[
-        str, typer.Option("--to", metavar="REVISION", help="Instead of the newest; `base` removes all of it.")
+        str, typer.Option("--to", metavar="REVISION", help="Target (default: newest); `base` drops all tables.")
     ] = "",
     unless_newer: Annotated[
         bool,
         typer.Option(
-            "--unless-newer", help="A schema of a later version is no failure: whoever needs it does without."
+            "--unless-newer", help="Succeed if the schema is of a later version; Fleet then runs without history."
         ),
     ] = False,
     settings: Annotated[
@@ -371,11 +371,11 @@ def migrate(
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
 ) -> None:
-    """Bring the database of the decision history to the schema that this version needs.
+    """Migrate the database of the decision history to the schema of this version.
 
-    Stop whoever writes to it first. A schema that this version does not know is left alone.
+    Stop the controllers that write to it first. An unknown schema is not changed.
 
-    Exit codes: 0 done, 1 the database cannot be reached, 2 wrong settings or usage, or a schema nobody here knows.
+    Exit codes: 0 done, 1 the database is not reachable, 2 wrong settings or usage, or an unknown schema.
     """
     from fleet.cli.commands.migrate import run_migrate
 
@@ -387,28 +387,28 @@ def _refuse(options: list[str], because: str) -> None:
         raise typer.BadParameter(because, param_hint=options[0])
 
 
-questions.add_to(app)
+api_commands.add_to(app)
 hub_commands.add_to(app)
 
 
 def run_as_plugin() -> None:
-    """The console script `kubectl-fleet`, which kubectl starts for `kubectl fleet`."""
+    """The console script `kubectl-fleet`, which kubectl runs for `kubectl fleet`."""
     run("kubectl fleet")
 
 
 def run(program: str = "fleet") -> None:
-    """The console script. What Fleet raises on purpose is told in a line, without a trace."""
+    """The console script. Fleet's own errors are printed on one line, without a traceback."""
     try:
         app(prog_name=program)
     except FleetError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain about it at exit.
+        # The reader of our output has closed the pipe; keep the interpreter from failing again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
-        sys.stderr.write(f"error: the answer could not be written: {error.strerror}\n")
-        # Nothing may be left for the interpreter to flush, or it fails once more at exit.
+        sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
+        # Leave nothing for the interpreter to flush, or it fails again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(3)

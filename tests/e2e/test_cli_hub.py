@@ -133,7 +133,7 @@ def test_fields_of_somebody_else_are_taken_over_only_by_force(hand: Hand, hub: H
 
     assert code == 2
     assert ".spec.policy.numberOfClusters" in errors
-    assert "--force-conflicts takes these fields over" in errors
+    assert "use --force-conflicts to take over these fields" in errors
     assert hand.apply(changed, force=True)[0] == 0
 
 

@@ -170,7 +170,7 @@ def test_objects_of_others_are_told_only_when_asked(tmp_path: Path) -> None:
     path = str(written(tmp_path, member("a"), placement("web"), other))
 
     assert simulated("-f", path).stderr == ""
-    assert simulated("-f", path, "-v").stderr == "note: not Fleet's own, left out: 1 Deployment.apps/v1\n"
+    assert simulated("-f", path, "-v").stderr == "note: ignored, not Fleet's own: 1 Deployment.apps/v1\n"
 
 
 def test_a_name_outside_the_fleet_that_a_binding_holds_can_be_explained(tmp_path: Path) -> None:

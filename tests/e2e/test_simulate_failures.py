@@ -27,7 +27,7 @@ def test_a_full_disk_is_told_without_a_trace() -> None:
 
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
         3,
-        "error: the answer could not be written: No space left on device",
+        "error: cannot write the output: No space left on device",
     )
 
 

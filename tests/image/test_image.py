@@ -259,14 +259,14 @@ def test_a_room_has_no_shell(image: Image, tmp_path: Path) -> None:
 def test_tables_are_made_in_sqlite(image: Image, tmp_path: Path) -> None:
     said = said_in(a_room(image, tmp_path), "fleet", "migrate", "--url=sqlite:////tmp/history.sqlite")
 
-    assert said.startswith("the history went from base to ")
+    assert said.startswith("the history was migrated from base to ")
 
 
 def test_tables_are_made_in_postgresql(image: Image, tmp_path: Path, postgres: Postgres) -> None:
     with postgres.database() as url:
         said = said_in(a_room(image, tmp_path), "fleet", "migrate", f"--url={url}")
 
-    assert said.startswith("the history went from base to ")
+    assert said.startswith("the history was migrated from base to ")
 
 
 def test_a_whole_fleet_comes_up_from_it(image: Image, tmp_path: Path) -> None:

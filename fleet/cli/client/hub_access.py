@@ -1,4 +1,4 @@
-"""How `fleet get` and `fleet apply` reach the hub: as kubectl would, or else the last `fleet up`."""
+"""Connection of `fleet get` and `fleet apply` to the hub: as kubectl, or else the last `fleet up`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.cli.client.last_up import latest
+from fleet.cli.client.last_up import find_latest_up
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
 from fleet.kube.client.transport import Transport
@@ -16,31 +16,28 @@ from fleet.kube.client.transport import Transport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubOptions:
-    """As they stand on the command line."""
+    """The options of the command line."""
 
     kubeconfig: Path | None = None
     context: str | None = None
 
 
 @asynccontextmanager
-async def connected(options: HubOptions, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Transport]:
-    path = kubeconfig_of(options, environ)
+async def connect_to_hub(options: HubOptions, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Transport]:
+    path = find_kubeconfig(options, environ)
     async with await Transport.from_kubeconfig(path, clock=SystemClock(), context=options.context) as transport:
         yield transport
 
 
-def kubeconfig_of(options: HubOptions, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """None: where kubectl looks. Only who has no hub of their own gets that of a `fleet up`."""
+def find_kubeconfig(options: HubOptions, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """None means kubectl's default. A running `fleet up` is used only without a kubeconfig of the user's own."""
     if options.kubeconfig is not None:
         if not options.kubeconfig.is_file():
             raise ConfigurationError(f"--kubeconfig: there is no file {options.kubeconfig}")
         return options.kubeconfig
     if environ.get("KUBECONFIG") or (Path.home() / ".kube" / "config").is_file():
         return None
-    up = latest(environ)
+    up = find_latest_up(environ)
     if up is None:
-        raise ConfigurationError(
-            "there is no hub to talk to: start one with `fleet up`, or say how to reach it with --kubeconfig FILE or "
-            "KUBECONFIG"
-        )
+        raise ConfigurationError("no hub found. Try `fleet up`, or set --kubeconfig or KUBECONFIG")
     return Path(up.kubeconfig)

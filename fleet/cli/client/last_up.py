@@ -1,7 +1,7 @@
-"""Which `fleet up` of this user is alive, and how to get into it, so that questions need no address.
+"""Discovery of the user's running `fleet up`, so that commands need no address.
 
-Each of them leaves a small file under the user's state directory and holds a lock on it for as long as it lives: a
-process that was killed cannot tidy up, but it cannot hold a lock either.
+Each `fleet up` writes a small file under the user's state directory and locks it while it runs. A killed process leaves
+the file behind, but not the lock.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from typing import IO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announced:
+class UpInstance:
     api: str
     token_file: str
     kubeconfig: str
 
 
 @contextlib.contextmanager
-def announced(one: Announced, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Others find it within this context. Where nothing can be written they have to be told the address."""
+def announce(instance: UpInstance, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Make the instance discoverable within this context. If the file cannot be written, it is not discoverable."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
-            stack.enter_context(_written(one, _folder(environ)))
+            stack.enter_context(_write_announcement(instance, _folder(environ)))
         yield
 
 
-def latest(environ: Mapping[str, str] = os.environ) -> Announced | None:
-    """The one that was started last among those that are alive."""
+def find_latest_up(environ: Mapping[str, str] = os.environ) -> UpInstance | None:
+    """The most recently started instance that is still running."""
     try:
         files = sorted(_folder(environ).glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
         return None
-    return next((found for path in files if (found := _read(path)) is not None), None)
+    return next((instance for path in files if (instance := _read_announcement(path)) is not None), None)
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
@@ -48,14 +48,14 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 
 @contextlib.contextmanager
-def _written(one: Announced, folder: Path) -> Iterator[None]:
+def _write_announcement(instance: UpInstance, folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _sweep(folder)
+    _remove_stale(folder)
     descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".new-")
     path = folder / f"{os.getpid()}.json"
     with os.fdopen(descriptor, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # before it gets its name: whoever finds it unlocked takes it for a left-over
-        json.dump(asdict(one), file)
+        fcntl.flock(file, fcntl.LOCK_EX)  # before the rename: an unlocked file counts as stale
+        json.dump(asdict(instance), file)
         file.flush()
         Path(temporary).replace(path)
         try:
@@ -64,8 +64,8 @@ def _written(one: Announced, folder: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _sweep(folder: Path) -> None:
-    """What killed processes left behind."""
+def _remove_stale(folder: Path) -> None:
+    """Remove the files of killed processes."""
     for path in folder.glob("*.json"):
         with path.open() as file:
             is_held = _is_held(file)
@@ -73,10 +73,10 @@ def _sweep(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Announced | None:
+def _read_announcement(path: Path) -> UpInstance | None:
     try:
         with path.open() as file:
-            return Announced(**json.load(file)) if _is_held(file) else None
+            return UpInstance(**json.load(file)) if _is_held(file) else None
     except (OSError, ValueError, TypeError):
         return None
 

@@ -1,33 +1,48 @@
-"""What a shell offers while somebody types a name. A shell waits for nothing and shows no errors."""
+"""Names known to the API: for shell completion and for suggestions.
+
+Completion has a short timeout and hides errors, because the user is typing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from fleet.cli.client.connection import Connection, Wanted, find_connection
-from fleet.cli.commands.why import cluster_names, placement_names
+from fleet.cli.client.connection import ApiConnection, ConnectionOptions, find_connection
+from fleet.cli.client.requests import DEFAULT_TIMEOUT, ApiRequest, fetch_json
 from fleet.errors import FleetError
 
-_PATIENCE: Final = 1.0
+_COMPLETION_TIMEOUT: Final = 1.0
 """Seconds."""
+_MAX_NAMES: Final = 500
 
 
-def placements(incomplete: str) -> list[str]:
-    return _beginning_with(incomplete, placement_names)
+def complete_placements(incomplete: str) -> list[str]:
+    return _complete(incomplete, placement_names)
 
 
-def clusters(incomplete: str) -> list[str]:
-    return _beginning_with(incomplete, cluster_names)
+def complete_clusters(incomplete: str) -> list[str]:
+    return _complete(incomplete, cluster_names)
 
 
-def _beginning_with(incomplete: str, names: Callable[..., list[str]]) -> list[str]:
+def _complete(incomplete: str, names: Callable[..., list[str]]) -> list[str]:
     try:
-        known = names(_connection(), patience=_PATIENCE)
+        known = names(find_connection(ConnectionOptions()), timeout=_COMPLETION_TIMEOUT)
     except FleetError:
         return []
     return [name for name in known if name.startswith(incomplete)]
 
 
-def _connection() -> Connection:
-    return find_connection(Wanted())
+def placement_names(connection: ApiConnection, *, timeout: float = DEFAULT_TIMEOUT) -> list[str]:
+    """Keys of the first page of placements, which is enough for suggestions."""
+    return _names(connection, "/v1/placements", "key", timeout)
+
+
+def cluster_names(connection: ApiConnection, *, timeout: float = DEFAULT_TIMEOUT) -> list[str]:
+    return _names(connection, "/v1/clusters", "name", timeout)
+
+
+def _names(connection: ApiConnection, path: str, part: str, timeout: float) -> list[str]:
+    page = fetch_json(connection, ApiRequest(path=path, query={"limit": _MAX_NAMES}), timeout=timeout)
+    items = page.get("items") if isinstance(page, dict) else None
+    return [str(item[part]) for item in items or () if isinstance(item, dict) and part in item]

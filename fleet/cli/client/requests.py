@@ -1,6 +1,6 @@
-"""One question to the API over HTTP, and its answer or why there is none.
+"""HTTP requests to the API.
 
-Made of the standard library alone: an answer on the command line should not wait for a client to be loaded.
+Uses the standard library only, because importing an HTTP client would slow down every command.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import BaseHandler, HTTPErrorProcessor, OpenerDirector, ProxyHandler, Request, build_opener
 
 from fleet import __version__
-from fleet.cli.client.connection import TOKEN_FILE, Connection
+from fleet.cli.client.connection import TOKEN_FILE, ApiConnection
 from fleet.errors import FleetError
 
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"
 TEXT: Final = "text/plain"
 STATE: Final = "Fleet-State"
-"""A header: the state of the placement that an answer is about."""
-PATIENCE: Final = 60.0
-"""Seconds without a byte. The API gives up on a question after half of that, and streams give signs of life."""
+"""Response header with the state of the placement."""
+DEFAULT_TIMEOUT: Final = 60.0
+"""Seconds without a byte. The API times out after half of that, and streams send keep-alives."""
 _COMMANDS: Final = (
     (re.compile(r"GET /v1/placements/-/(\S+)/history"), r"`fleet history \1`"),
     (re.compile(r"GET /v1/placements/(\S+)/history"), r"`fleet history \1`"),
@@ -36,29 +36,29 @@ _COMMANDS: Final = (
     (re.compile(r"GET /v1/placements(?!/)"), "`fleet get placements`"),
     (re.compile(r"GET /v1/clusters(?!/)"), "`fleet get clusters`"),
 )
-_PIECE: Final = 2**16
-_LONGEST_REFUSAL: Final = 2**20
+_CHUNK_SIZE: Final = 2**16
+_MAX_PROBLEM_SIZE: Final = 2**20
 
 
-class Refusal(FleetError):
-    """The API refused a question, or did not answer it. `status` is 0 if nobody was there."""
+class ApiRefusal(FleetError):
+    """An error response, or no response. `status` is 0 if the API was not reached."""
 
     def __init__(self, message: str, *, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
 
 
-class Interrupted(Refusal):
-    """A stream ended in the middle: what came until then was right."""
+class StreamInterrupted(ApiRefusal):
+    """A stream broke off; everything received before is valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ApiRequest:
     path: str
-    """Quoted already."""
+    """Already quoted."""
     query: Mapping[str, str | int | None] = field(default_factory=dict)
     body: Any = None
-    """Makes it a POST."""
+    """Not None: a POST."""
 
     @property
     def target(self) -> str:
@@ -66,47 +66,47 @@ class Question:
         return f"{self.path}?{urlencode(given)}" if given else self.path
 
 
-def ask(connection: Connection, question: Question, *, accept: str, patience: float = PATIENCE) -> bytes:
-    """The whole answer. Everything else is a Refusal."""
-    with pieces(connection, question, accept=accept, patience=patience) as found:
-        return b"".join(found)
+def fetch(connection: ApiConnection, request: ApiRequest, *, accept: str, timeout: float = DEFAULT_TIMEOUT) -> bytes:
+    """The whole response body. Raises ApiRefusal."""
+    with open_stream(connection, request, accept=accept, timeout=timeout) as chunks:
+        return b"".join(chunks)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextAnswer:
     content: str
     state: str
-    """Of the placement it is about; empty where that is not said."""
+    """State of the placement; empty if the header is missing."""
 
 
-def ask_text(connection: Connection, question: Question) -> Text:
-    with _opened(connection, question, TEXT, PATIENCE) as response:
-        content = b"".join(_read(response, connection))
-        return Text(content.decode(errors="replace"), response.headers.get(STATE, ""))
+def fetch_text(connection: ApiConnection, request: ApiRequest) -> TextAnswer:
+    with _open(connection, request, TEXT, DEFAULT_TIMEOUT) as response:
+        content = b"".join(_read_chunks(response, connection))
+        return TextAnswer(content.decode(errors="replace"), response.headers.get(STATE, ""))
 
 
-def ask_json(connection: Connection, question: Question, *, patience: float = PATIENCE) -> Any:
-    body = ask(connection, question, accept=JSON, patience=patience)
+def fetch_json(connection: ApiConnection, request: ApiRequest, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
+    body = fetch(connection, request, accept=JSON, timeout=timeout)
     try:
         return json.loads(body)
     except ValueError as error:
-        raise Refusal(f"{connection.url} is no API of Fleet: {question.path} was not answered in JSON") from error
+        raise ApiRefusal(f"{connection.url} is not a Fleet API: {request.path} did not return JSON") from error
 
 
 @contextmanager
-def pieces(
-    connection: Connection, question: Question, *, accept: str, patience: float = PATIENCE
+def open_stream(
+    connection: ApiConnection, request: ApiRequest, *, accept: str, timeout: float = DEFAULT_TIMEOUT
 ) -> Iterator[Iterator[bytes]]:
-    """The answer as it arrives."""
-    with _opened(connection, question, accept, patience) as response:
-        yield _read(response, connection)
+    """The response body in chunks, as it arrives."""
+    with _open(connection, request, accept, timeout) as response:
+        yield _read_chunks(response, connection)
 
 
-# --- inside ---------------------------------------------------------------------------------------------------------
+# --- internals ------------------------------------------------------------------------------------------------------
 
 
-class _AsTheyAre(HTTPErrorProcessor):
-    """Refusals are answers, and redirects are not followed: they would take the token along."""
+class _KeepResponses(HTTPErrorProcessor):
+    """Error responses are not exceptions, and redirects are not followed, because they would forward the token."""
 
     def http_response(self, request: Request, response: Any) -> Any:
         del request
@@ -116,103 +116,103 @@ class _AsTheyAre(HTTPErrorProcessor):
 
 
 @contextmanager
-def _opened(
-    connection: Connection, question: Question, accept: str, patience: float
+def _open(
+    connection: ApiConnection, request: ApiRequest, accept: str, timeout: float
 ) -> Iterator[http.client.HTTPResponse]:
     try:
-        response = _opener(connection).open(_request(connection, question, accept), timeout=patience)
+        response = _opener(connection).open(_request(connection, request, accept), timeout=timeout)
     except URLError as error:
-        raise Refusal(_unreachable(connection, error.reason)) from error
+        raise ApiRefusal(_describe_unreachable(connection, error.reason)) from error
     except (OSError, http.client.HTTPException) as error:
-        raise Refusal(_unreachable(connection, error)) from error
+        raise ApiRefusal(_describe_unreachable(connection, error)) from error
     with response:
         if response.status != http.client.OK:
-            raise _refusal(response, connection)
+            raise _build_refusal(response, connection)
         yield response
 
 
-def _opener(connection: Connection) -> OpenerDirector:
-    handlers: list[BaseHandler] = [_AsTheyAre()]
-    if _is_here(urlsplit(connection.url).hostname or ""):
-        handlers.append(ProxyHandler({}))  # no proxy can reach what listens on this machine only
+def _opener(connection: ApiConnection) -> OpenerDirector:
+    handlers: list[BaseHandler] = [_KeepResponses()]
+    if _is_loopback(urlsplit(connection.url).hostname or ""):
+        handlers.append(ProxyHandler({}))  # a proxy cannot reach a loopback address
     return build_opener(*handlers)
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _request(connection: Connection, question: Question, accept: str) -> Request:
+def _request(connection: ApiConnection, request: ApiRequest, accept: str) -> Request:
     headers = {"Accept": f"{accept}, application/problem+json;q=0.5", "User-Agent": f"fleet/{__version__}"}
     if connection.token:
         headers["Authorization"] = f"Bearer {connection.token}"
     data = None
-    if question.body is not None:
-        data = json.dumps(question.body).encode()
+    if request.body is not None:
+        data = json.dumps(request.body).encode()
         headers["Content-Type"] = JSON
-    return Request(f"{connection.url}{question.target}", data=data, headers=headers)
+    return Request(f"{connection.url}{request.target}", data=data, headers=headers)
 
 
-def _read(response: http.client.HTTPResponse, connection: Connection) -> Iterator[bytes]:
+def _read_chunks(response: http.client.HTTPResponse, connection: ApiConnection) -> Iterator[bytes]:
     while True:
         try:
-            piece = response.read1(_PIECE)
+            piece = response.read1(_CHUNK_SIZE)
         except (OSError, http.client.HTTPException) as error:
-            raise Interrupted(f"{connection.url} broke off its answer: {_said(error)}") from error
+            raise StreamInterrupted(f"{connection.url} broke off its response: {_describe_reason(error)}") from error
         if piece:
             yield piece
-        elif response.length:  # promised and not sent; http.client finds that out for chunks only
-            raise Interrupted(f"{connection.url} broke off its answer: {response.length} bytes are missing")
+        elif response.length:  # announced but not sent; http.client detects this for chunked responses only
+            raise StreamInterrupted(f"{connection.url} broke off its response: {response.length} bytes are missing")
         else:
             return
 
 
-def _refusal(response: http.client.HTTPResponse, connection: Connection) -> Refusal:
+def _build_refusal(response: http.client.HTTPResponse, connection: ApiConnection) -> ApiRefusal:
     status = response.status
     try:
-        problem = json.loads(response.read(_LONGEST_REFUSAL))
+        problem = json.loads(response.read(_MAX_PROBLEM_SIZE))
     except (OSError, http.client.HTTPException, ValueError):
         problem = None
     if not isinstance(problem, dict) or "detail" not in problem:
-        return Refusal(
-            f"{connection.url} answered {status} {response.reason}, which is not how the API of Fleet refuses: "
+        return ApiRefusal(
+            f"{connection.url} returned {status} {response.reason}, which is not an error of the Fleet API: "
             "check the address",
             status=status,
         )
-    return Refusal(problem_text(status, problem), status=status)
+    return ApiRefusal(render_problem(status, problem), status=status)
 
 
-def problem_text(status: int, problem: Mapping[str, Any]) -> str:
-    """What is in the way, where it stands, and in a line of its own what to do about it."""
+def render_problem(status: int, problem: Mapping[str, Any]) -> str:
+    """The object, field and problem, and on a line of its own the next step."""
     detail, name, about = (str(problem.get(part) or "") for part in ("detail", "field", "object"))
     where = f"{name} {json.dumps(problem['value'])}" if "value" in problem and name else name
     text = f"{where}: {detail}" if where and name not in detail else detail
     if about and about not in text:
         text = f"{about}: {text}"
-    steps = [_in_commands(str(problem["next"]))] if problem.get("next") else []
+    steps = [_replace_endpoints(str(problem["next"]))] if problem.get("next") else []
     if status == http.client.UNAUTHORIZED:
-        steps.append(f"name the file with your token by --token-file FILE or {TOKEN_FILE}")
+        steps.append(f"set --token-file (or {TOKEN_FILE}) to the file with your token")
     return "\n".join([text, *(f"next: {step}" for step in steps)])
 
 
-def _in_commands(step: str) -> str:
-    """The API speaks of its endpoints, to whom they are a foreign language here."""
+def _replace_endpoints(step: str) -> str:
+    """Replace endpoints of the API by the commands that use them."""
     for endpoint, command in _COMMANDS:
         step = endpoint.sub(command, step)
     return step
 
 
-def _unreachable(connection: Connection, reason: object) -> str:
-    text = f"{connection.url} cannot be reached: {_said(reason)}"
+def _describe_unreachable(connection: ApiConnection, reason: object) -> str:
+    text = f"{connection.url} cannot be reached: {_describe_reason(reason)}"
     if connection.is_last_up:
-        return f"{text}\nnext: see whether `fleet up` is still running"
+        return f"{text}\nnext: check that `fleet up` is still running"
     return f"{text}\nnext: check --api or FLEET_API, and that the API is running"
 
 
-def _said(reason: object) -> str:
+def _describe_reason(reason: object) -> str:
     if isinstance(reason, TimeoutError):
         return "no answer in time"
     if isinstance(reason, socket.gaierror):

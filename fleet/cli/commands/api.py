@@ -1,6 +1,6 @@
-"""`fleet api`: the API in a process of its own, beside a controller somewhere else.
+"""`fleet api`: the API in its own process, separate from the controller.
 
-Imported only when the command runs, so that `fleet --help` waits for nothing.
+Imported only when the command runs, so that `fleet --help` stays fast.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ FINE = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """As they stand on the command line."""
+class ApiOptions:
+    """The options of the command line."""
 
     address: str = "127.0.0.1:8090"
     tls_cert: Path | None = None
@@ -52,8 +52,8 @@ class Options:
     ready_file: Path | None = None
 
 
-def run_api(options: Options) -> int:
-    """Until a signal says stop."""
+def run_api(options: ApiOptions) -> int:
+    """Run until SIGTERM or SIGINT."""
     effective = load_settings(options.config, os.environ, options.settings)
     listening = ListenOptions(
         address=_address(options.address),
@@ -73,12 +73,12 @@ def run_api(options: Options) -> int:
     return FINE
 
 
-async def _serve(options: Options, effective: Effective, listening: ListenOptions) -> None:
+async def _serve(options: ApiOptions, effective: Effective, listening: ListenOptions) -> None:
     clock, stopping = SystemClock(), asyncio.Event()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(one, stopping.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with (
-        _reading(effective) as history,
+        _open_history(effective) as history,
         await connect(
             effective.settings, kubeconfig=options.kubeconfig, context=options.context, clock=clock
         ) as transport,
@@ -89,11 +89,11 @@ async def _serve(options: Options, effective: Effective, listening: ListenOption
         app = create_app(live, history, HubAuthorizer(transport, clock=clock), effective)
         try:
             async with serve_app(app, listening, clock=clock) as url:
-                await _ready(live, stopping)
+                await _wait_until_ready(live, stopping)
                 gc.collect()
-                gc.freeze()  # what was read stays: a collection that looked at all of it would hold up an answer
+                gc.freeze()  # the caches are long-lived: traversing them in each collection would delay responses
                 if not stopping.is_set():
-                    _tell(options, url)
+                    _announce(options, url)
                 await stopping.wait()
         finally:
             watching.cancel()
@@ -101,8 +101,8 @@ async def _serve(options: Options, effective: Effective, listening: ListenOption
 
 
 @asynccontextmanager
-async def _reading(effective: Effective) -> AsyncIterator[History | None]:
-    """The history that the controller writes."""
+async def _open_history(effective: Effective) -> AsyncIterator[History | None]:
+    """The history that the controller writes, opened for reading."""
     history = await asyncio.to_thread(open_history, effective.settings)
     try:
         yield history
@@ -111,7 +111,7 @@ async def _reading(effective: Effective) -> AsyncIterator[History | None]:
             await asyncio.to_thread(history.close)
 
 
-async def _ready(live: LiveState, stopping: asyncio.Event) -> None:
+async def _wait_until_ready(live: LiveState, stopping: asyncio.Event) -> None:
     synced = asyncio.ensure_future(live.caches.wait_until_synced())
     stop = asyncio.ensure_future(stopping.wait())
     try:
@@ -121,8 +121,8 @@ async def _ready(live: LiveState, stopping: asyncio.Event) -> None:
         stop.cancel()
 
 
-def _tell(options: Options, url: str) -> None:
-    sys.stdout.write(f"The API answers at {url}. Ctrl-C ends it.\n")
+def _announce(options: ApiOptions, url: str) -> None:
+    sys.stdout.write(f"The API listens at {url}. Press Ctrl-C to stop.\n")
     sys.stdout.flush()
     if options.ready_file is not None:
         descriptor, temporary = tempfile.mkstemp(dir=options.ready_file.parent, prefix=options.ready_file.name)

@@ -1,4 +1,4 @@
-"""`fleet apply`: server-side apply of files, each document checked first and told about on its own."""
+"""`fleet apply`: server-side apply of files. Each document is validated first and reported separately."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fleet.cli.client.hub_access import HubOptions, connected
-from fleet.cli.commands.why import FINE
-from fleet.cli.input.documents import Parsed, parse
+from fleet.cli.client.hub_access import HubOptions, connect_to_hub
+from fleet.cli.commands.why import SUCCESS
+from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import read_texts
-from fleet.cli.input.objects import flattened, read_objects
+from fleet.cli.input.objects import expand_lists, read_objects
 from fleet.cli.input.problems import Findings
 from fleet.errors import ApiError, Conflict, FleetError, NotFound, Unauthorized, Unreachable
 from fleet.kube.api import WRITE_CLASS, Api, Method, Request
@@ -26,12 +26,12 @@ FIELD_MANAGER: Final = "fleet-apply"
 BAD_INPUT: Final = 2
 _REQUEST: Final = re.compile(r"^[A-Z]+ /\S*: ")
 _FIRST: Final = ("Namespace", "CustomResourceDefinition")
-"""What other documents need to be there."""
+"""Kinds that other documents depend on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """As they stand on the command line."""
+    """The options of the command line."""
 
     files: Sequence[str]
     namespace: str = "default"
@@ -41,39 +41,39 @@ class ApplyOptions:
 
 
 def run_apply(options: ApplyOptions) -> int:
-    """The exit code. A document that is wrong in itself keeps all others from being applied, too."""
+    """Returns the exit code. One invalid document prevents all others from being applied."""
     findings = Findings()
-    documents = _documents(options.files, findings)
+    documents = _load_documents(options.files, findings)
     if not documents and not findings.problems:
-        findings.complain("there is nothing to apply: the files hold no object")
+        findings.add("nothing to apply: the files contain no object")
     if findings.problems:
-        _tell(findings)
+        _print_problems(findings)
         sys.stderr.write("nothing was applied\n")
         return BAD_INPUT
     asyncio.run(_apply_all(documents, options, findings))
-    _tell(findings)
-    return BAD_INPUT if findings.problems else FINE
+    _print_problems(findings)
+    return BAD_INPUT if findings.problems else SUCCESS
 
 
-def _documents(files: Sequence[str], findings: Findings) -> list[Parsed]:
-    parsed = [one for text in read_texts(files, findings) for one in parse(text, findings)]
+def _load_documents(files: Sequence[str], findings: Findings) -> list[ParsedDocument]:
+    parsed = [document for text in read_texts(files, findings) for document in parse_documents(text, findings)]
     read_objects(parsed, findings)  # Fleet's own kinds are checked against their models
-    documents = [item for one in parsed for item in flattened(one, Findings())]
-    for one in documents:
-        _check_named(one, findings)
+    documents = [item for document in parsed for item in expand_lists(document, Findings())]
+    for document in documents:
+        _check_named(document, findings)
     return sorted(documents, key=_rank)
 
 
-def _check_named(document: Parsed, findings: Findings) -> None:
+def _check_named(document: ParsedDocument, findings: Findings) -> None:
     content = document.content
     metadata = content.get("metadata")
-    if any(one.place == document.place for one in findings.problems):
+    if any(problem.place == document.place for problem in findings.problems):
         return
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        findings.wrong(document.place, "metadata.name: is required", subject=describe_document(content))
+        findings.report(document.place, "metadata.name: is required", subject=describe_document(content))
 
 
-def _rank(document: Parsed) -> int:
+def _rank(document: ParsedDocument) -> int:
     kind = document.content.get("kind")
     return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
 
@@ -81,25 +81,25 @@ def _rank(document: Parsed) -> int:
 # --- applying -------------------------------------------------------------------------------------------------------
 
 
-async def _apply_all(documents: Iterable[Parsed], options: ApplyOptions, findings: Findings) -> None:
-    async with connected(options.hub) as api:
-        kinds = Kinds(api)
-        for one in documents:
+async def _apply_all(documents: Iterable[ParsedDocument], options: ApplyOptions, findings: Findings) -> None:
+    async with connect_to_hub(options.hub) as api:
+        kinds = KindResolver(api)
+        for document in documents:
             try:
-                key = await _apply(api, kinds, one, options)
+                key = await _apply(api, kinds, document, options)
             except (Unreachable, Unauthorized):
-                raise  # it would be the same with every other
+                raise  # every other document would fail alike
             except FleetError as error:
-                findings.wrong(one.place, _told(error), subject=describe_document(one.content))
+                findings.report(document.place, _describe_failure(error), subject=describe_document(document.content))
             else:
                 done = "would be applied" if options.dry_run else "applied"
-                sys.stdout.write(f"{one.content['kind']} {key} {done}\n")
+                sys.stdout.write(f"{document.content['kind']} {key} {done}\n")
                 sys.stdout.flush()
 
 
-async def _apply(api: Api, kinds: Kinds, document: Parsed, options: ApplyOptions) -> str:
+async def _apply(api: Api, kinds: KindResolver, document: ParsedDocument, options: ApplyOptions) -> str:
     content: dict[str, Any] = document.content
-    resource = await kinds.of(content["apiVersion"], content["kind"])
+    resource = await kinds.find(content["apiVersion"], content["kind"])
     metadata = content["metadata"]
     if resource.namespaced:
         metadata = {"namespace": options.namespace, **metadata}
@@ -121,49 +121,49 @@ async def _apply(api: Api, kinds: Kinds, document: Parsed, options: ApplyOptions
     return key
 
 
-class Kinds:
-    """Where the hub keeps which kind, as far as it was asked."""
+class KindResolver:
+    """Resources of the hub by kind, discovered on demand."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._known: dict[str, dict[str, Resource]] = {}
 
-    async def of(self, api_version: str, kind: str) -> Resource:
+    async def find(self, api_version: str, kind: str) -> Resource:
         if api_version not in self._known:
-            self._known[api_version] = await self._read(api_version)
-        found = self._known[api_version].get(kind)
-        if found is None:
-            del self._known[api_version]  # a definition applied next may bring it
+            self._known[api_version] = await self._discover(api_version)
+        resource = self._known[api_version].get(kind)
+        if resource is None:
+            del self._known[api_version]  # the next document may be its definition
             raise NotFound(f"the hub has no kind {kind} in {api_version}")
-        return found
+        return resource
 
-    async def _read(self, api_version: str) -> dict[str, Resource]:
+    async def _discover(self, api_version: str) -> dict[str, Resource]:
         group, _, version = api_version.rpartition("/")
         root = f"/apis/{api_version}" if group else f"/api/{version}"
         try:
-            found = json.loads(await self._api.call(Request(Method.GET, root)))
+            resources = json.loads(await self._api.call(Request(Method.GET, root)))
         except NotFound:
             return {}
         return {
-            one["kind"]: Resource(group, version, one["name"], one["kind"], namespaced=one["namespaced"])
-            for one in found["resources"]
-            if "/" not in one["name"]
+            item["kind"]: Resource(group, version, item["name"], item["kind"], namespaced=item["namespaced"])
+            for item in resources["resources"]
+            if "/" not in item["name"]
         }
 
 
-# --- telling --------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------
 
 
-def _told(error: FleetError) -> str:
-    """What the hub says, without the request; every cause of its own where it names them."""
+def _describe_failure(error: FleetError) -> str:
+    """The error message of the hub without the request; all causes, if it lists them."""
     if not isinstance(error, ApiError) or not error.causes:
         return _REQUEST.sub("", str(error))
-    causes = [f"{one.field}: {one.message}" if one.field else one.message for one in error.causes]
+    causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
     if isinstance(error, Conflict):
-        causes.append("--force-conflicts takes these fields over")
+        causes.append("use --force-conflicts to take over these fields")
     return "; ".join(causes)
 
 
-def _tell(findings: Findings) -> None:
+def _print_problems(findings: Findings) -> None:
     for problem in findings.in_order():
         sys.stderr.write(f"error: {problem}\n")

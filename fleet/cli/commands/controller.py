@@ -1,6 +1,6 @@
-"""`fleet controller`: from what the command line says to a controller that runs.
+"""`fleet controller`: runs the controller with the options of the command line.
 
-Imported only when the command runs, so that `fleet --help` waits for nothing.
+Imported only when the command runs, so that `fleet --help` stays fast.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BAD_INPUT: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """As they stand on the command line."""
+class ControllerCommandOptions:
+    """The options of the command line."""
 
     config: Path | None = None
     settings: Sequence[str] = ()
@@ -39,21 +39,21 @@ class Options:
     leader_elect: bool | None = None
 
 
-def run_controller_command(options: Options, environ: Mapping[str, str] = os.environ) -> int:
-    """The exit code. Everything that is wrong is told before anything is started."""
+def run_controller_command(options: ControllerCommandOptions, environ: Mapping[str, str] = os.environ) -> int:
+    """Returns the exit code. All problems are reported before anything is started."""
     problems: list[str] = []
-    controllers = _controllers(options.controllers, problems)
-    effective = _effective(options, environ, problems)
+    controllers = _parse_controllers(options.controllers, problems)
+    effective = _load_effective(options, environ, problems)
     if options.kubeconfig is not None and not options.kubeconfig.is_file():
         problems.append(f"--kubeconfig: there is no file {options.kubeconfig}")
     if problems or effective is None:
-        _tell(problems)
+        _print_problems(problems)
         return BAD_INPUT
     return _run(options, effective, controllers)
 
 
-def _run(options: Options, effective: Effective, controllers: frozenset[str]) -> int:
-    with _uncollected():
+def _run(options: ControllerCommandOptions, effective: Effective, controllers: frozenset[str]) -> int:
+    with _pause_gc():
         import structlog
 
         from fleet.manager.logs import configure
@@ -72,8 +72,8 @@ def _run(options: Options, effective: Effective, controllers: frozenset[str]) ->
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Nothing of what is imported is garbage, and looking for it takes a tenth of the time."""
+def _pause_gc() -> Iterator[None]:
+    """Imports create no garbage, and collections would take a tenth of the import time."""
     gc.disable()
     try:
         yield
@@ -81,27 +81,29 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _controllers(text: str, problems: list[str]) -> frozenset[str]:
+def _parse_controllers(text: str, problems: list[str]) -> frozenset[str]:
     names = [name for part in text.split(",") if (name := part.strip())]
     for name in names:
         if name not in CONTROLLERS:
             hint = did_you_mean(name, CONTROLLERS) or f"; there are {' and '.join(CONTROLLERS)}"
             problems.append(f"--controllers: no controller named {name!r}{hint}")
     if not names:
-        problems.append(f"--controllers: nothing would run; name {' or '.join(CONTROLLERS)}, or both")
+        problems.append(f"--controllers: the list is empty; give {' or '.join(CONTROLLERS)}, or both")
     return frozenset(names)
 
 
-def _effective(options: Options, environ: Mapping[str, str], problems: list[str]) -> Effective | None:
+def _load_effective(
+    options: ControllerCommandOptions, environ: Mapping[str, str], problems: list[str]
+) -> Effective | None:
     try:
-        return load_settings(options.config, environ, options.settings, flags=_flags(options))
+        return load_settings(options.config, environ, options.settings, flags=_collect_flags(options))
     except ConfigurationError as error:
         problems += str(error).splitlines()
         return None
 
 
-def _flags(options: Options) -> Iterator[Flag]:
-    """Options that are another way to write a setting."""
+def _collect_flags(options: ControllerCommandOptions) -> Iterator[Flag]:
+    """Options that set a setting."""
     if options.health_address is not None:
         yield Flag("--health-address", "health.address", options.health_address)
     if options.metrics_address is not None:
@@ -111,7 +113,7 @@ def _flags(options: Options) -> Iterator[Flag]:
         yield Flag(option, "leaderElection.leaderElect", str(options.leader_elect).lower())
 
 
-def _tell(problems: Sequence[str]) -> None:
+def _print_problems(problems: Sequence[str]) -> None:
     for problem in problems:
         sys.stderr.write(f"error: {problem}\n")
     counted = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"

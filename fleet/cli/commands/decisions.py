@@ -1,7 +1,7 @@
-"""`fleet decisions`: decisions line by line as they are made, for as long as somebody watches.
+"""`fleet decisions`: decisions as they are made, one per line.
 
-The API ends every stream after a while and expects its readers to come back. Each line says how far they are, so it is
-read as JSON even where people get words: nothing is lost, and nothing told twice.
+The API ends every stream after a while, and clients reconnect. The stream is read as JSON even for text output, because
+each JSON line has the position at which to resume: no decision is lost or printed twice.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fleet.cli.client.connection import Connection
-from fleet.cli.client.placement_names import PlacementName
-from fleet.cli.client.requests import LINES, Interrupted, Question, Refusal, pieces
-from fleet.cli.commands.why import FINE, write_text
+from fleet.cli.client.connection import ApiConnection
+from fleet.cli.client.names import PlacementName
+from fleet.cli.client.requests import LINES, ApiRefusal, ApiRequest, StreamInterrupted, open_stream
+from fleet.cli.commands.why import SUCCESS
+from fleet.cli.output.streams import write_text
 
 Decision = dict[str, Any]
 
@@ -25,8 +26,8 @@ _PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """As it stands on the command line."""
+class DecisionsOptions:
+    """The options of the command line."""
 
     placement: PlacementName | None = None
     outcome: str | None = None
@@ -36,23 +37,27 @@ class Selection:
 
 
 def show_decisions(
-    connection: Connection, selection: Selection, *, as_json: bool, pause: Callable[[float], None] = time.sleep
+    connection: ApiConnection,
+    selection: DecisionsOptions,
+    *,
+    as_json: bool,
+    pause: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Until all is told; when following, until Ctrl-C."""
+    """Print all decisions; when following, until Ctrl-C."""
     try:
-        for one in _decisions(connection, selection, pause):
+        for decision in _follow(connection, selection, pause):
             if as_json:
-                sys.stdout.write(json.dumps(one, ensure_ascii=False) + "\n")
+                sys.stdout.write(json.dumps(decision, ensure_ascii=False) + "\n")
                 sys.stdout.flush()
             else:
-                write_text(decision_text(one))
+                write_text(render_decision(decision))
     except KeyboardInterrupt:
         if not selection.follow:
             raise
-    return FINE
+    return SUCCESS
 
 
-def decision_text(decision: Decision) -> str:
+def render_decision(decision: Decision) -> str:
     """`2026-03-02T09:14:03Z  orders/web: Selected, ams-1, dub-1 [MemberCluster/Add dub-1]`"""
     names = [str(target["cluster"]) for target in decision.get("targets") or ()]
     hidden = decision.get("redacted") or 0
@@ -68,15 +73,17 @@ def decision_text(decision: Decision) -> str:
     return f"{decision['at']}  {about}: {outcome}{error}, {chosen}{reason}"
 
 
-def _decisions(connection: Connection, selection: Selection, pause: Callable[[float], None]) -> Iterator[Decision]:
+def _follow(
+    connection: ApiConnection, selection: DecisionsOptions, pause: Callable[[float], None]
+) -> Iterator[Decision]:
     while True:
         try:
-            for one in _stream(connection, selection):
-                yield one
-                selection = _after(selection, one)
+            for decision in _stream(connection, selection):
+                yield decision
+                selection = _advance(selection, decision)
                 if selection.limit == 0:
                     return
-        except Interrupted:
+        except StreamInterrupted:
             if not selection.follow:
                 raise
         if not selection.follow:
@@ -84,13 +91,13 @@ def _decisions(connection: Connection, selection: Selection, pause: Callable[[fl
         pause(_PAUSE)
 
 
-def _after(selection: Selection, told: Decision) -> Selection:
-    """What is still to be told."""
+def _advance(selection: DecisionsOptions, decision: Decision) -> DecisionsOptions:
+    """The remaining selection after a decision."""
     left = None if selection.limit is None else selection.limit - 1
-    return replace(selection, since=told["seq"], limit=left)
+    return replace(selection, since=decision["seq"], limit=left)
 
 
-def _stream(connection: Connection, selection: Selection) -> Iterator[Decision]:
+def _stream(connection: ApiConnection, selection: DecisionsOptions) -> Iterator[Decision]:
     query = {
         "since": selection.since,
         "placement": selection.placement.key if selection.placement else None,
@@ -98,24 +105,24 @@ def _stream(connection: Connection, selection: Selection) -> Iterator[Decision]:
         "limit": selection.limit,
         "follow": "true" if selection.follow else None,
     }
-    with pieces(connection, Question(path="/v1/decisions", query=query), accept=LINES) as found:
-        for line in _lines(found):
-            yield _read(line, connection)
+    with open_stream(connection, ApiRequest(path="/v1/decisions", query=query), accept=LINES) as chunks:
+        for line in _split_lines(chunks):
+            yield _parse_decision(line, connection)
 
 
-def _lines(found: Iterator[bytes]) -> Iterator[bytes]:
-    """An empty line only says that the API is alive; half a line is what a broken connection leaves."""
+def _split_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Complete lines. Empty lines are keep-alives; a broken connection may leave an incomplete one."""
     rest = b""
-    for piece in found:
+    for piece in chunks:
         *whole, rest = (rest + piece).split(b"\n")
         yield from filter(None, whole)
 
 
-def _read(line: bytes, connection: Connection) -> Decision:
+def _parse_decision(line: bytes, connection: ApiConnection) -> Decision:
     try:
         decision = json.loads(line)
     except ValueError:
         decision = None
     if not isinstance(decision, dict) or "seq" not in decision:
-        raise Refusal(f"{connection.url} does not speak as the API of Fleet does: {line[:80]!r}")
+        raise ApiRefusal(f"{connection.url} is not a Fleet API: {line[:80]!r}")
     return decision

@@ -1,4 +1,4 @@
-"""`fleet get`: objects of Fleet's kinds as the hub has them."""
+"""`fleet get`: lists objects of Fleet's kinds on the hub."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fleet.cli.client.hub_access import HubOptions, connected
-from fleet.cli.client.kind_names import kinds_called
-from fleet.cli.commands.why import FINE, write_json, write_yaml
+from fleet.cli.client.hub_access import HubOptions, connect_to_hub
+from fleet.cli.client.names import find_kinds
+from fleet.cli.commands.why import SUCCESS
 from fleet.cli.output.object_rows import key_of, listing_of
+from fleet.cli.output.streams import write_json, write_yaml
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import InputError
 from fleet.kube.api import Api, Method, Request
@@ -27,7 +28,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetOptions:
-    """As they stand on the command line."""
+    """The options of the command line."""
 
     kind: str
     name: str | None = None
@@ -38,40 +39,40 @@ class GetOptions:
 
 
 def run_get(options: GetOptions) -> int:
-    kinds = kinds_called(options.kind)
-    found = asyncio.run(_found(options, kinds))
+    kinds = find_kinds(options.kind)
+    documents = asyncio.run(_load(options, kinds))
     if options.output == "table":
-        _show(found, kinds)
+        _print_table(documents, kinds)
     else:
-        bundle = _bundle(found, single=options.name is not None)
+        bundle = _build_bundle(documents, single=options.name is not None)
         write_json(bundle) if options.output == "json" else write_yaml(bundle)
-    return FINE
+    return SUCCESS
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-async def _found(options: GetOptions, kinds: Sequence[catalogue.KindDefinition]) -> list[Json]:
-    async with connected(options.hub) as api:
+async def _load(options: GetOptions, kinds: Sequence[catalogue.KindDefinition]) -> list[Json]:
+    async with connect_to_hub(options.hub) as api:
         if options.name is not None:
-            return [await _one(api, options, kinds, options.name)]
-        pages = [await _all(api, Resource.of(kind), options) for kind in kinds]
-    return sorted((one for page in pages for one in page), key=key_of)
+            return [await _load_object(api, options, kinds, options.name)]
+        pages = [await _list_objects(api, Resource.of(kind), options) for kind in kinds]
+    return sorted((document for page in pages for document in page), key=key_of)
 
 
-async def _one(api: Api, options: GetOptions, kinds: Sequence[catalogue.KindDefinition], name: str) -> Json:
+async def _load_object(api: Api, options: GetOptions, kinds: Sequence[catalogue.KindDefinition], name: str) -> Json:
     if options.labels:
-        raise InputError("a name and labels cannot both choose; leave one out", field="--selector")
-    key, kind = _key(options, kinds, name)
+        raise InputError("a name and a label selector cannot be combined", field="--selector")
+    key, kind = _resolve_key(options, kinds, name)
     body = await api.call(Request(Method.GET, Resource.of(kind).item(key)))
     document: Json = json.loads(body)
     return document
 
 
-def _key(
+def _resolve_key(
     options: GetOptions, kinds: Sequence[catalogue.KindDefinition], name: str
 ) -> tuple[str, catalogue.KindDefinition]:
-    """`web` is of the whole fleet where both flavours are meant; `shop/web` is in a namespace."""
+    """`web` is cluster-scoped if the kind has both scopes; `shop/web` is namespaced."""
     namespace, _, plain = name.rpartition("/")
     namespace = namespace or options.namespace or ""
     fitting = [kind for kind in kinds if kind.is_namespaced is bool(namespace)]
@@ -79,15 +80,15 @@ def _key(
         return join_key(namespace, plain), fitting[0]
     if kinds[0].is_namespaced:
         return join_key(_DEFAULT_NAMESPACE, plain), kinds[0]
-    raise InputError(f"{name!r}: a {kinds[0].kind} belongs to no namespace; leave it out", field="NAME")
+    raise InputError(f"{name!r}: a {kinds[0].kind} has no namespace; leave it out", field="NAME")
 
 
-async def _all(api: Api, resource: Resource, options: GetOptions) -> list[Json]:
-    """Page after page; of both flavours, a namespace asks for one."""
-    found: list[Json] = []
+async def _list_objects(api: Api, resource: Resource, options: GetOptions) -> list[Json]:
+    """All pages. With a namespace, a cluster-scoped resource has no objects."""
+    documents: list[Json] = []
     after = ""
     if options.namespace and not resource.namespaced:
-        return found
+        return documents
     while True:
         query = {"limit": str(_PAGE), "labelSelector": options.labels or "", "continue": after}
         given = tuple((name, value) for name, value in query.items() if value)
@@ -95,28 +96,30 @@ async def _all(api: Api, resource: Resource, options: GetOptions) -> list[Json]:
             await api.call(Request(Method.GET, resource.collection(options.namespace or ""), query=given))
         )
         typed = {"apiVersion": resource.api_version, "kind": resource.kind}
-        found += [{**typed, **one} for one in page.get("items") or ()]
+        documents += [{**typed, **item} for item in page.get("items") or ()]
         after = page.get("metadata", {}).get("continue", "")
         if not after:
-            return found
+            return documents
 
 
-# --- showing --------------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
-def _show(found: Sequence[Json], kinds: Sequence[catalogue.KindDefinition]) -> None:
+def _print_table(documents: Sequence[Json], kinds: Sequence[catalogue.KindDefinition]) -> None:
     from fleet.cli.output.console import columns, write
 
-    if not found:
-        sys.stderr.write(f"no {kinds[0].plural if len(kinds) == 1 else ' and no '.join(one.plural for one in kinds)}\n")
+    if not documents:
+        sys.stderr.write(
+            f"no {kinds[0].plural if len(kinds) == 1 else ' and no '.join(kind.plural for kind in kinds)}\n"
+        )
         return
     listing = listing_of(kinds[0].kind)
-    rows = listing.rows(found, epoch_nanoseconds(SystemClock()))
+    rows = listing.rows(documents, epoch_nanoseconds(SystemClock()))
     write([columns(listing.headings, rows, numbers=listing.numbers)])
 
 
-def _bundle(found: Sequence[Json], *, single: bool) -> Json:
-    shown = [_without_managed_fields(one) for one in found]
+def _build_bundle(documents: Sequence[Json], *, single: bool) -> Json:
+    shown = [_without_managed_fields(document) for document in documents]
     return shown[0] if single else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": shown}
 
 

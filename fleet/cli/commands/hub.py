@@ -1,4 +1,4 @@
-"""`fleet hub`: the embedded hub with a greeting that says how to talk to it."""
+"""`fleet hub`: the embedded hub, with a greeting that explains how to connect."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def run_hub(*, data_dir: Path | None, port: int, ready_file: Path | None) -> int
     settings = HubSettings(data_dir=data_dir, port=port, ready_file=ready_file)
 
     def greet(endpoint: Endpoint) -> None:
-        sys.stdout.write(greeting(endpoint, data_dir))
+        sys.stdout.write(render_greeting(endpoint, data_dir))
         sys.stdout.flush()
 
     return run(settings, ready=greet)
 
 
-def greeting(endpoint: Endpoint, data_dir: Path | None) -> str:
-    kept = "in memory, gone when it ends" if data_dir is None else f"in {data_dir}"
+def render_greeting(endpoint: Endpoint, data_dir: Path | None) -> str:
+    storage = "live in memory and are lost when it stops" if data_dir is None else f"are stored in {data_dir}"
     return (
-        f"The hub serves at {endpoint.url}; objects are kept {kept}. Ctrl-C ends it. In another terminal:\n\n"
+        f"The hub listens at {endpoint.url}; objects {storage}. Press Ctrl-C to stop. In another terminal:\n\n"
         f"  export KUBECONFIG={shlex.quote(str(endpoint.kubeconfig.absolute()))}\n"
         "  kubectl apply -f examples/fleet -f examples/placements\n"
         "  kubectl get fleet\n"

@@ -1,4 +1,4 @@
-"""`fleet migrate`: the schema of the decision history, brought to what this version needs."""
+"""`fleet migrate`: migrates the schema of the decision history to this version."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fleet.settings import load_settings
 def run_migrate(*, url: str | None, to: str, unless_newer: bool, config: Path | None, settings: Sequence[str]) -> int:
     where = url or load_settings(config, os.environ, settings).settings.history.url
     if where is None:
-        raise ConfigurationError("no history to migrate: give --url, or set history.url")
+        raise ConfigurationError("no history to migrate: set --url or history.url")
     try:
         before, after = migrate(where, to=to)
     except NewerSchema as error:
         if not unless_newer:
             raise
-        sys.stderr.write(f"warning: {error}; until then there is no history\n")
+        sys.stderr.write(f"warning: {error}; Fleet runs without history until then\n")
         return 0
     except HistoryUnavailable as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    said = f"is at {after} already" if before == after else f"went from {before} to {after}"
-    sys.stdout.write(f"the history {said}\n")
+    result = f"is already at {after}" if before == after else f"was migrated from {before} to {after}"
+    sys.stdout.write(f"the history {result}\n")
     return 0

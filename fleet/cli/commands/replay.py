@@ -1,4 +1,4 @@
-"""`fleet replay`: recorded decisions, decided again by the API, page after page, and one report of all of it."""
+"""`fleet replay`: has the API decide recorded attempts again, page by page, and merges the reports."""
 
 from __future__ import annotations
 
@@ -6,53 +6,54 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet.cli.client.connection import Connection
-from fleet.cli.client.requests import Question, Refusal, ask_json
-from fleet.cli.commands.why import FINE, NOT_SO, write_json
+from fleet.cli.client.connection import ApiConnection
+from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json
+from fleet.cli.commands.why import NOT_SCHEDULED, SUCCESS
 from fleet.cli.input.edits import read_edits
 from fleet.cli.output.diff_tables import counted, listed, moved_rows
+from fleet.cli.output.streams import write_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PAGE: Final = 1000
-_PATIENCE: Final = 300.0
-"""Seconds for a page: decisions of large fleets add up."""
+_TIMEOUT: Final = 300.0
+"""Seconds per page: decisions of large fleets take time."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """As it stands on the command line."""
+class ReplayOptions:
+    """The options of the command line."""
 
     attempts: Sequence[str] = ()
-    """By id."""
+    """Ids."""
     since: str | None = None
     limit: int | None = None
     edits: Sequence[str] = ()
 
 
-def replay(connection: Connection, past: Past, *, as_json: bool) -> int:
-    """1 where decisions did not come out as recorded: a defect, not a finding about a placement."""
-    report = _joined(_pages(connection, past))
+def replay(connection: ApiConnection, options: ReplayOptions, *, as_json: bool) -> int:
+    """Returns 1 if decisions differ from the record, which is a defect of Fleet, not of a placement."""
+    report = _merge_pages(_fetch_pages(connection, options))
     if as_json:
         write_json(report)
     else:
         from fleet.cli.output.console import write
 
-        write(_parts(report, is_rehearsal=bool(past.edits)))
-    return NOT_SO if report["different"] else FINE
+        write(_render(report, is_rehearsal=bool(options.edits)))
+    return NOT_SCHEDULED if report["different"] else SUCCESS
 
 
-def _pages(connection: Connection, past: Past) -> Iterator[Json]:
-    body: Json = {} if not past.edits else {"change": {"edits": read_edits(past.edits)}}
-    left, after = past.limit, 0
+def _fetch_pages(connection: ApiConnection, options: ReplayOptions) -> Iterator[Json]:
+    body: Json = {} if not options.edits else {"change": {"edits": read_edits(options.edits)}}
+    left, after = options.limit, 0
     while True:
-        select = _selection(past, after, left)
-        page = ask_json(connection, Question(path="/v1/replay", body={"select": select, **body}), patience=_PATIENCE)
+        select = _build_selection(options, after, left)
+        page = fetch_json(connection, ApiRequest(path="/v1/replay", body={"select": select, **body}), timeout=_TIMEOUT)
         if not isinstance(page, dict) or not {"attempts", "different", "next"} <= page.keys():
-            raise Refusal(f"{connection.url} does not speak as the API of Fleet does: no report of a replay")
+            raise ApiRefusal(f"{connection.url} is not a Fleet API: its response is not a replay report")
         yield page
         left = None if left is None else left - page["attempts"] - len(page["skipped"])
         if page["next"] is None or page["next"] <= after or (left is not None and left <= 0):
@@ -60,60 +61,70 @@ def _pages(connection: Connection, past: Past) -> Iterator[Json]:
         after = page["next"]
 
 
-def _selection(past: Past, after: int, left: int | None) -> Json:
+def _build_selection(options: ReplayOptions, after: int, left: int | None) -> Json:
     select: Json = {"limit": _PAGE if left is None else min(left, _PAGE)}
-    if past.since is not None:
-        select["since"] = past.since
-    if past.attempts:
-        select["ids"] = list(past.attempts)
+    if options.since is not None:
+        select["since"] = options.since
+    if options.attempts:
+        select["ids"] = list(options.attempts)
     return select | ({"after": after} if after else {})
 
 
-def _joined(pages: Iterator[Json]) -> Json:
+def _merge_pages(pages: Iterator[Json]) -> Json:
     total: Json = {"attempts": 0, "same": 0, "different": [], "changed": [], "skipped": [], "summary": None}
     for page in pages:
         for name in ("attempts", "same"):
             total[name] += page[name]
         for name in ("different", "changed", "skipped"):
             total[name] += page.get(name) or []
-        total["summary"] = _summed(total["summary"], page.get("summary"))
+        total["summary"] = _add_summaries(total["summary"], page.get("summary"))
     return total
 
 
-def _summed(one: Json | None, other: Json | None) -> Json | None:
-    """Two lists of counts, by cluster and by outcome, as one, and how many clusters are left out of it."""
-    if one is None or other is None:
-        return one or other
+def _add_summaries(left: Json | None, other: Json | None) -> Json | None:
+    """Merge two summaries: counts by cluster and by outcome, and the number of redacted clusters."""
+    if left is None or other is None:
+        return left or other
     labels = {"clusters": "cluster", "outcomes": "outcome"}
-    counts = {name: _counts([*one[name], *other[name]], label) for name, label in labels.items()}
-    # Pages do not say which clusters they count without a name: there are at least as many as in any of them.
-    return counts | {"redacted": max(one.get("redacted", 0), other.get("redacted", 0))}
+    counts = {name: _add_counts([*left[name], *other[name]], label) for name, label in labels.items()}
+    # Pages do not name redacted clusters, so the maximum is a lower bound of their union.
+    return counts | {"redacted": max(left.get("redacted", 0), other.get("redacted", 0))}
 
 
-def _counts(rows: Iterable[Json], label: str) -> list[Json]:
-    found: dict[str, Json] = {}
+def _add_counts(rows: Iterable[Json], label: str) -> list[Json]:
+    totals: dict[str, Json] = {}
     for row in rows:
-        known = found.setdefault(row[label], {label: row[label]})
+        known = totals.setdefault(row[label], {label: row[label]})
         known |= {name: known.get(name, 0) + count for name, count in row.items() if name != label}
-    return list(found.values())
+    return list(totals.values())
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def _parts(report: Json, *, is_rehearsal: bool) -> Iterator[RenderableType]:
+def _render(report: Json, *, is_rehearsal: bool) -> Iterator[RenderableType]:
     from rich.text import Text
 
     changed = f"{len(report['changed'])} would change" if is_rehearsal else f"{len(report['different'])} different"
     skipped = f", {len(report['skipped'])} skipped" if report["skipped"] else ""
     yield Text(f"{report['attempts']} decided again: {report['same']} the same, {changed}{skipped}")
     headings = ("DIFFERENT", "FROM STAGE", "CLUSTER", "RECORDED", "REPLAYED")
-    yield from listed(headings, [_different(one) for one in report["different"]])
+    yield from listed(headings, [_difference_row(entry) for entry in report["different"]])
     yield from moved_rows("WOULD CHANGE", report["changed"])
-    yield from listed(("SKIPPED", "BECAUSE"), [(one["id"], one["because"]) for one in report["skipped"]])
+    yield from listed(("SKIPPED", "BECAUSE"), [(entry["id"], entry["because"]) for entry in report["skipped"]])
     yield from counted(report["summary"])
 
 
-def _different(one: Json) -> tuple[str, ...]:
-    found = one.get("difference") or {"stage": "digest", "recorded": one["recorded"], "replayed": one["digest"]}
-    return one["id"], found["stage"], found.get("cluster", ""), found["recorded"], found["replayed"]
+def _difference_row(entry: Json) -> tuple[str, ...]:
+    difference = entry.get("difference") or {
+        "stage": "digest",
+        "recorded": entry["recorded"],
+        "replayed": entry["digest"],
+    }
+    return (
+        entry["id"],
+        difference["stage"],
+        difference.get("cluster", ""),
+        difference["recorded"],
+        difference["replayed"],
+    )

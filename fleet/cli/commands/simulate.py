@@ -12,7 +12,7 @@ from typing import Final
 
 from fleet.cli.input.problems import Findings, did_you_mean
 from fleet.cli.input.simulation import Moment, Simulation, moment_of, read_moment, simulate
-from fleet.cli.input.simulation_inputs import Inputs, read_inputs
+from fleet.cli.input.simulation_inputs import SimulationInputs, read_inputs
 from fleet.cli.output.console import write
 from fleet.cli.output.report import as_json, as_yaml, report
 from fleet.cli.output.tables import tables
@@ -61,7 +61,7 @@ def _read_settings(assignments: Iterable[str], findings: Findings) -> Settings:
     try:
         return read_settings(assignments)
     except ConfigurationError as error:
-        findings.complain(f"--set: {error}")
+        findings.add(f"--set: {error}")
         return Settings()
 
 
@@ -69,26 +69,26 @@ def _read_moment(options: Options, findings: Findings) -> Moment | None:
     try:
         return read_moment(options.now, source=options.now_from)
     except InputError as error:
-        findings.complain(str(error))
+        findings.add(str(error))
         return None
 
 
-def _check_there_is_a_question(inputs: Inputs, findings: Findings) -> None:
+def _check_there_is_a_question(inputs: SimulationInputs, findings: Findings) -> None:
     if findings.problems:
         return  # what seems to be missing may be what is broken
     if not inputs.asked:
-        findings.complain("there is nothing to decide: the files hold no placement and no latest policy snapshot")
+        findings.add("there is nothing to decide: the files hold no placement and no latest policy snapshot")
     elif not inputs.clusters:
         findings.note("there is no MemberCluster in the files: the fleet is empty")
 
 
-def _check_names(names: Iterable[str], inputs: Inputs, findings: Findings) -> None:
+def _check_names(names: Iterable[str], inputs: SimulationInputs, findings: Findings) -> None:
     if findings.problems:
         return
     known = inputs.cluster_names()
     for name in names:
         if name not in known:
-            findings.complain(f"--why: no cluster named {name!r} in the files{did_you_mean(name, known)}")
+            findings.add(f"--why: no cluster named {name!r} in the files{did_you_mean(name, known)}")
 
 
 def _tell(findings: Findings, *, verbose: bool) -> None:

@@ -1,7 +1,7 @@
-"""From text to plain documents that remember where each of their fields was written.
+"""Parsing of YAML and JSON into plain documents with the line of each field.
 
-YAML is read as Kubernetes reads it: times stay texts, keys become texts, and what a person could only have written by
-mistake (a key twice in one mapping, an alias inside itself) is refused instead of being resolved somehow.
+YAML is read as Kubernetes reads it: timestamps remain strings, keys become strings, and mistakes (a duplicate key, an
+alias inside itself) are rejected instead of being resolved.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import yaml
 
-from fleet.cli.input.files import Text
-from fleet.cli.input.problems import Findings, Place
+from fleet.cli.input.files import SourceText
+from fleet.cli.input.problems import Findings, Location
 
 Steps = Sequence[str | int]
 
 _VALUES_PER_CHARACTER: Final = 2
-"""Aliases can make a small file expand beyond all memory; without them a value takes at least one character."""
+"""Bounds the expansion of aliases; without them a value takes at least one character."""
 _VALUES_FOR_FREE: Final = 10_000
 _MARKER: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _LONGEST_JSON_WITH_LINES: Final = 200_000
@@ -30,7 +30,7 @@ _WHOLE_NUMBER: Final = re.compile(r"^(?:[-+]?0b[01]+|[-+]?0x[0-9a-fA-F]+|[-+]?0o
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Without times, and without numbers to the base of sixty."""
+    """Without timestamps and sexagesimal numbers."""
 
     yaml_implicit_resolvers: Final = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
@@ -42,17 +42,17 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _WHOLE_NUMBER, list("-+01
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedDocument:
     """One document, or one item of a list."""
 
-    place: Place
+    place: Location
     content: Any
     node: yaml.Node | None = None
     offset: int = 0
-    """Lines before the part of the file that the node's own line numbers refer to."""
+    """Number of lines before the part of the file that was parsed separately."""
 
     def line_of(self, steps: Steps) -> int:
-        """The line where a field's name stands, or of the deepest part of the path that exists."""
+        """The line of a field's name, or of the deepest existing part of its path."""
         node, line = self.node, self.place.line
         for step in steps:
             start, node = _child(node, step)
@@ -61,17 +61,17 @@ class Parsed:
             line = _line(start, self.offset)
         return line
 
-    def at(self, steps: Steps) -> Place:
-        return Place(self.place.file, self.line_of(steps), self.place.document)
+    def at(self, steps: Steps) -> Location:
+        return Location(self.place.file, self.line_of(steps), self.place.document)
 
-    def written(self, steps: Steps) -> str | None:
-        """A plain value as it stands in the file."""
+    def source_text(self, steps: Steps) -> str | None:
+        """A scalar as written in the file."""
         node = self._node(steps)
         return node.value if isinstance(node, yaml.ScalarNode) else None
 
-    def part(self, steps: Steps, content: Any) -> Parsed:
-        """A part as a document of its own, with other content."""
-        return Parsed(self.at(steps), content, self._node(steps), self.offset)
+    def part(self, steps: Steps, content: Any) -> ParsedDocument:
+        """A part as a separate document, with other content."""
+        return ParsedDocument(self.at(steps), content, self._node(steps), self.offset)
 
     def _node(self, steps: Steps) -> yaml.Node | None:
         node = self.node
@@ -80,39 +80,39 @@ class Parsed:
         return node
 
 
-def parse(text: Text, findings: Findings) -> Iterator[Parsed]:
-    """The documents of one text, without empty ones."""
+def parse_documents(text: SourceText, findings: Findings) -> Iterator[ParsedDocument]:
+    """The non-empty documents of a text."""
     yield from _parse_json(text, findings) if text.is_json else _parse_yaml(text, findings)
 
 
-def _parse_json(text: Text, findings: Findings) -> Iterator[Parsed]:
+def _parse_json(text: SourceText, findings: Findings) -> Iterator[ParsedDocument]:
     try:
-        content = json.loads(text.content, object_pairs_hook=_unique)
+        content = json.loads(text.content, object_pairs_hook=_reject_duplicates)
     except json.JSONDecodeError as error:
-        findings.wrong(Place(text.file, error.lineno), f"is not JSON: {error.msg} at column {error.colno}")
-    except _Mistake as error:
-        findings.wrong(Place(text.file), str(error))
+        findings.report(Location(text.file, error.lineno), f"is not JSON: {error.msg} at column {error.colno}")
+    except _InvalidDocument as error:
+        findings.report(Location(text.file), str(error))
     except RecursionError:
-        findings.wrong(Place(text.file), "is nested too deeply")
+        findings.report(Location(text.file), "is nested too deeply")
     else:
         if content is not None:
             node = _json_nodes(text.content)
-            yield Parsed(Place(text.file, 1 if node else 0, 1), content, node)
+            yield ParsedDocument(Location(text.file, 1 if node else 0, 1), content, node)
 
 
 def _json_nodes(content: str) -> yaml.Node | None:
-    """JSON is YAML, nearly: good enough to find lines in what people wrote by hand."""
+    """JSON is almost YAML: good enough to find lines in files written by hand."""
     if len(content) > _LONGEST_JSON_WITH_LINES:
         return None
     try:
-        _refuse_deep(content)
+        _check_depth(content)
         return yaml.compose(content, _Loader)
-    except (yaml.YAMLError, RecursionError, _Mistake):
+    except (yaml.YAMLError, RecursionError, _InvalidDocument):
         return None
 
 
-def _refuse_deep(content: str) -> None:
-    """The composer of the C library calls itself for every level and does not survive too many of them."""
+def _check_depth(content: str) -> None:
+    """The composer of the C library is recursive and crashes on very deep nesting."""
     indents = max((len(line) - len(line.lstrip(" -?:")) for line in content.splitlines()), default=0)
     if content.count("[") + content.count("{") <= _DEEPEST and indents <= _DEEPEST:
         return
@@ -121,30 +121,30 @@ def _refuse_deep(content: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                raise _Mistake("is nested too deeply", event.start_mark.line + 1 if event.start_mark else 1)
+                raise _InvalidDocument("is nested too deeply", event.start_mark.line + 1 if event.start_mark else 1)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
-def _parse_yaml(text: Text, findings: Findings) -> Iterator[Parsed]:
+def _parse_yaml(text: SourceText, findings: Findings) -> Iterator[ParsedDocument]:
     for number, (offset, part) in enumerate(_parts(text.content), start=1):
         try:
-            _refuse_deep(part)
-            yield from _documents(part, Place(text.file, offset, number))
+            _check_depth(part)
+            yield from _documents(part, Location(text.file, offset, number))
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, where = (_line_at(mark, offset), f" at column {mark.column + 1}") if mark else (offset + 1, "")
-            findings.wrong(Place(text.file, line, number), f"is not YAML: {error.problem or error.context}{where}")
+            findings.report(Location(text.file, line, number), f"is not YAML: {error.problem or error.context}{where}")
         except yaml.YAMLError as error:
-            findings.wrong(Place(text.file, offset + 1, number), f"is not YAML: {str(error).splitlines()[0]}")
-        except _Mistake as error:
-            findings.wrong(Place(text.file, error.line + offset, number), str(error))
+            findings.report(Location(text.file, offset + 1, number), f"is not YAML: {str(error).splitlines()[0]}")
+        except _InvalidDocument as error:
+            findings.report(Location(text.file, error.line + offset, number), str(error))
         except RecursionError:
-            findings.wrong(Place(text.file, offset + 1, number), "is nested too deeply")
+            findings.report(Location(text.file, offset + 1, number), "is nested too deeply")
 
 
 def _parts(content: str) -> Iterator[tuple[int, str]]:
-    """The documents of a stream with the number of lines before each, so that one bad document hides no other."""
+    """The documents of a stream with the lines before each, so that an invalid document does not hide others."""
     starts = [match.start() for match in _MARKER.finditer(content)]
     if not starts or content[: starts[0]].strip():
         starts.insert(0, 0)
@@ -155,14 +155,14 @@ def _parts(content: str) -> Iterator[tuple[int, str]]:
         lines += part.count("\n")
 
 
-def _documents(part: str, before: Place) -> Iterator[Parsed]:
+def _documents(part: str, before: Location) -> Iterator[ParsedDocument]:
     loader = _Loader(part)
     while loader.check_node():
         node = loader.get_node()
         content = _Reader(loader, most=_VALUES_PER_CHARACTER * len(part) + _VALUES_FOR_FREE).read(node)
         if content is not None:
-            place = Place(before.file, _line(node, before.line), before.document)
-            yield Parsed(place, content, node, before.line)
+            place = Location(before.file, _line(node, before.line), before.document)
+            yield ParsedDocument(place, content, node, before.line)
 
 
 def _line(node: yaml.Node, offset: int) -> int:
@@ -174,14 +174,14 @@ def _line_at(mark: yaml.Mark, offset: int) -> int:
     return line + 1 + offset
 
 
-class _Mistake(Exception):
+class _InvalidDocument(Exception):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
         self.line = line
 
 
 class _Reader:
-    """Plain data of one document's nodes."""
+    """Converts the nodes of one document to plain data."""
 
     def __init__(self, loader: Any, *, most: int) -> None:
         self._loader, self._most = loader, most
@@ -193,13 +193,15 @@ class _Reader:
         self._read += 1
         line = node.start_mark.line + 1
         if self._read > self._most:
-            raise _Mistake("aliases expand this document beyond all measure", line)
+            raise _InvalidDocument("aliases expand this document too much", line)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            raise _Mistake("an alias refers to the value it is part of", line)
+            raise _InvalidDocument("an alias refers to the value it is part of", line)
         self._open.add(id(node))
-        content = self._mapping(node) if isinstance(node, yaml.MappingNode) else [self.read(one) for one in node.value]
+        content = (
+            self._mapping(node) if isinstance(node, yaml.MappingNode) else [self.read(item) for item in node.value]
+        )
         self._open.remove(id(node))
         return content
 
@@ -208,7 +210,7 @@ class _Reader:
             return self._loader.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             problem = getattr(error, "problem", None) or error
-            raise _Mistake(f"{node.value!r} cannot be read: {problem}", node.start_mark.line + 1) from error
+            raise _InvalidDocument(f"{node.value!r} cannot be read: {problem}", node.start_mark.line + 1) from error
 
     def _mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
         if id(node) not in self._flattened:
@@ -222,18 +224,18 @@ class _Reader:
         for key_node, _ in node.value:
             key, line = self._key(key_node)
             if key in seen:
-                raise _Mistake(f"key {key!r} stands twice in one mapping", line)
+                raise _InvalidDocument(f"duplicate key {key!r} in one mapping", line)
             seen.add(key)
 
     def _key(self, node: yaml.Node) -> tuple[str, int]:
         line = node.start_mark.line + 1
         if not isinstance(node, yaml.ScalarNode):
-            raise _Mistake("a key should be a text, not a list or a mapping", line)
+            raise _InvalidDocument("a key should be a string, not a list or a mapping", line)
         return str(node.value), line
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, yaml.Node | None]:
-    """Where a field or an item starts, and its value."""
+    """The node where a field or an item starts, and its value."""
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
         item = node.value[step] if step < len(node.value) else None
         return item, item
@@ -242,9 +244,9 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, y
     return None, None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         twice = next(key for position, (key, _) in enumerate(pairs) if key in dict(pairs[:position]))
-        raise _Mistake(f"key {twice!r} stands twice in one object")
-    return found
+        raise _InvalidDocument(f"duplicate key {twice!r} in one object")
+    return mapping

@@ -1,4 +1,4 @@
-"""Edits as they are written on the command line: `setCount value=4`, or the JSON that the API takes."""
+"""Edits of the command line: `setCount value=4`, or the JSON of the API."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from fleet.errors import InputError
 
 _NUMBERS = frozenset({"term", "maxSkew"})
-"""Of all operations; what is a number in some of them only is listed by operation."""
+"""Numbers in every operation; `_NUMBERS_OF` has those of one operation."""
 _NUMBERS_OF = {"setCount": "value", "setMinTargets": "value", "setPriority": "value", "setWeight": "value"}
 _FLAGS_OF = {"setReady": "value"}
 
 
 def read_edits(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """For `edits` of a simulation or a replay. Whether they make sense is for the API to say."""
+    """The `edits` of a simulation or a replay. The API validates them."""
     return [_read(text, f"--edit {text!r}") for text in texts]
 
 
@@ -34,11 +34,11 @@ def _read(text: str, place: str) -> dict[str, Any]:
 
 
 def _words(text: str, place: str) -> list[str]:
-    """As a shell would take them apart: an expression with blanks stands in quotes."""
+    """Split as by a shell: quote an expression that contains blanks."""
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise InputError(f"cannot be taken apart: {error}", field=place) from error
+        raise InputError(f"cannot be split: {error}", field=place) from error
     if not words:
         raise InputError("should be an operation and its values, as in setCount value=4", field=place)
     return words
@@ -46,11 +46,11 @@ def _words(text: str, place: str) -> list[str]:
 
 def _json(text: str, place: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        edit = json.loads(text)
     except ValueError as error:
         raise InputError(f"is not JSON: {error}", field=place) from error
-    assert isinstance(found, dict)  # it begins with a brace
-    return found
+    assert isinstance(edit, dict)  # it begins with a brace
+    return edit
 
 
 def _value(op: str, name: str, value: str, place: str) -> Any:
@@ -68,7 +68,7 @@ def _value(op: str, name: str, value: str, place: str) -> Any:
 
 
 def _part(value: str, name: str, place: str) -> Any:
-    """Of a patch."""
+    """A JSON value, as in a patch."""
     try:
         return json.loads(value)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""What is wrong inside one object: values its kind does not allow, and fields its kind does not have.
+"""Validation of one object: values that its kind does not allow, and fields that its kind does not have.
 
-Every complaint carries the path of its field, so that whoever reports it can find the line.
+Every problem has the path of its field, from which the caller finds the line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from fleet.cli.input.documents import Parsed, Steps
+from fleet.cli.input.documents import ParsedDocument, Steps
 from fleet.cli.input.problems import did_you_mean, nearest
 from fleet.errors import TimestampError
 from fleet.model.crd.markers import Keywords
@@ -27,23 +27,23 @@ from fleet.model.timestamps import parse_timestamp
 
 _Path = tuple[str | int, ...]
 _SCALAR: Final = (str, int, float, bool)
-_GROWING: Final = ("metadata", "status")
-"""Parts that newer releases and other programs add fields to: unknown fields are wrong there only if nearly known."""
+_EXTENSIBLE: Final = ("metadata", "status")
+"""Parts that newer releases and other programs extend: an unknown field is an error there only if it resembles one."""
 _TYPE_NAMES: Final = {bool: "a boolean", int: "a number", float: "a number"}
 _WORDS: Final = {
     "a valid integer": "a whole number",
-    "a valid string": "a text",
+    "a valid string": "a string",
     "a valid boolean": "true or false",
     "a valid dictionary": "a mapping",
     "a valid tuple": "a list",
     "Tuple": "the list",
 }
 _ENDINGS: Final = frozenset({"int", "str"})
-"""What pydantic appends to the path of a value that may have either type."""
+"""Pydantic appends these to the path of a value that may have either type."""
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class FieldProblem:
     path: _Path
     message: str
 
@@ -60,69 +60,73 @@ def path_text(path: Steps) -> str:
     return text.removeprefix(".")
 
 
-def complaints(parsed: Parsed, model: type[BaseModel]) -> list[Complaint]:
-    """Everything wrong with a document of this kind, in the order of the fields."""
-    found = list(_oddities(parsed.content, _Shape(model=model), ()))
+def check_fields(parsed: ParsedDocument, model: type[BaseModel]) -> list[FieldProblem]:
+    """All problems of a document of this kind, in the order of the fields."""
+    problems = list(_check_shape(parsed.content, _Shape(model=model), ()))
     try:
         model.model_validate(parsed.content)
     except ValidationError as error:
-        found += _invalid(parsed, error.errors(include_url=False))
-    return sorted(_once(found), key=lambda one: parsed.line_of(one.path))
+        problems += _check_values(parsed, error.errors(include_url=False))
+    return sorted(_deduplicate(problems), key=lambda problem: parsed.line_of(problem.path))
 
 
-def _once(found: Iterable[Complaint]) -> list[Complaint]:
-    return list({one.path: one for one in reversed(list(found))}.values())[::-1]
+def _deduplicate(problems: Iterable[FieldProblem]) -> list[FieldProblem]:
+    return list({problem.path: problem for problem in reversed(list(problems))}.values())[::-1]
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def _invalid(parsed: Parsed, errors: list[ErrorDetails]) -> Iterator[Complaint]:
+def _check_values(parsed: ParsedDocument, errors: list[ErrorDetails]) -> Iterator[FieldProblem]:
     wrong = {error["loc"][:depth] for error in errors for depth in range(len(error["loc"]))}
     for error in errors:
         path = error["loc"]
         if error["type"] == "too_short" and path in wrong:
-            continue  # counted without the items that are reported themselves
+            continue  # the count excludes invalid items, which are reported themselves
         if path and path[-1] in _ENDINGS and isinstance(_value(parsed.content, path[:-1]), _SCALAR):
-            shown = _shown(parsed, path[:-1], error["input"])
-            yield Complaint(path[:-1], f"{shown} should be a whole number or a text")
+            shown = _describe_value(parsed, path[:-1], error["input"])
+            yield FieldProblem(path[:-1], f"{shown} should be a whole number or a string")
         else:
-            yield Complaint(path, _expected(parsed, error))
+            yield FieldProblem(path, _describe_error(parsed, error))
 
 
-def _expected(parsed: Parsed, error: ErrorDetails) -> str:
+def _describe_error(parsed: ParsedDocument, error: ErrorDetails) -> str:
     path, value = error["loc"], error["input"]
     match error["type"]:
         case "missing":
             return "is required"
         case "rule":
-            return error["msg"] if isinstance(value, dict | list) else f"{_shown(parsed, path, value)}: {error['msg']}"
+            return (
+                error["msg"]
+                if isinstance(value, dict | list)
+                else f"{_describe_value(parsed, path, value)}: {error['msg']}"
+            )
         case "string_type" if type(value) in _TYPE_NAMES:
-            written = parsed.written(path) or str(value)
-            return f'{written} is {_TYPE_NAMES[type(value)]} here; write "{written}" for the text'
-    message = _in_our_words(error["msg"].removeprefix("Input "))
+            written = parsed.source_text(path) or str(value)
+            return f'{written} is {_TYPE_NAMES[type(value)]} here; write "{written}" for a string'
+    message = _rephrase(error["msg"].removeprefix("Input "))
     if error["type"] == "literal_error":
-        message += did_you_mean(str(value), _quoted(error.get("ctx", {}).get("expected", "")))
-    return f"{_shown(parsed, path, value)} {message}" if message.startswith("should") else message
+        message += did_you_mean(str(value), _parse_choices(error.get("ctx", {}).get("expected", "")))
+    return f"{_describe_value(parsed, path, value)} {message}" if message.startswith("should") else message
 
 
-def _in_our_words(message: str) -> str:
+def _rephrase(message: str) -> str:
     for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)
     return re.sub(r" or instance of \w+", "", message)
 
 
-def _shown(parsed: Parsed, path: Steps, value: object) -> str:
+def _describe_value(parsed: ParsedDocument, path: Steps, value: object) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
         return "a list"
     if value is None:
         return "null"
-    return repr(value) if isinstance(value, str) else parsed.written(path) or str(value)
+    return repr(value) if isinstance(value, str) else parsed.source_text(path) or str(value)
 
 
-def _quoted(expected: str) -> list[str]:
+def _parse_choices(expected: str) -> list[str]:
     return expected.split("'")[1::2]
 
 
@@ -140,37 +144,37 @@ def _value(content: Any, path: Steps) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What there is to check in the value of a field; exactly one of the parts is set."""
+    """What to check in the value of a field; exactly one of the parts is set."""
 
     model: type[BaseModel] | None = None
     item: _Shape | None = None
     value: _Shape | None = None
     format: Callable[[str], str] | None = None
-    """The complaint about a text, or nothing."""
+    """Returns the problem of a string, or an empty string."""
 
 
-def _oddities(content: Any, shape: _Shape, path: _Path) -> Iterator[Complaint]:
-    """Fields that a kind does not have, which would pass as if they were not there, and texts of the wrong form."""
+def _check_shape(content: Any, shape: _Shape, path: _Path) -> Iterator[FieldProblem]:
+    """Unknown fields, which pydantic would ignore, and strings of the wrong format."""
     if isinstance(content, dict):
         if shape.model is not None:
-            yield from _unknown(content, shape.model, path)
+            yield from _check_unknown(content, shape.model, path)
         inside = {} if shape.model is None else _shapes(shape.model)
         for key, value in content.items():
             known = inside.get(key) if shape.value is None else shape.value
             if known is not None:
-                yield from _oddities(value, known, (*path, key))
+                yield from _check_shape(value, known, (*path, key))
     elif isinstance(content, list) and shape.item is not None:
         for position, value in enumerate(content):
-            yield from _oddities(value, shape.item, (*path, position))
+            yield from _check_shape(value, shape.item, (*path, position))
     elif isinstance(content, str) and shape.format is not None:
         message = shape.format(content)
         if message:
-            yield Complaint(path, message)
+            yield FieldProblem(path, message)
 
 
 @cache
 def _shapes(model: type[BaseModel]) -> dict[str, _Shape]:
-    """The fields of a model that are worth a look, under their names on the wire."""
+    """The fields of a model that need checks, by their names on the wire."""
     shapes = ((field.alias or name, _shape(field.annotation, field.metadata)) for name, field in _fields(model))
     return {name: shape for name, shape in shapes if shape is not None}
 
@@ -194,7 +198,7 @@ def _shape(annotation: Any, marks: Sequence[Any]) -> _Shape | None:
 
 
 def _format(marks: Sequence[Any]) -> Callable[[str], str] | None:
-    """The forms that the API server would check."""
+    """The formats that the API server validates."""
     for mark in marks:
         if isinstance(mark, Keywords) and mark.values.get("format") == "date-time":
             return _time_problem
@@ -212,27 +216,27 @@ def _time_problem(text: str) -> str:
 
 
 def _quantity_problem(text: str) -> str:
-    return f"{text!r} is no quantity such as 4, 500m or 16Gi" if quantity_or_none(text) is None else ""
+    return f"{text!r} is not a quantity such as 4, 500m or 16Gi" if quantity_or_none(text) is None else ""
 
 
 # --- unknown fields -------------------------------------------------------------------------------------------------
 
 
-def _unknown(content: Mapping[str, Any], model: type[BaseModel], path: _Path) -> Iterator[Complaint]:
+def _check_unknown(content: Mapping[str, Any], model: type[BaseModel], path: _Path) -> Iterator[FieldProblem]:
     known = _names(model)
     for key in content:
         if key not in known and not _may_be_new(key, model, path):
-            suggestion = did_you_mean(key, known) or _misplaced(key, model)
-            yield Complaint((*path, key), f"unknown field{suggestion}")
+            suggestion = did_you_mean(key, known) or _suggest_child(key, model)
+            yield FieldProblem((*path, key), f"unknown field{suggestion}")
 
 
 def _may_be_new(key: str, model: type[BaseModel], path: _Path) -> bool:
-    growing = model is ObjectMeta or (bool(path) and path[0] in _GROWING)
+    growing = model is ObjectMeta or (bool(path) and path[0] in _EXTENSIBLE)
     return growing and nearest(key, _names(model)) is None
 
 
-def _misplaced(key: str, model: type[BaseModel]) -> str:
-    """A field of that name one level down."""
+def _suggest_child(key: str, model: type[BaseModel]) -> str:
+    """Suggest a field of that name one level down."""
     for holder, shape in _shapes(model).items():
         meant = nearest(key, _names(shape.model)) if shape.model is not None else None
         if meant:

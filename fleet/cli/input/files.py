@@ -1,4 +1,4 @@
-"""The files a user names: folders searched, order fixed, contents as text."""
+"""Input files: searches folders, keeps a fixed order, and decodes text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fleet.cli.input.problems import Findings, Place
+from fleet.cli.input.problems import Findings, Location
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SourceText:
     file: str
     content: str
 
@@ -24,8 +24,8 @@ class Text:
         return self.file.endswith(".json")
 
 
-def read_texts(names: Iterable[str], findings: Findings) -> Iterator[Text]:
-    """Every file once, in the order given; a folder's files in the order of their paths."""
+def read_texts(names: Iterable[str], findings: Findings) -> Iterator[SourceText]:
+    """Every file once, in the given order; files of a folder in the order of their paths."""
     seen: set[str] = set()
     for name in names:
         for path in _files(name, findings):
@@ -40,18 +40,18 @@ def _files(name: str, findings: Findings) -> list[str]:
         return [STDIN]
     path = Path(name)
     if path.is_dir():
-        inside = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
+        inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not inside:
-            findings.wrong(Place(name), f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} in this folder")
-        return [str(one) for one in inside]
+            findings.report(Location(name), f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} in this folder")
+        return [str(file) for file in inside]
     return [name]
 
 
-def _read(name: str, findings: Findings) -> Iterator[Text]:
+def _read(name: str, findings: Findings) -> Iterator[SourceText]:
     try:
         raw = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        yield Text("standard input" if name == STDIN else name, raw.decode("utf-8-sig"))
+        yield SourceText("standard input" if name == STDIN else name, raw.decode("utf-8-sig"))
     except OSError as error:
-        findings.wrong(Place(name), f"cannot be read: {error.strerror}")
+        findings.report(Location(name), f"cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
-        findings.wrong(Place(name), f"is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}")
+        findings.report(Location(name), f"is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}")

@@ -1,4 +1,4 @@
-"""Kubernetes objects out of documents: lists taken apart, kinds looked up, each object checked, doubles refused."""
+"""Kubernetes objects from documents: expands lists, finds kinds, validates objects and rejects duplicates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fleet.cli.input.documents import Parsed, Steps
-from fleet.cli.input.fields import complaints
+from fleet.cli.input.documents import ParsedDocument, Steps
+from fleet.cli.input.fields import check_fields
 from fleet.cli.input.problems import Findings, did_you_mean, nearest
 from fleet.errors import DocumentError
 from fleet.kube.resource import join_key
@@ -34,7 +34,7 @@ _REQUIRED: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "ClusterResourceBinding": _BOUND,
     "ResourceBinding": _BOUND,
 }
-"""By kind and part what is required of its objects and may be missing in an export."""
+"""By kind and part: required fields that an export may omit."""
 SNAPSHOT: Final = "FleetSnapshot"
 SNAPSHOT_PARTS: Final = ("clusters", "placements", "policySnapshots", "bindings")
 V = TypeVar("V", bound=View)
@@ -49,12 +49,12 @@ _VIEWS: Final[dict[str, type[View]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Object:
-    """One object of our kinds that is as its kind wants it."""
+class InputObject:
+    """A valid object of one of our kinds."""
 
     resource: KindDefinition
     document: Document
-    parsed: Parsed
+    parsed: ParsedDocument
     namespace: str
     view: View | None = None
 
@@ -73,111 +73,113 @@ class Object:
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"
 
-    def wrong(self, findings: Findings, steps: Steps, message: str) -> None:
-        findings.wrong(self.parsed.at(steps), message, subject=str(self))
+    def report(self, findings: Findings, steps: Steps, message: str) -> None:
+        findings.report(self.parsed.at(steps), message, subject=str(self))
 
 
-def read_objects(documents: Iterable[Parsed], findings: Findings) -> list[Object]:
-    """All objects of our kinds, each name once."""
-    found: list[Object] = []
+def read_objects(documents: Iterable[ParsedDocument], findings: Findings) -> list[InputObject]:
+    """All objects of our kinds, without duplicates."""
+    objects: list[InputObject] = []
     places: dict[tuple[str, str, str], str] = {}
     foreign: Counter[str] = Counter()
     for parsed in documents:
-        for item in flattened(parsed, findings):
-            resource = _resource(item, foreign, findings)
-            if resource is not None and (one := _object(item, resource, findings, places)) is not None:
-                found.append(one)
+        for item in expand_lists(parsed, findings):
+            resource = _find_kind(item, foreign, findings)
+            if resource is not None and (item_object := _build_object(item, resource, findings, places)) is not None:
+                objects.append(item_object)
     if foreign:
         listed = ", ".join(f"{count} {what}" for what, count in sorted(foreign.items()))
-        findings.detail(f"not Fleet's own, left out: {listed}")
-    return found
+        findings.detail(f"ignored, not Fleet's own: {listed}")
+    return objects
 
 
 # --- lists and kinds ------------------------------------------------------------------------------------------------
 
 
-def flattened(parsed: Parsed, findings: Findings) -> Iterator[Parsed]:
-    """A document, or in place of a list its items, each with apiVersion and kind."""
+def expand_lists(parsed: ParsedDocument, findings: Findings) -> Iterator[ParsedDocument]:
+    """A document, or the items of a list, each with apiVersion and kind."""
     content = parsed.content
     if not isinstance(content, dict):
-        found = "a list" if isinstance(content, list) else f"{content!r}"
-        findings.wrong(parsed.place, f"should be an object with apiVersion and kind, not {found}")
+        actual = "a list" if isinstance(content, list) else f"{content!r}"
+        findings.report(parsed.place, f"should be an object with apiVersion and kind, not {actual}")
         return
     kind = content.get("kind")
     if kind == SNAPSHOT:
-        yield from _within(parsed)
+        yield from _expand_snapshot(parsed)
         return
     if not (isinstance(kind, str) and kind.endswith("List") and "items" in content):
         yield parsed
         return
     items = content["items"] or []
     if not isinstance(items, list):
-        findings.wrong(parsed.at(("items",)), f"{kind}: items should be a list")
+        findings.report(parsed.at(("items",)), f"{kind}: items should be a list")
         return
     for position, item in enumerate(items):
         inherited = {"apiVersion": content.get("apiVersion"), "kind": kind.removesuffix("List")}
         whole = {**inherited, **item} if kind != "List" and isinstance(item, dict) else item
-        yield from flattened(parsed.part(("items", position), whole), findings)
+        yield from expand_lists(parsed.part(("items", position), whole), findings)
 
 
-def _within(snapshot: Parsed) -> Iterator[Parsed]:
+def _expand_snapshot(snapshot: ParsedDocument) -> Iterator[ParsedDocument]:
     """The objects of an exported snapshot."""
     for part in SNAPSHOT_PARTS:
         items = snapshot.content.get(part)
         for position, item in enumerate(items if isinstance(items, list) else ()):
             if isinstance(item, dict):
-                yield snapshot.part((part, position), _completed(item))
+                yield snapshot.part((part, position), _fill_required(item))
 
 
-def _completed(item: dict[str, Any]) -> dict[str, Any]:
-    """An object is exported with what decisions read of it, and without what is empty: less than its kind requires."""
-    found = dict(item)
+def _fill_required(item: dict[str, Any]) -> dict[str, Any]:
+    """Add required fields: an export contains only non-empty fields that decisions read."""
+    filled = dict(item)
     for part, required in _REQUIRED.get(str(item.get("kind")), {}).items():
         if isinstance(item.get(part), dict):
-            found[part] = {**required, **item[part]}
-    status = found.get("status")
+            filled[part] = {**required, **item[part]}
+    status = filled.get("status")
     if isinstance(status, dict):
-        found["status"] = _with_whole_conditions(status)
-    return found
+        filled["status"] = _fill_conditions(status)
+    return filled
 
 
-def _with_whole_conditions(part: dict[str, Any]) -> dict[str, Any]:
-    """Conditions need a message, be it empty; those of agents are one level further down."""
-    found = dict(part)
+def _fill_conditions(part: dict[str, Any]) -> dict[str, Any]:
+    """Add empty messages to conditions, also to those of agents."""
+    filled = dict(part)
     if isinstance(conditions := part.get("conditions"), list):
-        found["conditions"] = [{**_CONDITION, **one} if isinstance(one, dict) else one for one in conditions]
+        filled["conditions"] = [
+            {**_CONDITION, **condition} if isinstance(condition, dict) else condition for condition in conditions
+        ]
     if isinstance(agents := part.get("agentStatus"), list):
-        found["agentStatus"] = [_with_whole_conditions(one) if isinstance(one, dict) else one for one in agents]
-    return found
+        filled["agentStatus"] = [_fill_conditions(agent) if isinstance(agent, dict) else agent for agent in agents]
+    return filled
 
 
-def _resource(parsed: Parsed, foreign: Counter[str], findings: Findings) -> KindDefinition | None:
-    """The kind of a document; None when it is reported or none of ours."""
+def _find_kind(parsed: ParsedDocument, foreign: Counter[str], findings: Findings) -> KindDefinition | None:
+    """The kind of a document; None if it is invalid or not ours."""
     missing = [key for key in ("apiVersion", "kind") if not isinstance(parsed.content.get(key), str)]
     if missing:
         subject = describe_document(parsed.content)
-        findings.wrong(parsed.place, f"{' and '.join(missing)} missing: every object needs both", subject=subject)
+        findings.report(parsed.place, f"{' and '.join(missing)} missing: every object needs both", subject=subject)
         return None
     api_version, kind = parsed.content["apiVersion"], parsed.content["kind"]
     resource = find_kind(api_version, kind)
     if resource is None:
         problem = _unknown_kind(api_version, kind)
         if problem:
-            findings.wrong(parsed.place, problem, subject=describe_document(parsed.content))
+            findings.report(parsed.place, problem, subject=describe_document(parsed.content))
         else:
             foreign[f"{kind}.{api_version}"] += 1
     return resource
 
 
 def _unknown_kind(api_version: str, kind: str) -> str:
-    """What is wrong with a kind that only looks like one of ours; empty for one that does not."""
+    """The problem of a kind that resembles one of ours; empty for any other kind."""
     group, _, version = api_version.rpartition("/")
     if group not in OUR_GROUPS:
         meant = nearest(group, OUR_GROUPS) if group else None
         return f"apiVersion {api_version!r}: no such group; did you mean {meant}?" if meant else ""
-    same_kind = [one for one in CATALOGUE if one.kind == kind and one.group in OUR_GROUPS]
+    same_kind = [definition for definition in CATALOGUE if definition.kind == kind and definition.group in OUR_GROUPS]
     if not same_kind:
-        kinds = [one.kind for one in CATALOGUE if one.group == group]
+        kinds = [definition.kind for definition in CATALOGUE if definition.group == group]
         return f"kind {kind!r} does not exist in {group}{did_you_mean(kind, kinds)}"
     (resource,) = same_kind
     if resource.group != group:
@@ -188,34 +190,34 @@ def _unknown_kind(api_version: str, kind: str) -> str:
 # --- one object -----------------------------------------------------------------------------------------------------
 
 
-def _object(
-    parsed: Parsed, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
-) -> Object | None:
+def _build_object(
+    parsed: ParsedDocument, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
+) -> InputObject | None:
     content = _without_nulls(parsed.content)
-    cleaned = Parsed(parsed.place, content, parsed.node, parsed.offset)
+    cleaned = ParsedDocument(parsed.place, content, parsed.node, parsed.offset)
     subject = describe_document(content)
-    found = complaints(cleaned, resource.model)
-    for one in found:
-        findings.wrong(parsed.at(one.path), str(one), subject=subject)
-    first = _is_first(cleaned, resource, findings, places)
-    if found or not first:
+    problems = check_fields(cleaned, resource.model)
+    for problem in problems:
+        findings.report(parsed.at(problem.path), str(problem), subject=subject)
+    first = _is_unique(cleaned, resource, findings, places)
+    if problems or not first:
         return None
     document = resource.model.model_validate(content)
-    if not _is_named(document, cleaned, resource, findings):
+    if not _has_valid_name(document, cleaned, resource, findings):
         return None
     namespace = document.metadata.namespace
     if resource.is_namespaced and not namespace:
         namespace = DEFAULT_NAMESPACE
         content = {**content, "metadata": {**content["metadata"], "namespace": namespace}}
-        findings.note(f"{parsed.place}: {subject} has no namespace: read as in namespace {namespace}")
-    view = _view(content, cleaned, resource, findings)
-    return Object(resource, document, cleaned, namespace, view)
+        findings.note(f"{parsed.place}: {subject} has no namespace: using {namespace}")
+    view = _build_view(content, cleaned, resource, findings)
+    return InputObject(resource, document, cleaned, namespace, view)
 
 
-def _is_first(
-    parsed: Parsed, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
+def _is_unique(
+    parsed: ParsedDocument, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
 ) -> bool:
-    """Whether nothing of this kind and name was read before, be it right or wrong."""
+    """Whether no other object, valid or not, has this kind and name."""
     metadata = parsed.content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name:
@@ -225,39 +227,41 @@ def _is_first(
     if before == str(parsed.place):
         return True
     message = f"is also in {before}; keep one of the two"
-    findings.wrong(parsed.at(("metadata", "name")), message, subject=describe_document(parsed.content))
+    findings.report(parsed.at(("metadata", "name")), message, subject=describe_document(parsed.content))
     return False
 
 
-def _is_named(document: Document, parsed: Parsed, resource: KindDefinition, findings: Findings) -> bool:
+def _has_valid_name(document: Document, parsed: ParsedDocument, resource: KindDefinition, findings: Findings) -> bool:
     name, namespace = document.metadata.name, document.metadata.namespace
     subject = describe_document(parsed.content)
     before = len(findings.problems)
     if not name:
-        findings.wrong(parsed.at(("metadata",)), "metadata.name: is required", subject=subject)
+        findings.report(parsed.at(("metadata",)), "metadata.name: is required", subject=subject)
     elif not is_subdomain(name):
         message = f"metadata.name: {name!r} should be lower-case letters, digits, '-' and '.'"
-        findings.wrong(parsed.at(("metadata", "name")), message, subject=subject)
+        findings.report(parsed.at(("metadata", "name")), message, subject=subject)
     if namespace and not resource.is_namespaced:
-        message = f"metadata.namespace: a {resource.kind} belongs to no namespace; leave it out"
-        findings.wrong(parsed.at(("metadata", "namespace")), message, subject=subject)
+        message = f"metadata.namespace: a {resource.kind} has no namespace; leave it out"
+        findings.report(parsed.at(("metadata", "namespace")), message, subject=subject)
     return len(findings.problems) == before
 
 
-def _view(content: dict[str, Any], parsed: Parsed, resource: KindDefinition, findings: Findings) -> View | None:
-    """What the scheduler will see of the object, by the same decoder."""
+def _build_view(
+    content: dict[str, Any], parsed: ParsedDocument, resource: KindDefinition, findings: Findings
+) -> View | None:
+    """The scheduler's view of the object, by the scheduler's decoder."""
     view_type = _VIEWS.get(resource.kind)
     if view_type is None:
         return None
     try:
         return decode(msgspec.json.encode(content), view_type).view
     except DocumentError as error:
-        findings.wrong(parsed.place, str(error))
+        findings.report(parsed.place, str(error))
         return None
 
 
 def _without_nulls(value: Any) -> Any:
-    """The API server takes a null for a field that was not given."""
+    """Drop nulls, as the API server does."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What is wrong with the input, gathered while reading on, so that one run shows all of it."""
+"""Problems of the input, collected so that one run reports all of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _CLOSE: Final = 0.75
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Place:
-    """Where something was read. Lines and documents count from 1; a line of 0 is not known."""
+class Location:
+    """A location in the input. Lines and documents count from 1; line 0 means unknown."""
 
     file: str
     line: int = 0
@@ -24,10 +24,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    place: Place | None
+class InputProblem:
+    place: Location | None
     message: str
-    """Names field, value and what is expected instead."""
+    """Field, value and expected value."""
     subject: str = ""
     """The object, as `MemberCluster ams-1`."""
 
@@ -37,26 +37,26 @@ class Problem:
 
 @dataclass(slots=True)
 class Findings:
-    """Problems stop a run after everything was read; notes do not."""
+    """Problems stop a run after all input was read; notes do not."""
 
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[InputProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: list[str] = field(default_factory=list)
-    """Notes only for those who ask for more."""
+    """Notes for verbose output."""
 
-    def wrong(self, place: Place, message: str, *, subject: str = "") -> None:
-        self.problems.append(Problem(place, message, subject))
+    def report(self, place: Location, message: str, *, subject: str = "") -> None:
+        self.problems.append(InputProblem(place, message, subject))
 
-    def complain(self, message: str) -> None:
-        """About what no file is to blame for."""
-        self.problems.append(Problem(None, message))
+    def add(self, message: str) -> None:
+        """A problem without a location."""
+        self.problems.append(InputProblem(None, message))
 
-    def in_order(self) -> list[Problem]:
-        """File by file as they were read, and from top to bottom in each."""
-        files = list(dict.fromkeys(one.place.file for one in self.problems if one.place))
+    def in_order(self) -> list[InputProblem]:
+        """By file, in the order of reading, and by line."""
+        files = list(dict.fromkeys(problem.place.file for problem in self.problems if problem.place))
 
-        def position(one: Problem) -> tuple[int, int]:
-            return (files.index(one.place.file), one.place.line) if one.place else (-1, 0)
+        def position(problem: InputProblem) -> tuple[int, int]:
+            return (files.index(problem.place.file), problem.place.line) if problem.place else (-1, 0)
 
         return sorted(self.problems, key=position)
 
@@ -68,17 +68,17 @@ class Findings:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant: letters count, case and separators do not."""
-    by_letters = {_letters(one): one for one in known}
-    close = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=_CLOSE)
+    """The most similar known word: letters count, case and separators do not."""
+    by_letters = {_normalize(name): name for name in known}
+    close = difflib.get_close_matches(_normalize(word), by_letters, n=1, cutoff=_CLOSE)
     return by_letters[close[0]] if close else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean clusterAffinity?`, or nothing."""
-    found = nearest(word, known)
-    return f"; did you mean {found}?" if found else ""
+    match = nearest(word, known)
+    return f"; did you mean {match}?" if match else ""
 
 
-def _letters(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from fleet.cli.input.simulation_inputs import Asked, Inputs
+from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.errors import InputError, TimestampError
 from fleet.explain import Explainer
 from fleet.framework.cycle.cycle import DecisionInput, decide
@@ -28,7 +28,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    asked: Asked
+    asked: PlacementInputs
     decision: Decision
     explainer: Explainer
 
@@ -63,13 +63,13 @@ def read_moment(wanted: str | None, *, source: str = "--now") -> Moment | None:
         raise InputError(f"{error.message}, nor the word now", field=source, value=wanted) from error
 
 
-def moment_of(inputs: Inputs) -> Moment:
+def moment_of(inputs: SimulationInputs) -> Moment:
     """Files describe the past: unless told otherwise, decisions are taken when the last cluster was heard."""
     newest = inputs.newest_heartbeat()
     return Moment(time.time_ns(), "wall clock") if newest is None else Moment(newest, "newest heartbeat")
 
 
-def simulate(inputs: Inputs, profile: CompiledProfile, moment: Moment) -> Simulation:
+def simulate(inputs: SimulationInputs, profile: CompiledProfile, moment: Moment) -> Simulation:
     frame = Table(inputs.clusters).freeze()
     results = []
     for asked in inputs.asked:

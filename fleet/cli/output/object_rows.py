@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from fleet.cli.client.kind_names import BINDING_KINDS, CLUSTER_KIND, PLACEMENT_KINDS
+from fleet.cli.client.names import BINDING_KINDS, CLUSTER_KIND, PLACEMENT_KINDS
 from fleet.model.keys import MEMBER_AGENT, PARENT_PLACEMENT
 from fleet.model.timestamps import SECOND, timestamp_or_none
 

@@ -1,4 +1,4 @@
-"""The API of `fleet up`: the controller's own objects, a history of its decisions, and a token that opens it."""
+"""The API of `fleet up`: serves the controller's live state and history, with an administrator's token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from api.app import create_app
 from api.auth.access import HubAuthorizer
 from api.http.server import ListenOptions, serve_app
 from api.live.embedded import build_live_state
-from fleet.cli.client.last_up import Announced, announced
+from fleet.cli.client.last_up import UpInstance, announce
 from fleet.clock import Clock
 from fleet.history import History
 from fleet.hub.access.authentication import read_tokens
@@ -25,7 +25,7 @@ from fleet.recorder.recorder import run_history
 from fleet.settings import Address, Effective, Settings
 
 LOOPBACK: Final = "127.0.0.1"
-"""Where the API listens: it is for this machine."""
+"""Listen address of the API: this machine only."""
 _HISTORY: Final = "history.sqlite"
 _TOKEN: Final = "api-token"
 
@@ -36,31 +36,33 @@ class ApiEndpoint:
     token_file: Path
 
 
-def keeping(settings: Settings, endpoint: Endpoint, *, clock: Clock) -> AbstractAsyncContextManager[History | None]:
-    """The history, beside the hub's own objects unless a setting says where."""
+def open_up_history(
+    settings: Settings, endpoint: Endpoint, *, clock: Clock
+) -> AbstractAsyncContextManager[History | None]:
+    """The history at `history.url`, by default beside the hub's files."""
     url = settings.history.url or f"sqlite:///{(endpoint.kubeconfig.parent / _HISTORY).resolve()}"
     return run_history(settings, url=url, may_migrate=True, clock=clock)
 
 
 @asynccontextmanager
-async def answering(
+async def serve_api(
     controller: Manager, history: History | None, hub: Api, effective: Effective, endpoint: Endpoint, *, port: int
 ) -> AsyncIterator[ApiEndpoint]:
-    """Questions are answered, and other commands of this user find out where, for as long as this lasts."""
+    """Serve the API, and make it discoverable by other commands of this user."""
     live = build_live_state(controller)
     if history is not None:
         RecorderMetrics(live.registry, counts=history.counts, state=history.state)
     app = create_app(live, history, HubAuthorizer(hub, clock=live.clock), effective, shares_loop=True)
     with _token_file(endpoint) as token_file:
         async with serve_app(app, ListenOptions(address=Address(f"{LOOPBACK}:{port}"))) as url:
-            known = Announced(api=url, token_file=str(token_file), kubeconfig=str(endpoint.kubeconfig.resolve()))
-            with announced(known):
+            instance = UpInstance(api=url, token_file=str(token_file), kubeconfig=str(endpoint.kubeconfig.resolve()))
+            with announce(instance):
                 yield ApiEndpoint(url, token_file)
 
 
 @contextmanager
 def _token_file(endpoint: Endpoint) -> Iterator[Path]:
-    """The administrator's token, alone in a file for its owner."""
+    """A file with the administrator's token, readable by its owner only."""
     users = read_tokens(endpoint.token_file)
     token = next((token for token, user in users.items() if user.is_administrator), "")
     path = (endpoint.kubeconfig.parent / _TOKEN).resolve()

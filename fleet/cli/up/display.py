@@ -1,4 +1,4 @@
-"""What `fleet up` says and shows: a greeting, and on a terminal a view that keeps itself current."""
+"""Output of `fleet up`: a greeting, and on a terminal a live view."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fleet.informers.cache import Caches
 from fleet.settings import Settings
 
 _EVERY: Final = 0.5
-"""Seconds between two pictures."""
+"""Seconds between two refreshes."""
 _LATE: Final = 2.5
-"""Heartbeats that are waited for before a cluster counts as late."""
+"""Heartbeat intervals after which a cluster counts as late."""
 _HEADLINES: Final = 100
 
 
-def commands(endpoint: Endpoint) -> tuple[str, ...]:
-    """To try in another terminal."""
+def list_commands(endpoint: Endpoint) -> tuple[str, ...]:
+    """Commands to try in another terminal."""
     return (
         f"export KUBECONFIG={shlex.quote(str(endpoint.kubeconfig.absolute()))}",
         f"{_program()} why storefront",
@@ -38,21 +38,21 @@ def commands(endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def _program() -> str:
-    """As another shell finds it: `make up` installs it beside its interpreter, where no PATH leads."""
+    """The command as another shell finds it: `make up` installs it beside the interpreter, outside of PATH."""
     beside = Path(sys.executable).with_name("fleet")
     return "fleet" if shutil.which("fleet") or not beside.exists() else shlex.quote(str(beside))
 
 
-def greeting(endpoint: Endpoint, data_dir: Path | None, *, clusters: int) -> str:
-    kept = "live in memory and are lost when it stops" if data_dir is None else f"are kept in {data_dir}"
-    command_lines = "\n".join(f"  {command}" for command in commands(endpoint))
+def render_greeting(endpoint: Endpoint, data_dir: Path | None, *, clusters: int) -> str:
+    storage = "live in memory and are lost when it stops" if data_dir is None else f"are stored in {data_dir}"
+    listed = "\n".join(f"  {command}" for command in list_commands(endpoint))
     return (
-        f"A fleet of {clusters} clusters is up at {endpoint.url}; objects {kept}. Ctrl-C ends it. In another "
-        f"terminal:\n\n{command_lines}\n"
+        f"A fleet of {clusters} clusters is up at {endpoint.url}; objects {storage}. Press Ctrl-C to stop. In another "
+        f"terminal:\n\n{listed}\n"
     )
 
 
-class Show:
+class UpView:
     def __init__(
         self, caches: Caches, headlines: Headlines, settings: Settings, endpoint: Endpoint, *, interval: float
     ) -> None:
@@ -62,7 +62,7 @@ class Show:
         self._patience = HeartbeatThresholds(_LATE * interval, settings.eligibility.heartbeat_timeout.seconds)
 
     async def run(self, clock: Clock, console: Console | None = None) -> None:
-        """Until cancelled. The terminal is as before then."""
+        """Run until cancelled, then restore the terminal."""
         picture = LiveScreen(lambda: self.picture(clock))
         with Live(picture, console=console, screen=True, auto_refresh=False) as live:
             while True:
@@ -70,20 +70,20 @@ class Show:
                 await clock.sleep(_EVERY)
 
     def picture(self, clock: Clock) -> Screen:
-        placements = [one for kinds in self._caches.kinds for one in kinds.placements.store.values()]
+        placements = [placement for kinds in self._caches.kinds for placement in kinds.placements.store.values()]
         return Screen(
-            title=f"fleet up: {self._endpoint.url}, Ctrl-C ends it",
+            title=f"fleet up: {self._endpoint.url}, Ctrl-C to stop",
             clusters=cluster_rows(
                 self._caches.clusters.values(), now=epoch_nanoseconds(clock), patience=self._patience
             ),
             placements=sorted(map(placement_row, placements)),
             headlines=self._headlines.latest(_HEADLINES),
-            commands=commands(self._endpoint),
+            commands=list_commands(self._endpoint),
         )
 
 
-class Overheard(io.TextIOBase):
-    """A stream for log lines while the terminal shows the view: they become headlines."""
+class LogHeadlines(io.TextIOBase):
+    """A log stream while the terminal shows the view: log lines become headlines."""
 
     def __init__(self, headlines: Headlines) -> None:
         self._headlines = headlines

@@ -1,6 +1,6 @@
-"""`fleet up`: the embedded hub, a simulated fleet and the controller in one process, and what they do in words.
+"""`fleet up`: the embedded hub, a simulated fleet and the controller in one process.
 
-Everybody in this process speaks to the hub over HTTP on the loopback interface, as they would to any other hub.
+All of them use the hub over HTTP on the loopback interface, as they would use any other hub.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, Final, TextIO, cast
 
 import msgspec
 
-from fleet.cli.up.api import LOOPBACK, ApiEndpoint, answering, keeping
-from fleet.cli.up.display import Overheard, Show, greeting
+from fleet.cli.up.api import LOOPBACK, ApiEndpoint, open_up_history, serve_api
+from fleet.cli.up.display import LogHeadlines, UpView, render_greeting
 from fleet.cli.up.interrupts import Interrupts
 from fleet.clock import Clock, SystemClock
 from fleet.demo.demo import Demo
@@ -45,20 +45,20 @@ from fleet.settings.loading import DEFAULT
 
 _HEARTBEAT_TIMEOUT: Final = "eligibility.heartbeatTimeout"
 _SHORTEST_TIMEOUT: Final = 30
-"""Seconds; with the five minutes of the default, nobody would wait to see a silent cluster drop out."""
+"""Seconds; the default of five minutes is too long to watch a silent cluster become ineligible."""
 _MISSED: Final = 4
 _GRACE: Final = 3.0
-"""Seconds that the controller gets to finish what it does."""
+"""Seconds for the controller to finish work in flight."""
 _GOODBYE: Final = 30.0
-"""Seconds in which a server that has stopped to listen has surely ended."""
+"""Seconds after which a server that stopped listening has surely terminated."""
 _QPS: Final = 2000.0
-"""More than the hub can serve beside everything else in this process."""
+"""More than the hub can serve beside everything else in this process, so that there is no rate limit."""
 _MANY_MEMBERS: Final = RateLimit(rate=5000, burst=5000)
-"""Members are machines of their own: what they send together is not held back here."""
+"""Members are separate machines in reality, so their requests are not limited together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class UpOptions:
     clusters: int | None = None
     data_dir: Path | None = None
     port: int = 0
@@ -69,7 +69,7 @@ class Options:
     config: Path | None = None
 
 
-def run_up(options: Options) -> int:
+def run_up(options: UpOptions) -> int:
     effective = load_settings(options.config, os.environ, options.settings)
     _check_writable(options)
     _check_port(options)
@@ -81,33 +81,33 @@ def run_up(options: Options) -> int:
     return 0
 
 
-async def _up(options: Options, effective: Effective) -> None:
+async def _up(options: UpOptions, effective: Effective) -> None:
     clock = SystemClock()
     with Interrupts() as interrupts:
-        async with _hub(options, interrupts) as endpoint, _connected(endpoint, effective, clock) as (own, members):
-            if not await _serves(own, interrupts):
+        async with _hub(options, interrupts) as endpoint, _connect(endpoint, effective, clock) as (own, members):
+            if not await _is_serving(own, interrupts):
                 return
-            _forget_former(options)
+            _remove_ready_file(options)
             up = Up(options, effective, endpoint, clock=clock)
-            await _until(interrupts.asked, up, own, members)
+            await _run_until_stopped(interrupts.stop_requested, up, own, members)
 
 
-async def _serves(hub: Transport, interrupts: Interrupts) -> bool:
-    """Not if a signal came while the server of the hub had the signals: it ends as soon as it has begun."""
+async def _is_serving(hub: Transport, interrupts: Interrupts) -> bool:
+    """False if a signal arrived while the hub's server handled signals: it stops right after it started."""
     try:
         await hub.call(Request(Method.GET, "/readyz"))
     except ApiError:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(interrupts.asked.wait(), _GOODBYE)
-        if not interrupts.asked.is_set():
+            await asyncio.wait_for(interrupts.stop_requested.wait(), _GOODBYE)
+        if not interrupts.stop_requested.is_set():
             raise
         return False
     return True
 
 
-async def _until(asked: asyncio.Event, up: Up, own: Transport, members: Transport) -> None:
+async def _run_until_stopped(stop_requested: asyncio.Event, up: Up, own: Transport, members: Transport) -> None:
     running = asyncio.create_task(up.run(own, members), name="up")
-    ending = asyncio.create_task(asked.wait(), name="up-asked-to-end")
+    ending = asyncio.create_task(stop_requested.wait(), name="up-asked-to-end")
     try:
         await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done() and up.stop():
@@ -121,9 +121,9 @@ async def _until(asked: asyncio.Event, up: Up, own: Transport, members: Transpor
 
 
 class Up:
-    """The controller and the demo beside each other."""
+    """The controller and the demo, running side by side."""
 
-    def __init__(self, options: Options, effective: Effective, endpoint: Endpoint, *, clock: Clock) -> None:
+    def __init__(self, options: UpOptions, effective: Effective, endpoint: Endpoint, *, clock: Clock) -> None:
         self._options = options
         self._effective = effective
         self._endpoint = endpoint
@@ -132,8 +132,8 @@ class Up:
         self._shows_view = not options.quiet and sys.stdout.isatty()
 
     async def run(self, own: Transport, members: Transport) -> None:
-        """Until `stop` is called."""
-        lines = Lines(sys.stdout)
+        """Run until `stop` is called."""
+        lines = LineWriter(sys.stdout)
         publish: Callable[[Headline], None] = (lambda _: None) if self._shows_view else lines.headline
         headlines = Headlines(self._clock, publish=publish)
         self._configure_logs(headlines)
@@ -142,37 +142,41 @@ class Up:
             beside = [tasks.create_task(demo.run(), name="demo")]
             try:
                 await demo.begin(self._options.clusters)
-                effective = shown_for_the_demo(self._effective, interval=demo.members.interval)
+                effective = adapt_effective(self._effective, interval=demo.members.interval)
                 settings = effective.settings
-                async with keeping(settings, self._endpoint, clock=self._clock) as history:
+                async with open_up_history(settings, self._endpoint, clock=self._clock) as history:
                     recorder = CombinedRecorder(headlines, build_recorder(history, settings))
                     controller = Manager(own, settings, elects=False, recorder=recorder, clock=self._clock)
-                    show = Show(controller.caches, headlines, settings, self._endpoint, interval=demo.members.interval)
+                    show = UpView(
+                        controller.caches, headlines, settings, self._endpoint, interval=demo.members.interval
+                    )
                     self._controller = controller
-                    api = answering(controller, history, own, effective, self._endpoint, port=self._options.api_port)
-                    beside.append(tasks.create_task(self._tell(controller, lines, show, api), name="telling"))
+                    api = serve_api(controller, history, own, effective, self._endpoint, port=self._options.api_port)
+                    beside.append(tasks.create_task(self._announce(controller, lines, show, api), name="telling"))
                     await controller.run()
-                    await _cancelled(beside)  # the API asks the history, which closes now
+                    await _cancel(beside)  # the API uses the history, which is closed next
             finally:
                 for task in beside:
                     task.cancel()
 
-    async def _tell(
-        self, controller: Manager, lines: Lines, show: Show, api: AbstractAsyncContextManager[ApiEndpoint]
+    async def _announce(
+        self, controller: Manager, lines: LineWriter, show: UpView, api: AbstractAsyncContextManager[ApiEndpoint]
     ) -> None:
         """Until cancelled."""
         await controller.ready()
-        await decided(controller.caches, placement_keys())
+        await wait_until_decided(controller.caches, placement_keys())
         async with api as answers:
             if self._options.ready_file is not None:
                 write_ready_file(self._options.ready_file, self._endpoint, answers)
-            lines.write(greeting(self._endpoint, self._options.data_dir, clusters=len(controller.caches.clusters)))
+            lines.write(
+                render_greeting(self._endpoint, self._options.data_dir, clusters=len(controller.caches.clusters))
+            )
             if self._shows_view:
                 await show.run(self._clock)
             await asyncio.Event().wait()
 
     def stop(self) -> bool:
-        """Says whether there is anything that ends by itself."""
+        """Returns whether a controller is running, which then stops by itself."""
         if self._controller is None:
             return False
         self._controller.stop()
@@ -180,13 +184,13 @@ class Up:
 
     def _configure_logs(self, headlines: Headlines) -> None:
         if self._shows_view:
-            logs.configure("warning", "console", stream=cast(TextIO, Overheard(headlines)))
+            logs.configure("warning", "console", stream=cast(TextIO, LogHeadlines(headlines)))
         else:
             logs.configure("warning")
 
 
-class Lines:
-    """Plain lines. A reader who has gone away ends the lines and nothing else."""
+class LineWriter:
+    """Writes plain lines. A closed pipe stops the output, not the process."""
 
     def __init__(self, out: TextIO) -> None:
         self._out: TextIO | None = out
@@ -204,32 +208,33 @@ class Lines:
             self._out = None
 
 
-def for_the_demo(effective: Effective, *, interval: float = 0.0) -> Settings:
-    """The settings, with less patience for silent clusters and none of the consideration that a shared hub deserves,
-    except where somebody has set what they are to be. `interval`: seconds between two heartbeats of a member."""
+def adapt_settings(effective: Effective, *, interval: float = 0.0) -> Settings:
+    """Shorten the heartbeat timeout and lift the rate limit, unless set explicitly.
+
+    `interval`: seconds between two heartbeats of a member."""
     settings, origins = effective.settings, effective.origins
     timeout = Duration(f"{max(_SHORTEST_TIMEOUT, round(_MISSED * interval))}s")
     if origins[_HEARTBEAT_TIMEOUT] == DEFAULT:
-        settings = _with(settings, "eligibility", heartbeat_timeout=timeout)
+        settings = _override(settings, "eligibility", heartbeat_timeout=timeout)
     if origins["api.qps"] == DEFAULT:
-        settings = _with(settings, "api", qps=_QPS)
+        settings = _override(settings, "api", qps=_QPS)
     return settings
 
 
-def shown_for_the_demo(effective: Effective, *, interval: float) -> Effective:
-    """With the origins of what the demo has changed."""
-    settings = for_the_demo(effective, interval=interval)
+def adapt_effective(effective: Effective, *, interval: float) -> Effective:
+    """Likewise, with the origins of the changed settings."""
+    settings = adapt_settings(effective, interval=interval)
     before = effective.settings.collect_changes()
     ours = {name: "fleet up" for name, value in settings.collect_changes().items() if before.get(name) != value}
     return Effective(settings, {**effective.origins, **ours})
 
 
-def _with(settings: Settings, section: str, **changes: object) -> Settings:
+def _override(settings: Settings, section: str, **changes: object) -> Settings:
     return settings.model_copy(update={section: getattr(settings, section).model_copy(update=changes)})
 
 
-async def decided(caches: Caches, keys: Sequence[str]) -> None:
-    """Returns once each of these placements that is there has an answer of the scheduler in its status."""
+async def wait_until_decided(caches: Caches, keys: Sequence[str]) -> None:
+    """Return once the scheduler has answered in the status of each existing placement of these."""
     changed = asyncio.Event()
     for kinds in caches.kinds:
         kinds.placements.store.subscribe(lambda *_: changed.set())
@@ -240,15 +245,15 @@ async def decided(caches: Caches, keys: Sequence[str]) -> None:
 
 def _is_answered(caches: Caches, key: str) -> bool:
     placements = (kinds.placements.store.get(key) for kinds in caches.kinds)
-    found = next((one for one in placements if one is not None), None)
-    return found is None or found.view.metadata.deletion_timestamp is not None or is_decided(found)
+    placement = next((match for match in placements if match is not None), None)
+    return placement is None or placement.view.metadata.deletion_timestamp is not None or is_decided(placement)
 
 
 # --- the hub ----------------------------------------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
-async def _hub(options: Options, interrupts: Interrupts) -> AsyncIterator[Endpoint]:
+async def _hub(options: UpOptions, interrupts: Interrupts) -> AsyncIterator[Endpoint]:
     listening: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
     settings = HubSettings(data_dir=options.data_dir, port=options.port)
     serving = asyncio.create_task(serve(settings, ready=listening.set_result), name="hub")
@@ -256,23 +261,23 @@ async def _hub(options: Options, interrupts: Interrupts) -> AsyncIterator[Endpoi
     await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
     if not listening.done():
         serving.result()
-        raise ConfigurationError("the hub ended before it served")
-    interrupts.take_back()  # it has begun, or it would not have said where it listens
-    serving.add_done_callback(lambda _: interrupts.asked.set())  # without a hub there is nothing left to do
+        raise ConfigurationError("the hub stopped before it was ready")
+    interrupts.reclaim()  # it has started: its address is known
+    serving.add_done_callback(lambda _: interrupts.stop_requested.set())  # without a hub everything stops
     try:
         yield listening.result()
     finally:
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it calls it an error that watches are cut off
-        interrupts.end_server()
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs interrupted watches as errors
+        interrupts.stop_server()
         await serving
 
 
 @contextlib.asynccontextmanager
-async def _connected(
+async def _connect(
     endpoint: Endpoint, effective: Effective, clock: Clock
 ) -> AsyncIterator[tuple[Transport, Transport]]:
-    """The controller's connection, with its budgets, and that of the members."""
-    own, theirs = flow_of(for_the_demo(effective), clock), RateLimiter(clock, default=_MANY_MEMBERS)
+    """Connections of the controller, with its rate limits, and of the members."""
+    own, theirs = flow_of(adapt_settings(effective), clock), RateLimiter(clock, default=_MANY_MEMBERS)
     path = endpoint.kubeconfig
     async with (
         await Transport.from_kubeconfig(path, clock=clock, rate_limiter=own) as controller,
@@ -285,7 +290,7 @@ async def _connected(
 
 
 def write_ready_file(path: Path, endpoint: Endpoint, api: ApiEndpoint) -> None:
-    """Readers see all of it or nothing; it names files with secrets, so it is for its owner."""
+    """Written atomically and readable by its owner only, because it names files with secrets."""
     known = {
         "hub": endpoint.url,
         "kubeconfig": str(endpoint.kubeconfig.resolve()),
@@ -299,8 +304,8 @@ def write_ready_file(path: Path, endpoint: Endpoint, api: ApiEndpoint) -> None:
     Path(temporary).replace(path)
 
 
-def _check_writable(options: Options) -> None:
-    """Before anything starts, so that the complaint is all there is to read."""
+def _check_writable(options: UpOptions) -> None:
+    """Check before anything starts, so that the error is the only output."""
     if options.data_dir is not None:
         _check_folder(options.data_dir, "--data-dir")
     if options.ready_file is not None:
@@ -316,8 +321,8 @@ def _check_folder(folder: Path, option: str) -> None:
         raise ConfigurationError(f"{option}: cannot write to {folder}: {error.strerror}") from error
 
 
-def _check_port(options: Options) -> None:
-    """The API serves last; by then a former run, whose port it may be, would have lost its ready file."""
+def _check_port(options: UpOptions) -> None:
+    """Check early: the API starts last, after the ready file of a previous run has been removed."""
     try:
         socket.create_server((LOOPBACK, options.api_port)).close()
     except OSError as error:
@@ -325,14 +330,14 @@ def _check_port(options: Options) -> None:
         raise ConfigurationError(f"--api-port: cannot listen on {where}: {error.strerror}") from error
 
 
-def _forget_former(options: Options) -> None:
-    """Scripts wait for the new ready file. Not before the hub is ours: whoever is refused must leave that of the other,
-    which still runs."""
+def _remove_ready_file(options: UpOptions) -> None:
+    """Scripts wait for the new ready file. Remove the old one only once the hub's data is locked: if it is in use, the
+    file belongs to the run that is still going on."""
     if options.ready_file is not None:
         options.ready_file.unlink(missing_ok=True)
 
 
-async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from fleet.cli.input.documents import Parsed, parse
-from fleet.cli.input.files import Text
-from fleet.cli.input.objects import Object, read_objects
+from fleet.cli.input.documents import ParsedDocument, parse_documents
+from fleet.cli.input.files import SourceText
+from fleet.cli.input.objects import InputObject, read_objects
 from fleet.cli.input.problems import Findings
-from fleet.cli.input.simulation_inputs import Inputs, read_inputs
+from fleet.cli.input.simulation_inputs import SimulationInputs, read_inputs
 
 Manifest = dict[str, Any]
 
@@ -88,21 +88,23 @@ def written(folder: Path, *manifests: Manifest, name: str = "all.yaml") -> Path:
     return path
 
 
-def documents(text: str, *, file: str = "x.yaml") -> tuple[list[Parsed], list[str]]:
+def documents(text: str, *, file: str = "x.yaml") -> tuple[list[ParsedDocument], list[str]]:
     """The documents of a text and what is wrong with it."""
     findings = Findings()
-    return list(parse(Text(file, text), findings)), [str(one) for one in findings.in_order()]
+    return list(parse_documents(SourceText(file, text), findings)), [str(one) for one in findings.in_order()]
 
 
-def objects(text: str) -> tuple[list[Object], list[str]]:
+def objects(text: str) -> tuple[list[InputObject], list[str]]:
     findings = Findings()
-    return read_objects(parse(Text("x.yaml", text), findings), findings), [str(one) for one in findings.in_order()]
+    return read_objects(parse_documents(SourceText("x.yaml", text), findings), findings), [
+        str(one) for one in findings.in_order()
+    ]
 
 
 def complaints_about(*manifests: Manifest) -> list[str]:
     return objects(yaml.safe_dump_all(manifests, sort_keys=False))[1]
 
 
-def inputs(folder: Path, *manifests: Manifest) -> tuple[Inputs, Findings]:
+def inputs(folder: Path, *manifests: Manifest) -> tuple[SimulationInputs, Findings]:
     findings = Findings()
     return read_inputs([str(written(folder, *manifests))], findings), findings

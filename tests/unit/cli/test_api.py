@@ -42,7 +42,7 @@ def test_F3_119_the_plugins_of_an_api_are_closed_when_it_ends(monkeypatch: pytes
     closed: list[str] = []
     monkeypatch.setattr(TaintToleration, "close", lambda plugin: closed.append(plugin.name()), raising=False)
 
-    assert api.run_api(api.Options(address="127.0.0.1:0")) == api.FINE
+    assert api.run_api(api.ApiOptions(address="127.0.0.1:0")) == api.FINE
     assert closed == ["TaintToleration"]
 
 
@@ -54,5 +54,5 @@ def test_F3_119_a_plugin_that_cannot_be_closed_is_logged_and_the_api_ends_as_it_
 
     monkeypatch.setattr(TaintToleration, "close", close, raising=False)
 
-    assert api.run_api(api.Options(address="127.0.0.1:0")) == api.FINE
+    assert api.run_api(api.ApiOptions(address="127.0.0.1:0")) == api.FINE
     assert [one["event"] for one in logged if one["log_level"] == "error"] == ["plugins could not be closed"]

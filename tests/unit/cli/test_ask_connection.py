@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.client.connection import Connection, Wanted, find_connection
-from fleet.cli.client.last_up import Announced, announced, latest
+from fleet.cli.client.connection import ApiConnection, ConnectionOptions, find_connection
+from fleet.cli.client.last_up import UpInstance, announce, find_latest_up
 from fleet.errors import ConfigurationError
 
 
@@ -20,13 +20,13 @@ def state(tmp_path: Path) -> dict[str, str]:
     return {"XDG_STATE_HOME": str(tmp_path / "state")}
 
 
-def up_at(tmp_path: Path, port: int, token: str = "of-up") -> Announced:
+def up_at(tmp_path: Path, port: int, token: str = "of-up") -> UpInstance:
     file = tmp_path / f"token-{port}"
     file.write_text(f"{token}\n")
-    return Announced(api=f"http://127.0.0.1:{port}", token_file=str(file), kubeconfig=str(tmp_path / "kubeconfig"))
+    return UpInstance(api=f"http://127.0.0.1:{port}", token_file=str(file), kubeconfig=str(tmp_path / "kubeconfig"))
 
 
-def refusal(wanted: Wanted, environ: dict[str, str]) -> str:
+def refusal(wanted: ConnectionOptions, environ: dict[str, str]) -> str:
     with pytest.raises(ConfigurationError) as refused:
         find_connection(wanted, environ)
     return str(refused.value)
@@ -36,32 +36,32 @@ def refusal(wanted: Wanted, environ: dict[str, str]) -> str:
 
 
 def test_without_any_word_of_an_api_it_is_said_what_to_do(state: dict[str, str]) -> None:
-    said = refusal(Wanted(), state)
+    said = refusal(ConnectionOptions(), state)
 
-    assert said.startswith("there is no API to ask: start one with `fleet up`, or say where it is with --api URL")
+    assert said.startswith("no Fleet API found. Try `fleet up`, or set --api")
     assert "FLEET_TOKEN_FILE" in said
 
 
 def test_a_fleet_that_is_up_is_asked_with_its_own_token(tmp_path: Path, state: dict[str, str]) -> None:
-    with announced(up_at(tmp_path, 8001), state):
-        found = find_connection(Wanted(), state)
+    with announce(up_at(tmp_path, 8001), state):
+        found = find_connection(ConnectionOptions(), state)
 
-    assert found == Connection("http://127.0.0.1:8001", "of-up", is_last_up=True)
+    assert found == ApiConnection("http://127.0.0.1:8001", "of-up", is_last_up=True)
 
 
 def test_an_option_counts_more_than_the_environment_and_that_more_than_a_fleet_up(
     tmp_path: Path, state: dict[str, str]
 ) -> None:
     environ = state | {"FLEET_API": "https://fleet.example/api/"}
-    with announced(up_at(tmp_path, 8001), state):
-        assert find_connection(Wanted(), environ).url == "https://fleet.example/api"
-        assert find_connection(Wanted(api="http://10.0.0.1"), environ).url == "http://10.0.0.1"
+    with announce(up_at(tmp_path, 8001), state):
+        assert find_connection(ConnectionOptions(), environ).url == "https://fleet.example/api"
+        assert find_connection(ConnectionOptions(api="http://10.0.0.1"), environ).url == "http://10.0.0.1"
 
 
 def test_the_token_of_a_fleet_up_goes_to_no_other_api(tmp_path: Path, state: dict[str, str]) -> None:
-    with announced(up_at(tmp_path, 8001), state):
-        assert find_connection(Wanted(api="http://127.0.0.1:8002"), state).token == ""
-        assert find_connection(Wanted(api="http://127.0.0.1:8001/"), state).token == "of-up"
+    with announce(up_at(tmp_path, 8001), state):
+        assert find_connection(ConnectionOptions(api="http://127.0.0.1:8002"), state).token == ""
+        assert find_connection(ConnectionOptions(api="http://127.0.0.1:8001/"), state).token == "of-up"
 
 
 def test_a_token_file_of_the_option_counts_more_than_that_of_the_environment(
@@ -71,8 +71,8 @@ def test_a_token_file_of_the_option_counts_more_than_that_of_the_environment(
     (tmp_path / "two").write_text("second")
     environ = state | {"FLEET_API": "http://10.0.0.1", "FLEET_TOKEN_FILE": str(tmp_path / "two")}
 
-    assert find_connection(Wanted(), environ).token == "second"
-    assert find_connection(Wanted(token_file=tmp_path / "one"), environ).token == "first"
+    assert find_connection(ConnectionOptions(), environ).token == "second"
+    assert find_connection(ConnectionOptions(token_file=tmp_path / "one"), environ).token == "first"
 
 
 @pytest.mark.parametrize(
@@ -80,20 +80,20 @@ def test_a_token_file_of_the_option_counts_more_than_that_of_the_environment(
     ["127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x?y=1", "http://a b", "http://u:p@x", "http://[x"],
 )
 def test_what_is_no_address_is_refused_with_an_example(url: str, state: dict[str, str]) -> None:
-    assert refusal(Wanted(api=url), state) == (
-        f"--api: {url!r} is no address of an API; write it as http://127.0.0.1:8080"
+    assert refusal(ConnectionOptions(api=url), state) == (
+        f"--api: {url!r} is not the URL of an API; write it as http://127.0.0.1:8080"
     )
 
 
 def test_a_token_does_not_show_when_a_connection_is_printed() -> None:
-    assert "secret" not in repr(Connection("http://x", "secret"))
+    assert "secret" not in repr(ApiConnection("http://x", "secret"))
 
 
 # --- token files --------------------------------------------------------------------------------------------------
 
 
 def token_refusal(file: Path, state: dict[str, str]) -> str:
-    return refusal(Wanted(api="http://x", token_file=file), state)
+    return refusal(ConnectionOptions(api="http://x", token_file=file), state)
 
 
 def test_a_token_file_that_is_not_there_is_named(tmp_path: Path, state: dict[str, str]) -> None:
@@ -107,7 +107,7 @@ def test_a_token_file_holds_one_token(content: str, tmp_path: Path, state: dict[
     file = tmp_path / "token"
     file.write_text(content)
 
-    assert token_refusal(file, state) == f"--token-file: {file} should hold one token and nothing else"
+    assert token_refusal(file, state) == f"--token-file: {file} should contain one token and nothing else"
 
 
 def test_a_token_is_ascii(tmp_path: Path, state: dict[str, str]) -> None:
@@ -121,10 +121,10 @@ def test_a_token_is_ascii(tmp_path: Path, state: dict[str, str]) -> None:
 
 
 def test_a_fleet_that_ended_is_not_found(tmp_path: Path, state: dict[str, str]) -> None:
-    with announced(up_at(tmp_path, 8001), state):
+    with announce(up_at(tmp_path, 8001), state):
         pass
 
-    assert latest(state) is None
+    assert find_latest_up(state) is None
 
 
 def test_what_a_killed_process_left_behind_counts_for_nothing(tmp_path: Path, state: dict[str, str]) -> None:
@@ -133,7 +133,7 @@ def test_what_a_killed_process_left_behind_counts_for_nothing(tmp_path: Path, st
     left = {"api": "http://127.0.0.1:1", "token_file": "x", "kubeconfig": "x"}
     (folder / "1.json").write_text(json.dumps(left))
 
-    assert latest(state) is None
+    assert find_latest_up(state) is None
 
 
 def test_what_was_left_behind_is_swept_away_by_the_next_fleet(tmp_path: Path, state: dict[str, str]) -> None:
@@ -141,29 +141,29 @@ def test_what_was_left_behind_is_swept_away_by_the_next_fleet(tmp_path: Path, st
     folder.mkdir(parents=True)
     (folder / "1.json").write_text("{}")
 
-    with announced(up_at(tmp_path, 8001), state):
+    with announce(up_at(tmp_path, 8001), state):
         assert [one.name for one in folder.iterdir()] == [f"{os.getpid()}.json"]
 
 
 def test_of_two_fleets_the_one_that_started_last_is_asked(tmp_path: Path, state: dict[str, str]) -> None:
     folder = tmp_path / "state" / "fleet" / "up"
-    with announced(up_at(tmp_path, 8001), state):
+    with announce(up_at(tmp_path, 8001), state):
         (mine,) = folder.iterdir()
         older = folder / "1.json"
         older.write_text(mine.read_text().replace("8001", "7999"))
         with older.open() as other:  # another process, older and alive
             fcntl.flock(other, fcntl.LOCK_EX)
             os.utime(older, (1, 1))
-            assert latest(state) == up_at(tmp_path, 8001)
+            assert find_latest_up(state) == up_at(tmp_path, 8001)
             os.utime(mine, (0, 0))
-            found = latest(state)
+            found = find_latest_up(state)
 
     assert found is not None
     assert found.api == "http://127.0.0.1:7999"
 
 
 def test_what_is_said_of_a_fleet_is_for_its_owner(tmp_path: Path, state: dict[str, str]) -> None:
-    with announced(up_at(tmp_path, 8001), state):
+    with announce(up_at(tmp_path, 8001), state):
         (file,) = (tmp_path / "state" / "fleet" / "up").iterdir()
 
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -171,17 +171,17 @@ def test_what_is_said_of_a_fleet_is_for_its_owner(tmp_path: Path, state: dict[st
 
 
 def test_a_file_that_is_no_announcement_is_passed_over(tmp_path: Path, state: dict[str, str]) -> None:
-    with announced(up_at(tmp_path, 8001), state):
+    with announce(up_at(tmp_path, 8001), state):
         (mine,) = (tmp_path / "state" / "fleet" / "up").iterdir()
         for name, content in {"2.json": "{", "3.json": "[]", "4.json": '{"api": 1, "more": 2}'}.items():
             (mine.parent / name).write_text(content)
 
-        assert latest(state) == up_at(tmp_path, 8001)
+        assert find_latest_up(state) == up_at(tmp_path, 8001)
 
 
 def test_a_fleet_runs_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     state = {"XDG_STATE_HOME": str(tmp_path / "file")}
 
-    with announced(up_at(tmp_path, 8001), state):
-        assert latest(state) is None
+    with announce(up_at(tmp_path, 8001), state):
+        assert find_latest_up(state) is None

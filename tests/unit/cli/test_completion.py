@@ -24,7 +24,7 @@ def complete(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         for name in ("COMP_WORDS", "COMP_CWORD", "_FLEET_COMPLETE"):
             monkeypatch.setenv(name, "")
         monkeypatch.setattr(sys, "argv", ["kubectl_complete-fleet", *words])
-        monkeypatch.setattr("fleet.cli.client.name_completion._PATIENCE", SOON)
+        monkeypatch.setattr("fleet.cli.client.name_completion._COMPLETION_TIMEOUT", SOON)
         completion.run()
         *lines, directive = capsys.readouterr().out.split()
         assert directive == ":4"

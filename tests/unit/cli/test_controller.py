@@ -148,7 +148,7 @@ def test_every_problem_is_told_and_nothing_is_started(process: Process, tmp_path
 @pytest.mark.parametrize(
     "arguments, want",
     [
-        (["--controllers", ","], "--controllers: nothing would run; name placement or scheduler, or both"),
+        (["--controllers", ","], "--controllers: the list is empty; give placement or scheduler, or both"),
         (["--controllers", "x"], "--controllers: no controller named 'x'; there are placement and scheduler"),
         (
             ["--health-address", "8081"],
@@ -169,4 +169,4 @@ def test_settings_that_differ_from_the_defaults_are_logged_with_their_origin(pro
 
 
 def test_the_help_names_the_exit_codes() -> None:
-    assert "Exit codes: 0 ended as asked" in " ".join(ran("--help").output.split())
+    assert "Exit codes: 0 stopped by a signal" in " ".join(ran("--help").output.split())

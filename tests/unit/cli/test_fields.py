@@ -83,21 +83,21 @@ def test_a_complaint_names_file_line_and_object() -> None:
         ),
         (
             changed(member("a"), "metadata.labels", {"x": True}),
-            'metadata.labels.x: true is a boolean here; write "true" for the text',
+            'metadata.labels.x: true is a boolean here; write "true" for a string',
         ),
         (
             changed(member("a"), "metadata.labels", {"a/b": 3}),
-            'metadata.labels[a/b]: 3 is a number here; write "3" for the text',
+            'metadata.labels[a/b]: 3 is a number here; write "3" for a string',
         ),
         (changed(member("a"), "metadata.labels", ["x"]), "metadata.labels: a list should be a mapping"),
         (changed(member("a"), "spec.taints", {"x": 1}), "spec.taints: a mapping should be a list"),
         (
             changed(member("a"), "status.resourceUsage", {"capacity": {"cpu": 1.5}}),
-            "status.resourceUsage.capacity.cpu: 1.5 should be a whole number or a text",
+            "status.resourceUsage.capacity.cpu: 1.5 should be a whole number or a string",
         ),
         (
             changed(member("a"), "status.resourceUsage", {"capacity": {"cpu": "four"}}),
-            "status.resourceUsage.capacity.cpu: 'four' is no quantity such as 4, 500m or 16Gi",
+            "status.resourceUsage.capacity.cpu: 'four' is not a quantity such as 4, 500m or 16Gi",
         ),
         (
             changed(member("a"), "metadata.deletionTimestamp", "yesterday"),
@@ -120,7 +120,7 @@ def test_a_boolean_is_quoted_as_it_was_written() -> None:
         "metadata: {name: a, labels: {gpu: yes}}\nspec: {identity: {kind: User, name: x}}\n"
     )
 
-    assert objects(text)[1][0].endswith('metadata.labels.gpu: yes is a boolean here; write "yes" for the text')
+    assert objects(text)[1][0].endswith('metadata.labels.gpu: yes is a boolean here; write "yes" for a string')
 
 
 def test_nulls_are_taken_for_absent_as_the_api_server_does() -> None:

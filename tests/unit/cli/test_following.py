@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.client.connection import Connection
+from fleet.cli.client.connection import ApiConnection
 from fleet.cli.commands import decisions as following
-from fleet.cli.commands.decisions import Selection, decision_text, show_decisions
+from fleet.cli.commands.decisions import DecisionsOptions, render_decision, show_decisions
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import Said, ScriptedApi, in_lines, refused
 
@@ -35,7 +35,7 @@ def decision(seq: int, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_line_says_when_what_where_and_because_of_what() -> None:
-    assert decision_text(decision(1)) == (
+    assert render_decision(decision(1)) == (
         "2026-03-02T09:14:03Z  orders/web: Selected, ams-1, dub-1 [MemberCluster/Add dub-1]"
     )
 
@@ -54,11 +54,11 @@ def test_a_line_says_when_what_where_and_because_of_what() -> None:
     ids=["nowhere", "as before", "hidden clusters", "no decision"],
 )
 def test_a_line_tells_what_there_is(changes: dict[str, Any], want: str) -> None:
-    assert decision_text(decision(1, **changes)) == f"2026-03-02T09:14:03Z  orders/web: {want}"
+    assert render_decision(decision(1, **changes)) == f"2026-03-02T09:14:03Z  orders/web: {want}"
 
 
 def test_W_10_a_placement_that_may_not_be_read_has_no_name_in_a_line() -> None:
-    assert decision_text(decision(1, key="", triggers=[])) == (
+    assert render_decision(decision(1, key="", triggers=[])) == (
         "2026-03-02T09:14:03Z  a placement you may not read: Selected, ams-1, dub-1"
     )
 
@@ -99,13 +99,13 @@ def test_a_stream_that_breaks_off_is_an_error_when_nobody_follows(api: ScriptedA
 
     assert ran.code == 2
     assert len(ran.out.splitlines()) == 1
-    assert "broke off its answer" in ran.err
+    assert "broke off its response" in ran.err
 
 
 def test_what_is_no_decision_is_no_api_of_ours(api: ScriptedApi, fleet: Fleet) -> None:
     api.says(DECISIONS, Said(b"<html>\n"))
 
-    assert "does not speak as the API of Fleet does: b'<html>'" in fleet("decisions").err
+    assert "is not a Fleet API: b'<html>'" in fleet("decisions").err
 
 
 # --- following ----------------------------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ def followed(api: ScriptedApi, *, until: int, **selection: Any) -> tuple[int, li
         if len(pauses) == until:
             raise KeyboardInterrupt
 
-    chosen = Selection(follow=True, **selection)
-    return show_decisions(Connection(api.url), chosen, as_json=False, pause=pause), pauses
+    chosen = DecisionsOptions(follow=True, **selection)
+    return show_decisions(ApiConnection(api.url), chosen, as_json=False, pause=pause), pauses
 
 
 def test_following_goes_on_after_the_last_line_when_a_stream_ends(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.commands.hub import greeting
+from fleet.cli.commands.hub import render_greeting
 from fleet.hub.http.server import Endpoint
 
 ENDPOINT = Endpoint(
@@ -16,7 +16,7 @@ ENDPOINT = Endpoint(
 
 
 def test_the_greeting_names_the_address_and_commands_to_try() -> None:
-    said = greeting(ENDPOINT, None)
+    said = render_greeting(ENDPOINT, None)
 
     assert "http://127.0.0.1:1234" in said
     assert "export KUBECONFIG=/x/kubeconfig" in said
@@ -25,10 +25,10 @@ def test_the_greeting_names_the_address_and_commands_to_try() -> None:
 
 def test_the_commands_work_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = greeting(replace(ENDPOINT, kubeconfig=Path("my data/kubeconfig")), None)
+    said = render_greeting(replace(ENDPOINT, kubeconfig=Path("my data/kubeconfig")), None)
     assert f"export KUBECONFIG='{tmp_path}/my data/kubeconfig'\n" in said
 
 
 def test_the_greeting_tells_whether_objects_outlive_the_hub() -> None:
-    assert "in memory, gone when it ends" in greeting(ENDPOINT, None)
-    assert "kept in /data." in greeting(ENDPOINT, Path("/data"))
+    assert "live in memory and are lost when it stops" in render_greeting(ENDPOINT, None)
+    assert "stored in /data." in render_greeting(ENDPOINT, Path("/data"))

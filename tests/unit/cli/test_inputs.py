@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.input.simulation_inputs import Asked
+from fleet.cli.input.simulation_inputs import PlacementInputs
 from tests.unit.cli.manifests import LATEST, Manifest, binding, inputs, member, placement, snapshot
 
 
-def asked(folder: Path, *manifests: Manifest) -> Asked:
+def asked(folder: Path, *manifests: Manifest) -> PlacementInputs:
     found, findings = inputs(folder, *manifests)
     assert findings.problems == []
     (one,) = found.asked
@@ -74,7 +74,7 @@ def test_a_placement_that_is_being_deleted_is_not_asked(tmp_path: Path) -> None:
     manifest["metadata"] |= {"deletionTimestamp": "2026-03-10T08:00:00Z", "finalizers": ["x/y"]}
 
     assert inputs(tmp_path, manifest)[0].asked == ()
-    assert notes(tmp_path, manifest) == ["placement web is being deleted: nothing is decided for it"]
+    assert notes(tmp_path, manifest) == ["placement web is being deleted and is skipped"]
 
 
 def test_placements_are_asked_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_only_old_snapshots_are_nothing_to_decide_by(tmp_path: Path) -> None:
 
 def test_two_latest_snapshots_are_one_too_many(tmp_path: Path) -> None:
     assert problems(tmp_path, snapshot("web-0", "web"), snapshot("web-1", "web")) == [
-        "ClusterSchedulingPolicySnapshot web-0 is the latest policy of placement web too; only one can be"
+        "ClusterSchedulingPolicySnapshot web-0 is also marked as the latest policy of placement web; only one can be"
     ]
 
 
@@ -134,7 +134,7 @@ def test_a_snapshot_that_differs_from_its_placement_is_noted(tmp_path: Path) -> 
     (note,) = notes(tmp_path, *manifests)
 
     assert note.startswith(
-        "placement web: decided by policy snapshot web-0, which differs from the policy in the placement"
+        "placement web: scheduled by policy snapshot web-0, which differs from the policy of the placement"
     )
 
 
@@ -188,7 +188,7 @@ def test_kinds_that_do_not_matter_are_noted(tmp_path: Path) -> None:
     }
 
     assert notes(tmp_path, placement("web"), budget) == [
-        "read, but without influence on where placements go: 1 ClusterResourcePlacementDisruptionBudget"
+        "read, but ignored by scheduling: 1 ClusterResourcePlacementDisruptionBudget"
     ]
 
 

@@ -40,11 +40,11 @@ def test_a_signal_asks_for_the_end_and_does_not_reach_the_server(number: signal.
         server = Server()
         with Interrupts() as interrupts:
             server.start()
-            interrupts.take_back()
+            interrupts.reclaim()
             signal.raise_signal(number)
-            await interrupts.asked.wait()
+            await interrupts.stop_requested.wait()
             assert server.heard == []
-            interrupts.end_server()
+            interrupts.stop_server()
             assert server.heard == [signal.SIGTERM]
 
     asyncio.run(run())
@@ -54,7 +54,7 @@ def test_handlers_are_as_before_at_the_end() -> None:
     async def run() -> None:
         with Interrupts() as interrupts:
             Server().start()
-            interrupts.take_back()
+            interrupts.reclaim()
 
     before = signal.getsignal(signal.SIGTERM)
     asyncio.run(run())
@@ -65,7 +65,7 @@ def test_handlers_are_as_before_at_the_end() -> None:
 def test_without_a_server_there_is_nobody_to_end() -> None:
     async def run() -> None:
         with Interrupts() as interrupts:
-            interrupts.end_server()
-            assert not interrupts.asked.is_set()
+            interrupts.stop_server()
+            assert not interrupts.stop_requested.is_set()
 
     asyncio.run(run())

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.client.hub_access import HubOptions, kubeconfig_of
-from fleet.cli.client.kind_names import kinds_called
-from fleet.cli.client.last_up import Announced, announced
+from fleet.cli.client.hub_access import HubOptions, find_kubeconfig
+from fleet.cli.client.last_up import UpInstance, announce
+from fleet.cli.client.names import find_kinds
 from fleet.cli.output.object_rows import age, listing_of
 from fleet.errors import ConfigurationError, InputError
 from fleet.model.timestamps import SECOND, parse_timestamp
@@ -137,17 +137,17 @@ def test_kinds_without_columns_of_their_own_are_named_and_counted() -> None:
     ],
 )
 def test_a_kind_has_the_names_that_kubectl_takes(word: str, want: list[str]) -> None:
-    assert [one.kind for one in kinds_called(word)] == want
+    assert [one.kind for one in find_kinds(word)] == want
 
 
 def test_a_kind_that_was_misspelt_is_met_with_the_one_that_was_meant() -> None:
-    with pytest.raises(InputError, match="'placments' is no kind of Fleet; did you mean placements\\?"):
-        kinds_called("placments")
+    with pytest.raises(InputError, match="'placments' is not a kind of Fleet; did you mean placements\\?"):
+        find_kinds("placments")
 
 
 def test_a_kind_of_somebody_else_is_none_of_ours() -> None:
-    with pytest.raises(InputError, match="'pods' is no kind of Fleet; there are placements, clusters and bindings"):
-        kinds_called("pods")
+    with pytest.raises(InputError, match="'pods' is not a kind of Fleet; there are placements, clusters and bindings"):
+        find_kinds("pods")
 
 
 # --- hubs ---------------------------------------------------------------------------------------------------------
@@ -155,20 +155,20 @@ def test_a_kind_of_somebody_else_is_none_of_ours() -> None:
 
 def test_a_kubeconfig_that_is_named_has_to_be_there(home: Path) -> None:
     with pytest.raises(ConfigurationError, match="--kubeconfig: there is no file"):
-        kubeconfig_of(HubOptions(kubeconfig=home / "none"), {})
+        find_kubeconfig(HubOptions(kubeconfig=home / "none"), {})
 
 
 def test_who_has_a_hub_is_not_sent_to_a_fleet_up(home: Path) -> None:
     environ = {"XDG_STATE_HOME": str(home / "state")}
-    up = Announced(api="http://x", token_file="x", kubeconfig=str(home / "of-up"))
-    with announced(up, environ):
-        assert kubeconfig_of(HubOptions(), environ) == home / "of-up"
-        assert kubeconfig_of(HubOptions(), environ | {"KUBECONFIG": "x"}) is None
+    up = UpInstance(api="http://x", token_file="x", kubeconfig=str(home / "of-up"))
+    with announce(up, environ):
+        assert find_kubeconfig(HubOptions(), environ) == home / "of-up"
+        assert find_kubeconfig(HubOptions(), environ | {"KUBECONFIG": "x"}) is None
         (home / ".kube").mkdir()
         (home / ".kube" / "config").touch()
-        assert kubeconfig_of(HubOptions(), environ) is None
+        assert find_kubeconfig(HubOptions(), environ) is None
 
 
 def test_without_any_hub_it_is_said_what_to_do(home: Path) -> None:
-    with pytest.raises(ConfigurationError, match="start one with `fleet up`, or say how to reach it with --kubeconfig"):
-        kubeconfig_of(HubOptions(), {"XDG_STATE_HOME": str(home)})
+    with pytest.raises(ConfigurationError, match="Try `fleet up`, or set --kubeconfig"):
+        find_kubeconfig(HubOptions(), {"XDG_STATE_HOME": str(home)})

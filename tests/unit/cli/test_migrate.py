@@ -22,9 +22,9 @@ def test_it_says_from_where_to_where(tmp_path: Path, capsys: pytest.CaptureFixtu
     url = f"sqlite:///{tmp_path / 'history.sqlite'}"
     assert [migrated(url), migrated(url), migrated(url, to="base")] == [0, 0, 0]
     assert capsys.readouterr().out.splitlines() == [
-        "the history went from base to 0002",
-        "the history is at 0002 already",
-        "the history went from 0002 to base",
+        "the history was migrated from base to 0002",
+        "the history is already at 0002",
+        "the history was migrated from 0002 to base",
     ]
 
 
@@ -34,7 +34,7 @@ def test_the_database_may_come_from_the_settings(tmp_path: Path) -> None:
 
 
 def test_without_a_database_it_says_where_to_name_one() -> None:
-    with pytest.raises(ConfigurationError, match=r"give --url, or set history\.url"):
+    with pytest.raises(ConfigurationError, match=r"set --url or history\.url"):
         migrated()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from fleet.cli.input.documents import parse
-from fleet.cli.input.files import Text
+from fleet.cli.input.documents import parse_documents
+from fleet.cli.input.files import SourceText
 from fleet.cli.input.objects import read_objects
 from fleet.cli.input.problems import Findings
 from tests.unit.cli.manifests import Manifest, complaints_about, member, objects, placement
@@ -96,8 +96,8 @@ def test_kinds_of_others_are_left_out_and_counted() -> None:
         [document("apps/v1", "Deployment"), document("apps/v1", "Deployment"), document("v1", "Pod")]
     )
 
-    assert read_objects(parse(Text("x.yaml", text), findings), findings) == []
-    assert findings.details == ["not Fleet's own, left out: 2 Deployment.apps/v1, 1 Pod.v1"]
+    assert read_objects(parse_documents(SourceText("x.yaml", text), findings), findings) == []
+    assert findings.details == ["ignored, not Fleet's own: 2 Deployment.apps/v1, 1 Pod.v1"]
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_a_cluster_scoped_object_has_no_namespace() -> None:
 
     (problem,) = complaints_about(manifest)
 
-    assert problem.endswith("metadata.namespace: a MemberCluster belongs to no namespace; leave it out")
+    assert problem.endswith("metadata.namespace: a MemberCluster has no namespace; leave it out")
 
 
 def test_a_namespaced_object_without_a_namespace_is_in_the_default_one() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.cli.client.requests import problem_text
+from fleet.cli.client.requests import render_problem
 from fleet.framework.status import Code
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import Said, ScriptedApi, in_json, in_text, refused
@@ -82,7 +82,7 @@ def test_whoever_does_not_say_how_the_placement_is_has_not_answered(
         ran = fleet("why", "web", *options)
 
         assert ran.code == 2
-        assert ran.err == f"error: {api.url} does not say how the placement is: no verdict.state in its answer\n"
+        assert ran.err == f"error: {api.url} is not a Fleet API: its response has no verdict.state\n"
 
 
 def test_a_state_that_is_refused_is_no_answer(api: ScriptedApi, fleet: Fleet) -> None:
@@ -120,7 +120,7 @@ def test_what_is_no_name_of_a_placement_is_refused(name: str, api: ScriptedApi, 
 
     assert (ran.code, ran.err) == (
         2,
-        f"error: PLACEMENT: {name!r} is no placement; write its name, or namespace/name\n",
+        f"error: PLACEMENT: {name!r} is not a placement; write its name, or namespace/name\n",
     )
     assert api.asked == []
 
@@ -198,7 +198,7 @@ def test_two_names_that_changed_places_are_put_right(api: ScriptedApi, fleet: Fl
     api.says("/v1/clusters", in_json({"items": [{"name": "dub-1"}]}))
 
     assert fleet("why-not", "web", "dub-1").err == (
-        "error: web is no cluster, but a placement\n"
+        "error: web is a placement, not a cluster\n"
         "next: the cluster comes first: did you mean `fleet why-not dub-1 web`?\n"
     )
 
@@ -208,7 +208,7 @@ def test_what_cannot_be_a_name_is_not_asked_about(name: str, api: ScriptedApi, f
     ran = fleet("why", name)
 
     assert ran.code == 2
-    assert f"{name!r} is no placement; names are of lower-case letters, digits, dashes and dots" in ran.err
+    assert f"{name!r} is not a placement; names consist of lower-case letters, digits, dashes and dots" in ran.err
     assert api.asked == []
 
 
@@ -216,7 +216,7 @@ def test_two_attempts_that_are_not_two_are_told_how_to_write_them(api: ScriptedA
     ran = fleet("history", "web", "--diff", "3-4")
 
     assert (ran.code, api.asked) == (2, [])
-    assert "--diff: '3-4' does not name two attempts; write their numbers, as 3..4" in ran.err
+    assert "--diff: '3-4' does not name two attempts; write their numbers, such as 3..4" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -229,14 +229,14 @@ def test_two_attempts_that_are_not_two_are_told_how_to_write_them(api: ScriptedA
     ],
 )
 def test_steps_of_the_api_become_commands(step: str, want: str) -> None:
-    assert problem_text(404, {"detail": "no", "next": step}) == f"no\nnext: {want}"
+    assert render_problem(404, {"detail": "no", "next": step}) == f"no\nnext: {want}"
 
 
 def test_without_an_api_it_is_said_what_to_do(home: Path, fleet: Fleet) -> None:
     ran = fleet("why", "web")
 
     assert ran.code == 2
-    assert ran.err.startswith("error: there is no API to ask: start one with `fleet up`")
+    assert ran.err.startswith("error: no Fleet API found. Try `fleet up`")
 
 
 # --- history ------------------------------------------------------------------------------------------------------

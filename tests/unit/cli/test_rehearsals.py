@@ -64,7 +64,7 @@ def test_an_edit_is_written_in_words_or_in_json(text: str, want: dict[str, Any])
         ("setCount 4", "'4' should be a value with its name, as in value=4"),
         ("setCount value=many", "value should be a whole number, not 'many'"),
         ("setReady value=yes", "value should be true or false, not 'yes'"),
-        ("tolerate key='x", "cannot be taken apart: No closing quotation"),
+        ("tolerate key='x", "cannot be split: No closing quotation"),
         ('{"op"', "is not JSON: "),
         ("patch patch={x", "patch is not JSON: "),
     ],
@@ -166,10 +166,10 @@ def test_a_live_simulation_is_about_one_placement(arguments: tuple[str, ...], ap
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (("--live", "web", "--now=now"), "--now: is for files"),
-        (("--live", "web", "--expect-fulfilled"), "--expect-fulfilled: is for files"),
+        (("--live", "web", "--now=now"), "--now: cannot be combined with --live"),
+        (("--live", "web", "--expect-fulfilled"), "--expect-fulfilled: cannot be combined with --live"),
         (("-f", "x.yaml", "--edit", "setCount value=1"), "--edit: needs --live"),
-        ((), "--filename: name files with -f, or ask the API with --live"),
+        ((), "--filename: give files with -f, or use --live"),
     ],
 )
 def test_options_of_the_other_form_are_refused(arguments: tuple[str, ...], said: str, fleet: Fleet) -> None:

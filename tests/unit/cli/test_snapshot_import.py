@@ -95,8 +95,8 @@ def test_further_files_are_added(fleet: Fleet, tmp_path: Path) -> None:
     "content, said",
     [
         ("{", "is not JSON: "),
-        ("[]", "is no FleetSnapshot of fleet/v1; make one with `fleet snapshot export FILE`"),
-        ('{"apiVersion": "fleet/v2", "kind": "FleetSnapshot"}', "is no FleetSnapshot of fleet/v1"),
+        ("[]", "is not a FleetSnapshot of fleet/v1; create one with `fleet snapshot export FILE`"),
+        ('{"apiVersion": "fleet/v2", "kind": "FleetSnapshot"}', "is not a FleetSnapshot of fleet/v1"),
     ],
 )
 def test_what_is_no_snapshot_is_refused(content: str, said: str, fleet: Fleet, tmp_path: Path) -> None:
@@ -180,6 +180,6 @@ def test_W_18_what_cannot_be_anonymised_is_not_written(fleet: Fleet, api: Script
     ran = fleet("snapshot", "export", "--anonymize", str(file))
 
     assert ran.code == 2
-    assert "cannot be anonymised" in ran.err
+    assert "cannot be anonymized" in ran.err
     assert "nothing was written" in ran.err
     assert not file.exists()

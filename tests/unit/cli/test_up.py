@@ -25,8 +25,8 @@ from urllib.request import Request, urlopen
 import pytest
 import uvicorn
 
-from fleet.cli.up.display import Overheard
-from fleet.cli.up.up import Lines, Options, for_the_demo, run_up
+from fleet.cli.up.display import LogHeadlines
+from fleet.cli.up.up import LineWriter, UpOptions, adapt_settings, run_up
 from fleet.clock import SystemClock
 from fleet.demo.headlines import Headline, Headlines
 from fleet.errors import ConfigurationError
@@ -201,7 +201,7 @@ def test_a_signal_that_the_server_hears_while_it_begins_ends_everything(monkeypa
 
     monkeypatch.setattr(uvicorn.Config, "load", interrupted)
 
-    assert run_up(Options(quiet=True)) == 0
+    assert run_up(UpOptions(quiet=True)) == 0
 
 
 def test_it_ends_in_order_and_a_second_start_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def read_or_end(terminal: Any) -> bytes:
 
 def refusal(**options: Any) -> str:
     with pytest.raises(ConfigurationError) as refused:
-        run_up(Options(quiet=True, **options))
+        run_up(UpOptions(quiet=True, **options))
     text = str(refused.value)
     assert "\n" not in text
     return text
@@ -324,7 +324,7 @@ def test_a_refusal_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
 
 
 def heartbeat_timeout(*assignments: str, interval: float = 5.0) -> float:
-    settings = for_the_demo(load_settings(None, {}, assignments), interval=interval)
+    settings = adapt_settings(load_settings(None, {}, assignments), interval=interval)
     return settings.eligibility.heartbeat_timeout.seconds
 
 
@@ -341,8 +341,8 @@ def test_whoever_sets_the_timeout_has_the_last_word() -> None:
 
 
 def test_the_hub_is_not_spared_unless_that_is_set() -> None:
-    assert for_the_demo(load_settings(None, {}, [])).api.qps == 2000
-    assert for_the_demo(load_settings(None, {}, ["api.qps=9", "api.burst=9"])).api.qps == 9
+    assert adapt_settings(load_settings(None, {}, [])).api.qps == 2000
+    assert adapt_settings(load_settings(None, {}, ["api.qps=9", "api.burst=9"])).api.qps == 9
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class Gone(io.StringIO):
 
 
 def test_a_reader_who_has_gone_away_ends_the_lines_and_nothing_else() -> None:
-    lines = Lines(Gone())
+    lines = LineWriter(Gone())
 
     lines.headline(Headline(datetime(2026, 1, 1, tzinfo=UTC), "web", "news"))
     lines.write("more")
@@ -363,6 +363,6 @@ def test_a_reader_who_has_gone_away_ends_the_lines_and_nothing_else() -> None:
 def test_log_lines_become_headlines_while_the_view_is_shown() -> None:
     headlines = Headlines(SystemClock())
 
-    Overheard(headlines).write("a warning\n\nanother one\n")
+    LogHeadlines(headlines).write("a warning\n\nanother one\n")
 
     assert [(one.about, one.text) for one in headlines.latest(10)] == [("log", "a warning"), ("log", "another one")]

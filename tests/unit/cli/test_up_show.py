@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.up.display import commands
+from fleet.cli.up.display import list_commands
 from fleet.hub.http.server import Endpoint
 
 ENDPOINT = Endpoint(
@@ -28,13 +28,13 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_kubeconfig_is_found_from_any_folder(program: Path) -> None:
-    assert commands(ENDPOINT)[0] == f"export KUBECONFIG='{program.parent.parent}/my data/kubeconfig'"
+    assert list_commands(ENDPOINT)[0] == f"export KUBECONFIG='{program.parent.parent}/my data/kubeconfig'"
 
 
 def test_the_program_is_found_without_its_environment(program: Path) -> None:
-    assert commands(ENDPOINT)[1] == f"{program} why storefront"
+    assert list_commands(ENDPOINT)[1] == f"{program} why storefront"
 
 
 def test_a_program_on_the_path_is_called_by_its_name(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(program.parent))
-    assert commands(ENDPOINT)[1] == "fleet why storefront"
+    assert list_commands(ENDPOINT)[1] == "fleet why storefront"

@@ -1,4 +1,4 @@
-"""The commands that read and write the hub's objects, and their options."""
+"""Options of the commands that read and write objects on the hub."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Format(enum.StrEnum):
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
-        "--kubeconfig", metavar="FILE", help="How to reach the hub; else as kubectl finds out, or `fleet up`."
+        "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: as kubectl, then the running `fleet up`)."
     ),
 ]
-Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Which context of the kubeconfig.")]
+Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,12 +34,13 @@ def get(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="web, or orders/web.")] = None,
     *,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only this one; all without.")
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace (default: all).")
     ] = None,
     labels: Annotated[
-        str | None, typer.Option("--selector", "-l", metavar="LABELS", help="As kubectl takes it: env=prod,tier.")
+        str | None,
+        typer.Option("--selector", "-l", metavar="LABELS", help="Label selector, as in kubectl: env=prod,tier."),
     ] = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to answer.")] = Format.TABLE,
+    output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -64,20 +65,20 @@ def apply(
         list[str],
         typer.Option("--filename", "-f", metavar="PATH", help="File or folder, or - for standard input; repeatable."),
     ],
-    more_files: Annotated[list[str] | None, typer.Argument(metavar="PATH", help="More of the same.")] = None,
+    more_files: Annotated[list[str] | None, typer.Argument(metavar="PATH", help="More files.")] = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="Of objects that name none.")
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of objects without one.")
     ] = "default",
     force_conflicts: Annotated[
-        bool, typer.Option("--force-conflicts", help="Take over fields that somebody else applied.")
+        bool, typer.Option("--force-conflicts", help="Take over fields owned by another manager.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Let the hub check it, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate on the hub and change nothing.")] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Create or change what files describe, on the hub, by server-side apply.
+    """Apply files to the hub, with server-side apply.
 
-    Exit codes: 0 all was applied, 2 something was not.
+    Exit codes: 0 all objects were applied, 2 some were not.
     """
     from fleet.cli.client.hub_access import HubOptions
     from fleet.cli.commands.apply import ApplyOptions, run_apply

@@ -1,0 +1,256 @@
+"""Options of the commands that query the API. Their implementations are imported when they run."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fleet.cli.client.connection import ApiConnection
+    from fleet.cli.client.names import PlacementName
+
+
+class Form(enum.StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class FixSearch(enum.StrEnum):
+    NONE = "none"
+    FAST = "fast"
+    DEEP = "deep"
+
+
+def _complete_placements(incomplete: str) -> list[str]:
+    from fleet.cli.client.name_completion import complete_placements
+
+    return complete_placements(incomplete)
+
+
+def _complete_clusters(incomplete: str) -> list[str]:
+    from fleet.cli.client.name_completion import complete_clusters
+
+    return complete_clusters(incomplete)
+
+
+ApiUrl = Annotated[
+    str | None,
+    typer.Option("--api", metavar="URL", help="URL of the API (default: $FLEET_API, then the running `fleet up`)."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="File with the bearer token (default: $FLEET_TOKEN_FILE, then the running `fleet up`).",
+    ),
+]
+Placement = Annotated[
+    str,
+    typer.Argument(metavar="PLACEMENT", help="web, or orders/web.", autocompletion=_complete_placements),
+]
+SomePlacement = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PLACEMENT]", help="web, or orders/web (default: all).", autocompletion=_complete_placements
+    ),
+]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the placement.", show_default=False),
+]
+Output = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
+snapshot = typer.Typer(help="Export the scheduler's inputs.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command()(why)
+    app.command()(why_not)
+    app.command()(history)
+    app.command()(decisions)
+    app.command()(replay)
+    app.add_typer(snapshot, name="snapshot")
+
+
+def why(
+    placement: Placement,
+    *,
+    namespace: Namespace = None,
+    attempt: Annotated[
+        str | None, typer.Option("--attempt", metavar="N", help="An earlier attempt, by number or id.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="Only this cluster.", autocompletion=_complete_clusters),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the results of all plugins, not only the first rejection.")
+    ] = False,
+    fixes: Annotated[FixSearch | None, typer.Option("--fixes", help="Effort to search for fixes.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N clusters.")] = None,
+    cursor: Annotated[
+        str | None,
+        typer.Option(
+            "--cursor", metavar="TEXT", help="Continue from the `next` cursor of an earlier answer.", show_default=False
+        ),
+    ] = None,
+    output: Output = Form.TEXT,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Explain why a placement is where it is, or nowhere, and what would change that.
+
+    Exit codes: 0 it is scheduled, 1 it is not, 2 no answer.
+    """
+    from fleet.cli.commands.why import WhyOptions
+    from fleet.cli.commands.why import why as answer
+
+    options = WhyOptions(
+        attempt=attempt,
+        cluster=cluster,
+        everything=explain,
+        fixes=None if fixes is None else fixes.value,
+        limit=limit,
+        cursor=cursor,
+    )
+    asked = _placement(placement, namespace)
+    raise typer.Exit(answer(resolve_connection(api, token_file), asked, options, as_json=output is Form.JSON))
+
+
+def why_not(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", autocompletion=_complete_clusters)],
+    placement: Placement,
+    *,
+    namespace: Namespace = None,
+    fixes: Annotated[FixSearch | None, typer.Option("--fixes", help="Effort to search for fixes.")] = None,
+    output: Output = Form.TEXT,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Explain what keeps a placement off a cluster, or how far the cluster is from being picked.
+
+    Exit codes: 0 the placement is scheduled, 1 it is not, 2 no answer.
+    """
+    from fleet.cli.commands.why import why_not as answer
+
+    asked = _placement(placement, namespace)
+    chosen = None if fixes is None else fixes.value
+    as_json = output is Form.JSON
+    raise typer.Exit(answer(resolve_connection(api, token_file), cluster, asked, fixes=chosen, as_json=as_json))
+
+
+def history(
+    placement: Placement,
+    *,
+    namespace: Namespace = None,
+    diff: Annotated[str | None, typer.Option("--diff", metavar="A..B", help="Compare two attempts.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show at most N attempts.")] = None,
+    cursor: Annotated[
+        str | None,
+        typer.Option(
+            "--cursor", metavar="TEXT", help="Continue from the `next` cursor of an earlier answer.", show_default=False
+        ),
+    ] = None,
+    output: Output = Form.TEXT,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """List the decisions for a placement, or compare two of them."""
+    from fleet.cli.commands.why import history as answer
+
+    asked = _placement(placement, namespace)
+    as_json = output is Form.JSON
+    raise typer.Exit(
+        answer(resolve_connection(api, token_file), asked, diff=diff, limit=limit, cursor=cursor, as_json=as_json)
+    )
+
+
+def decisions(
+    placement: SomePlacement = None,
+    *,
+    namespace: Namespace = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new decisions until Ctrl-C.")] = False,
+    since: Annotated[
+        int | None,
+        typer.Option("--since", min=0, metavar="SEQ", help="Decisions after this sequence number; 0: all recorded."),
+    ] = None,
+    outcome: Annotated[
+        str | None,
+        typer.Option("--outcome", metavar="NAME", help="Only decisions with this outcome, such as Unschedulable."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N.")] = None,
+    output: Output = Form.TEXT,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """List decisions in the order they were made, one per line."""
+    from fleet.cli.commands.decisions import DecisionsOptions, show_decisions
+
+    selection = DecisionsOptions(
+        placement=None if placement is None else _placement(placement, namespace),
+        outcome=outcome,
+        since=since,
+        limit=limit,
+        follow=follow,
+    )
+    raise typer.Exit(show_decisions(resolve_connection(api, token_file), selection, as_json=output is Form.JSON))
+
+
+def replay(
+    attempts: Annotated[
+        list[str] | None, typer.Argument(metavar="[ATTEMPT]", help="Attempt ids, as in history -o json (default: all).")
+    ] = None,
+    *,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only decisions since this RFC 3339 time.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Replay at most N.")] = None,
+    edits: Annotated[
+        list[str] | None,
+        typer.Option("--edit", metavar="EDIT", help="An edit such as `setCount value=4`, or JSON; repeatable."),
+    ] = None,
+    output: Output = Form.TEXT,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Replay recorded decisions: unchanged, to verify the record, or with edits, to see what would change.
+
+    Exit codes: 0 all match the record, or edits were given; 1 some differ; 2 no answer.
+    """
+    from fleet.cli.commands.replay import ReplayOptions
+    from fleet.cli.commands.replay import replay as answer
+
+    past = ReplayOptions(attempts=attempts or (), since=since, limit=limit, edits=edits or ())
+    raise typer.Exit(answer(resolve_connection(api, token_file), past, as_json=output is Form.JSON))
+
+
+@snapshot.command()
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to write; - for standard output.")],
+    *,
+    anonymize: Annotated[
+        bool,
+        typer.Option("--anonymize", help="Replace names and label values. Decisions stay the same."),
+    ] = False,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Write the current clusters, placements and settings to one file, for simulations without the hub."""
+    from fleet.cli.commands.snapshot import export_snapshot
+
+    raise typer.Exit(export_snapshot(resolve_connection(api, token_file), file, anonymize=anonymize))
+
+
+def resolve_connection(api: str | None, token_file: Path | None) -> ApiConnection:
+    from fleet.cli.client.connection import ConnectionOptions, find_connection
+
+    return find_connection(ConnectionOptions(api=api, token_file=token_file))
+
+
+def _placement(text: str, namespace: str | None) -> PlacementName:
+    from fleet.cli.client.names import PlacementName
+
+    return PlacementName.parse(text, namespace)
