@@ -69,7 +69,7 @@ docs: $(DEV) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py
 
 gen: $(DEV) ## Generate what is committed but not written by hand: CRDs, schemas, pages of settings and values
-	$(PYTHON) -m fleet.model.crd.generator charts/fleet/files/crds
+	$(PYTHON) -m fleet.model.crd_generator charts/fleet/files/crds
 	$(PYTHON) -m fleet.cli.output.report
 	$(PYTHON) -m fleet.settings.reference docs/settings.md
 	$(PYTHON) -m charts.schema charts/fleet

@@ -9,7 +9,7 @@ import msgspec
 
 from api.live.live import LiveState
 from api.models import SnapshotDocument
-from fleet.kube.informer.store import Store
+from fleet.kube.cache.store import Store
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
 from fleet.settings import Settings

@@ -20,8 +20,8 @@ from fleet.demo.rollout import APPLIED
 from fleet.errors import ApiError, Conflict, NotFound
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer.informer import Informer, InformerConfig
-from fleet.kube.informer.store import build_codec
+from fleet.kube.cache.store import build_codec
+from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, PlacementScope, owner_key
 from fleet.kube.workqueue import WorkQueue

@@ -24,8 +24,8 @@ from fleet.demo.locations import LONGEST_FLEET, Location, find_location, locatio
 from fleet.demo.member import OWN_NAMESPACES, Document, Member
 from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api
-from fleet.kube.informer.informer import Informer, InformerConfig
-from fleet.kube.informer.store import Codec
+from fleet.kube.cache.store import Codec
+from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import STATUS
 from fleet.kube.scopes import MEMBER_CLUSTERS

@@ -17,7 +17,7 @@ from fleet.demo.locations import location_at
 from fleet.errors import AlreadyExists, NotFound
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer.store import Codec
+from fleet.kube.cache.store import Codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import Resource

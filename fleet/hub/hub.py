@@ -22,8 +22,8 @@ from fleet.hub.storage.conversion import stored_resource
 from fleet.hub.storage.entries import StoredEntry
 from fleet.hub.storage.store import HubStore
 from fleet.hub.wire.options import WriteOptions
-from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd.generator import build_crd
+from fleet.model.catalog import CATALOG
+from fleet.model.crd_generator import build_crd
 
 FIRST_NAMESPACES: Final = ("default", "fleet-system", "kube-node-lease", "kube-public", "kube-system")
 _WRITE_OPTIONS: Final = WriteOptions(manager="fleet-hub")
@@ -60,7 +60,7 @@ class Hub:
             if self.objects.head(namespaces, ("", name)) is None:
                 self.objects.create(namespaces, "", {"metadata": {"name": name}}, _WRITE_OPTIONS)
         definitions = self._kind("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        for resource in CATALOGUE:
+        for resource in CATALOG:
             if not resource.on_member:
                 self._apply_definition(definitions, build_crd(resource))
 

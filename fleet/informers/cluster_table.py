@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.kube.informer.store import Store
+from fleet.kube.cache.store import Store
 from fleet.model.views import MemberCluster
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import Table

@@ -14,8 +14,8 @@ import msgspec
 
 from fleet.errors import DocumentError, NotFound, UnreadableAnswer
 from fleet.kube.api import DEFAULT_DEADLINE, READ_CLASS, WRITE_CLASS, Api, Method, Request
-from fleet.kube.informer.store import Codec, Store
-from fleet.kube.informer.watch import read_head, read_page
+from fleet.kube.cache.store import Codec, Store
+from fleet.kube.cache.watch import read_head, read_page
 from fleet.kube.resource import STATUS, Resource, key_of
 
 T = TypeVar("T")

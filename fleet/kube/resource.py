@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from fleet.model import catalogue
+    from fleet.model import catalog as catalog
     from fleet.model.views import Metadata
 
 STATUS: Final = "status"
@@ -26,7 +26,7 @@ class Resource:
     namespaced: bool
 
     @classmethod
-    def of(cls, kind: catalogue.KindDefinition) -> Resource:
+    def of(cls, kind: catalog.KindDefinition) -> Resource:
         """The resource of one of Fleet's own kinds."""
         return cls(kind.group, kind.storage, kind.plural, kind.kind, namespaced=kind.is_namespaced)
 

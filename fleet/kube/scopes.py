@@ -32,7 +32,7 @@ class PlacementScope:
 
 
 def _build_scope(*kinds: str, namespaced: bool) -> PlacementScope:
-    # Not from the catalogue: that brings pydantic, which a controller needs for nothing else.
+    # Not from the catalog: that brings pydantic, which a controller needs for nothing else.
     resources = (_build_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds)
     return PlacementScope(*resources)
 

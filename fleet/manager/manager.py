@@ -20,9 +20,9 @@ from fleet.errors import Unreachable
 from fleet.informers.cache import Caches
 from fleet.kube.api import Api
 from fleet.kube.backoff import JITTER, Jitter
+from fleet.kube.cache.reflector import UnreadableObject, WatchProblem
 from fleet.kube.events import EventRecorder
-from fleet.kube.informer.informer import InformerConfig, WriteGate
-from fleet.kube.informer.reflector import UnreadableObject, WatchProblem
+from fleet.kube.informer import InformerConfig, WriteGate
 from fleet.kube.leader_election import LeaderElector, Leadership, LeaseDurations, unique_identity
 from fleet.kube.resource import Resource
 from fleet.manager.leader_metrics import LeadershipMetrics

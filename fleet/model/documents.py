@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fleet.errors import DocumentError
-from fleet.model.catalogue import find_kind
+from fleet.model.catalog import find_kind
 from fleet.model.decoding import describe_document
 from fleet.model.kinds.meta import Document
 

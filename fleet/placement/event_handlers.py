@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from fleet.informers.cache import Caches
-from fleet.kube.informer.store import Store
+from fleet.kube.cache.store import Store
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue

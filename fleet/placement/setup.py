@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.informers.cache import Caches
-from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.informer import InformerConfig
 from fleet.kube.patch import RetryPolicy
 from fleet.placement.controller import PlacementController
 from fleet.placement.gauges import compute_heartbeat_ages, count_bindings_by_state, total_snapshots_by_kind

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.clock import SystemClock
+from fleet.kube.cache.reflector import Reflector
+from fleet.kube.cache.store import Store, build_codec
 from fleet.kube.client.transport import Transport
-from fleet.kube.informer.reflector import Reflector
-from fleet.kube.informer.store import Store, build_codec
 from fleet.model.views import MemberCluster, Observed, Placement
 from tests.bench.figures import Figure, Kind
 from tests.bench.measuring import Run

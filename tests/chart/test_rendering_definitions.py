@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 import yaml
 
-from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd.generator import file_name, render
+from fleet.model.catalog import CATALOG
+from fleet.model.crd_generator import file_name, render
 from tests.chart.helm import CHART, Helm
 
 FOLDER: Final = CHART / "files" / "crds"
@@ -22,23 +22,23 @@ LARGEST_SECRET: Final = 1024 * 1024
 
 def test_the_definitions_are_those_of_the_code() -> None:
     files = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.iterdir()}
-    assert files == {file_name(one): render(one) for one in CATALOGUE}, "run `make gen`"
+    assert files == {file_name(one): render(one) for one in CATALOG}, "run `make gen`"
 
 
 def test_they_are_rendered_as_they_are_but_kept(helm: Helm) -> None:
     rendered = helm.template(with_definitions=True)
-    for one in CATALOGUE:
+    for one in CATALOG:
         definition = yaml.safe_load(render(one))
         found = rendered.one("CustomResourceDefinition", one.full_name)
         assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
         assert found["metadata"]["labels"]["app.kubernetes.io/instance"] == "fleet"
         assert found["spec"] == definition["spec"]
-    assert len(rendered.of("CustomResourceDefinition")) == len(CATALOGUE)
+    assert len(rendered.of("CustomResourceDefinition")) == len(CATALOG)
 
 
 def test_the_release_remembers_which_it_has(helm: Helm) -> None:
     (names,) = helm.template(with_definitions=True).one("ConfigMap", "fleet-definitions")["data"].values()
-    assert set(names.split(" ")) == {one.full_name for one in CATALOGUE}
+    assert set(names.split(" ")) == {one.full_name for one in CATALOG}
     assert not helm.template("--set", "crds.install=false").has("ConfigMap", "fleet-definitions")
 
 
@@ -68,7 +68,7 @@ def package(helm: Helm, tmp_path: Path) -> dict[str, bytes]:
 
 def test_the_package_has_what_an_installation_needs(package: dict[str, bytes]) -> None:
     assert {"Chart.yaml", "values.yaml", "values.schema.json", "README.md", "templates/NOTES.txt"} <= package.keys()
-    assert {f"files/crds/{file_name(one)}" for one in CATALOGUE} <= package.keys()
+    assert {f"files/crds/{file_name(one)}" for one in CATALOG} <= package.keys()
     assert not {name for name in package if name.startswith("ci/")}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from fleet.model.catalogue import CATALOGUE
+from fleet.model.catalog import CATALOG
 from tests.chart.helm import CHART, COMBINATIONS, NAMESPACE, Helm, Json, Rendered
 from tests.chart.pod_security import complaints_about
 from tests.control_plane.sharing import ROOT
@@ -235,13 +235,13 @@ def test_roles_of_people_become_part_of_those_they_have(helm: Helm, role: str, i
 
 def test_viewers_see_every_kind_but_those_that_may_hold_secrets(helm: Helm) -> None:
     rights = rights_of(helm.combination("default").one("ClusterRole", "fleet-viewer"))
-    kinds = {(one.group, one.plural) for one in CATALOGUE}
+    kinds = {(one.group, one.plural) for one in CATALOG}
     assert {right[:2] for right in rights} == {one for one in kinds if one[1] not in HOLDING_CONTENT}
     assert {verb for *_, verb in rights} == {"get", "list", "watch"}
 
 
 def test_people_may_have_rights_to_kinds_that_exist_only(helm: Helm) -> None:
-    kinds = {(one.group, one.plural) for one in CATALOGUE}
+    kinds = {(one.group, one.plural) for one in CATALOG}
     for role in ("editor", "operator"):
         found = rights_of_named(helm.combination("default").one("ClusterRole", f"fleet-{role}"))
         assert {(group, resource.partition("/")[0]) for group, resource, _ in found} <= kinds

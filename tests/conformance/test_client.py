@@ -14,13 +14,13 @@ from fleet.clock import SystemClock
 from fleet.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from fleet.kube.api import Method, Request
 from fleet.kube.backoff import ExponentialBackoff
+from fleet.kube.cache.reflector import ListFilter, Reflector, ReflectorTimings
+from fleet.kube.cache.store import Store, build_codec
 from fleet.kube.client.transport import Transport
-from fleet.kube.informer.reflector import ListFilter, Reflector, ReflectorTimings
-from fleet.kube.informer.store import Store, build_codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, update_with_retries
 from fleet.kube.resource import Resource
-from fleet.model.catalogue import find_kind
+from fleet.model.catalog import find_kind
 from fleet.model.views import MemberCluster, Observed
 from tests.conformance.conftest import Restartable
 from tests.conformance.crds import install_crds

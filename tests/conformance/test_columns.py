@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from fleet.model.catalogue import CATALOGUE, KindDefinition
+from fleet.model.catalog import CATALOG, KindDefinition
 from tests.conformance.documents import CLUSTERS, PLACEMENTS, Object, a_cluster, a_placement, pick
 from tests.conformance.hub import Hub
 
-SHOWN_BY_SHORT_NAME = [resource for resource in CATALOGUE if resource.short_names]
+SHOWN_BY_SHORT_NAME = [resource for resource in CATALOG if resource.short_names]
 
 
 def _columns(resource: KindDefinition, *, wide: bool) -> list[str]:

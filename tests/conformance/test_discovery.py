@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.model.catalogue import CATALOGUE, KindDefinition
+from fleet.model.catalog import CATALOG, KindDefinition
 from tests.conformance.crds import FOLDER, PATH, is_established, read_crds
 from tests.conformance.documents import CLUSTERS, a_cluster
 from tests.conformance.hub import Hub
@@ -17,7 +17,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 VERBS = {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 CRDS = {crd["metadata"]["name"]: crd for crd in read_crds()}
-kinds = pytest.mark.parametrize("resource", CATALOGUE, ids=lambda resource: resource.kind)
+kinds = pytest.mark.parametrize("resource", CATALOG, ids=lambda resource: resource.kind)
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_kubectl_lists_kinds(hub: Hub) -> None:
 
 def test_kubectl_lists_what_belongs_to_the_fleet(hub: Hub) -> None:
     said = hub.kubectl("api-resources", "--categories=fleet", "-o", "name").ok()
-    assert set(said.split()) == {resource.full_name for resource in CATALOGUE if "fleet" in resource.categories}
+    assert set(said.split()) == {resource.full_name for resource in CATALOG if "fleet" in resource.categories}
 
 
 def test_kubectl_lists_versions(hub: Hub) -> None:

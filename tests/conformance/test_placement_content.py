@@ -12,9 +12,9 @@ import msgspec
 
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import StaleInputs
+from fleet.kube.cache.store import build_codec
 from fleet.kube.client.transport import Transport
-from fleet.kube.informer.informer import InformerConfig
-from fleet.kube.informer.store import build_codec
+from fleet.kube.informer import InformerConfig
 from fleet.kube.patch import RetryPolicy
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement

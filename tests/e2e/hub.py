@@ -19,7 +19,7 @@ from fleet.kube.api import Api, Method, Request
 from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.kube.objects import MERGE_PATCH
-from fleet.model.catalogue import CATALOGUE
+from fleet.model.catalog import CATALOG
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 from tests.conformance.crds import install_crds
 from tests.conformance.embedded import new_hub
@@ -93,7 +93,7 @@ def fresh_access(target: str, folder: Path) -> Iterator[Access]:
 def _collections() -> list[str]:
     return [
         f"/apis/{one.group}/{one.storage}/{one.plural}"
-        for one in CATALOGUE
+        for one in CATALOG
         if one.group in (CLUSTER_GROUP, PLACEMENT_GROUP) and not one.on_member
     ]
 

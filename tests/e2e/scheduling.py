@@ -16,7 +16,7 @@ import msgspec
 
 from fleet.errors import AlreadyExists, Unavailable
 from fleet.kube.api import Api, Method, Request
-from fleet.kube.informer.informer import Informer
+from fleet.kube.informer import Informer
 from fleet.kube.objects import JSON_PATCH
 from fleet.kube.resource import STATUS, Resource, key_of
 from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from fleet.kube.informer.reflector import Reflector, ReflectorTimings, WatchProblem
-from fleet.kube.informer.store import Store, build_codec
+from fleet.kube.cache.reflector import Reflector, ReflectorTimings, WatchProblem
+from fleet.kube.cache.store import Store, build_codec
 from fleet.kube.resource import Resource
 from fleet.model.views import MemberCluster, Observed
 from tests.faults.scripted import ScriptedApi

@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.kube.informer.reflector import ReflectorTimings
+from fleet.kube.cache.reflector import ReflectorTimings
 from fleet.model.decoding import decode
 from fleet.model.views import MemberCluster
 from tests.faults.hub import Document, Hub

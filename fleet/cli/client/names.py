@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fleet.cli.input.problems import did_you_mean
 from fleet.errors import InputError
 from fleet.kube.resource import join_key
-from fleet.model.catalogue import CATALOGUE, KindDefinition
+from fleet.model.catalog import CATALOG, KindDefinition
 from fleet.model.labels import is_subdomain
 
 PLACEMENT_KINDS: Final = ("ClusterResourcePlacement", "ResourcePlacement")
@@ -24,7 +24,7 @@ _ALIASES: Final = {
     "binding": BINDING_KINDS,
     "bindings": BINDING_KINDS,
 }
-_ON_HUB: Final = tuple(kind for kind in CATALOGUE if not kind.on_member)
+_ON_HUB: Final = tuple(kind for kind in CATALOG if not kind.on_member)
 
 
 def find_kinds(word: str) -> tuple[KindDefinition, ...]:

@@ -18,7 +18,7 @@ from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import InputError
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.resource import Resource, join_key
-from fleet.model import catalogue
+from fleet.model import catalog as catalog
 
 _PAGE: Final = 500
 _DEFAULT_NAMESPACE: Final = "default"
@@ -52,7 +52,7 @@ def run_get(options: GetOptions) -> int:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-async def _load(options: GetOptions, kinds: Sequence[catalogue.KindDefinition]) -> list[Json]:
+async def _load(options: GetOptions, kinds: Sequence[catalog.KindDefinition]) -> list[Json]:
     async with connect_to_hub(options.hub) as api:
         if options.name is not None:
             return [await _load_object(api, options, kinds, options.name)]
@@ -60,7 +60,7 @@ async def _load(options: GetOptions, kinds: Sequence[catalogue.KindDefinition]) 
     return sorted((document for page in pages for document in page), key=key_of)
 
 
-async def _load_object(api: Api, options: GetOptions, kinds: Sequence[catalogue.KindDefinition], name: str) -> Json:
+async def _load_object(api: Api, options: GetOptions, kinds: Sequence[catalog.KindDefinition], name: str) -> Json:
     if options.labels:
         raise InputError("a name and a label selector cannot be combined", field="--selector")
     key, kind = _resolve_key(options, kinds, name)
@@ -70,8 +70,8 @@ async def _load_object(api: Api, options: GetOptions, kinds: Sequence[catalogue.
 
 
 def _resolve_key(
-    options: GetOptions, kinds: Sequence[catalogue.KindDefinition], name: str
-) -> tuple[str, catalogue.KindDefinition]:
+    options: GetOptions, kinds: Sequence[catalog.KindDefinition], name: str
+) -> tuple[str, catalog.KindDefinition]:
     """`web` is cluster-scoped if the kind has both scopes; `shop/web` is namespaced."""
     namespace, _, plain = name.rpartition("/")
     namespace = namespace or options.namespace or ""
@@ -105,7 +105,7 @@ async def _list_objects(api: Api, resource: Resource, options: GetOptions) -> li
 # --- output ---------------------------------------------------------------------------------------------------------
 
 
-def _print_table(documents: Sequence[Json], kinds: Sequence[catalogue.KindDefinition]) -> None:
+def _print_table(documents: Sequence[Json], kinds: Sequence[catalog.KindDefinition]) -> None:
     from fleet.cli.output.console import columns, write
 
     if not documents:

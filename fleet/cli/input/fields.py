@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 from fleet.cli.input.documents import ParsedDocument, Steps
 from fleet.cli.input.problems import did_you_mean, nearest
 from fleet.errors import TimestampError
-from fleet.model.crd.markers import Keywords
+from fleet.model.kinds.markers import Keywords
 from fleet.model.kinds.meta import ObjectMeta
 from fleet.model.quantity import quantity_or_none
 from fleet.model.timestamps import parse_timestamp

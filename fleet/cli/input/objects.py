@@ -14,7 +14,7 @@ from fleet.cli.input.fields import check_fields
 from fleet.cli.input.problems import Findings, did_you_mean, nearest
 from fleet.errors import DocumentError
 from fleet.kube.resource import join_key
-from fleet.model.catalogue import CATALOGUE, KindDefinition, find_kind
+from fleet.model.catalog import CATALOG, KindDefinition, find_kind
 from fleet.model.decoding import decode, describe_document
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 from fleet.model.kinds.meta import Document
@@ -177,9 +177,9 @@ def _unknown_kind(api_version: str, kind: str) -> str:
     if group not in OUR_GROUPS:
         meant = nearest(group, OUR_GROUPS) if group else None
         return f"apiVersion {api_version!r}: no such group; did you mean {meant}?" if meant else ""
-    same_kind = [definition for definition in CATALOGUE if definition.kind == kind and definition.group in OUR_GROUPS]
+    same_kind = [definition for definition in CATALOG if definition.kind == kind and definition.group in OUR_GROUPS]
     if not same_kind:
-        kinds = [definition.kind for definition in CATALOGUE if definition.group == group]
+        kinds = [definition.kind for definition in CATALOG if definition.group == group]
         return f"kind {kind!r} does not exist in {group}{did_you_mean(kind, kinds)}"
     (resource,) = same_kind
     if resource.group != group:

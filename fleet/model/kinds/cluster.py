@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import V1BETA1, Int32, Quantities, Timestamp, only_in
+from fleet.model.kinds.markers import V1BETA1, Int32, Quantities, Timestamp, only_in
 from fleet.model.kinds.meta import Conditions, Document, Model, limit_name
 
 LONGEST_CLUSTER_NAME = 63

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleet.model.crd.markers import AnyJSON, Base64, Bool, Timestamp, ValidationRule, list_map
+from fleet.model.kinds.markers import AnyJSON, Base64, Bool, Timestamp, ValidationRule, list_map
 from fleet.model.kinds.meta import Conditions, Document, Model
 
 

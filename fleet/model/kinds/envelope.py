@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleet.model.crd.markers import EmbeddedObject
+from fleet.model.kinds.markers import EmbeddedObject
 from fleet.model.kinds.meta import Document
 
 Wrapped = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleet.model.crd.markers import ValidationRule, count_or_percentage
+from fleet.model.kinds.markers import ValidationRule, count_or_percentage
 from fleet.model.kinds.meta import Conditions, Document, Model
 
 _BUDGET = "DB-01: give maxUnavailable or minAvailable, as a whole number ≥ 0 or a percentage"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import V1, DiffersIn, Int64, Timestamp
+from fleet.model.kinds.markers import V1, DiffersIn, Int64, Timestamp
 from fleet.model.kinds.meta import Condition, Model
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from fleet.model.crd.markers import ATOMIC_LIST, Bool, Int64, Keywords, Timestamp, ValidationRule, list_map
+from fleet.model.kinds.markers import ATOMIC_LIST, Bool, Int64, Keywords, Timestamp, ValidationRule, list_map
 
 
 class Model(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import V1, V1BETA1, AnyJSON, Base64, ValidationRule
+from fleet.model.kinds.markers import V1, V1BETA1, AnyJSON, Base64, ValidationRule
 from fleet.model.kinds.meta import Document, Model
 from fleet.model.kinds.placement import ResourceSelectorTerm
 from fleet.model.kinds.policy import ClusterSelector

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import CheckedKeywords, Int32, Timestamp, ValidationRule
 from fleet.model.kinds.identifiers import DiffedPlacements, DriftedPlacements, FailedPlacements, ResourceIdentifier
+from fleet.model.kinds.markers import CheckedKeywords, Int32, Timestamp, ValidationRule
 from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model, NamespacedName
 from fleet.model.kinds.policy import RequestedPolicy
 from fleet.model.kinds.rollout import RolloutStrategy

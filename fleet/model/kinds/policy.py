@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import CheckedKeywords, Int32, ValidationRule
+from fleet.model.kinds.markers import CheckedKeywords, Int32, ValidationRule
 from fleet.model.kinds.meta import LabelSelector, Model
 
 

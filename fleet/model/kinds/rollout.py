@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import V1BETA1, Bool, Int, ValidationRule, count_or_percentage, only_in, required_in
+from fleet.model.kinds.markers import V1BETA1, Bool, Int, ValidationRule, count_or_percentage, only_in, required_in
 from fleet.model.kinds.meta import Model
 
 _KEYWORDS_OF_UNAVAILABLE, _RULE_OF_UNAVAILABLE = count_or_percentage(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleet.model.crd.markers import Base64, Bool, EmbeddedObject, Int32, Int64
+from fleet.model.kinds.markers import Base64, Bool, EmbeddedObject, Int32, Int64
 from fleet.model.kinds.meta import Conditions, Document, Model
 from fleet.model.kinds.policy import PlacementPolicy
 

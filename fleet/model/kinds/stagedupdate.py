@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.crd.markers import (
+from fleet.model.kinds.markers import (
     V1,
     V1ALPHA1,
     V1BETA1,

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleet.model.crd.markers import V1BETA1, EmbeddedObject, Int, Int64, Timestamp, only_in
 from fleet.model.kinds.identifiers import PatchDetail
+from fleet.model.kinds.markers import V1BETA1, EmbeddedObject, Int, Int64, Timestamp, only_in
 from fleet.model.kinds.meta import Conditions, Document, Model
 from fleet.model.kinds.rollout import ApplyStrategy, ReportBackStrategy
 

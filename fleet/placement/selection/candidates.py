@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from fleet.kube.informer.store import Codec, build_codec
+from fleet.kube.cache.store import Codec, build_codec
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Metadata, View
 from fleet.placement.selection.sanitizing import sanitize

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from fleet.errors import StaleInputs
-from fleet.kube.informer.informer import Informer, InformerConfig
+from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.resource import Resource
 from fleet.placement.selection.candidates import CandidateObject, candidate_codec
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from fleet.errors import ApiError
-from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.informer import InformerConfig
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.candidates import CandidateObject

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from fleet.errors import AlreadyExists, Conflict, NotFound, StaleInputs
-from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import Resource, key_of

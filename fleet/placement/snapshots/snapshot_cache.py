@@ -14,8 +14,8 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from fleet.errors import NotFound, StaleInputs
-from fleet.kube.informer.informer import Informer, InformerConfig
-from fleet.kube.informer.store import build_codec
+from fleet.kube.cache.store import build_codec
+from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.objects import Objects
 from fleet.kube.resource import Resource, join_key, key_of
 from fleet.kube.scopes import PlacementScope, owner_key

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from fleet.kube.informer.store import Codec
+from fleet.kube.cache.store import Codec
 from fleet.kube.resource import Resource
 from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GROUP, PREFIX, RESOURCE_INDEX

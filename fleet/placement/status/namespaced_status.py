@@ -13,8 +13,8 @@ import msgspec
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound, StaleInputs
-from fleet.kube.informer.informer import Informer, InformerConfig
-from fleet.kube.informer.store import build_codec
+from fleet.kube.cache.store import build_codec
+from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION

@@ -7,7 +7,7 @@ from typing import Final
 
 from fleet.errors import Forbidden, NotFound
 from fleet.kube.api import Api
-from fleet.kube.informer.store import build_codec
+from fleet.kube.cache.store import build_codec
 from fleet.kube.objects import Objects
 from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION

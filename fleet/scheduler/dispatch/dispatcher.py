@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
-from fleet.kube.informer.store import Store
+from fleet.kube.cache.store import Store
 from fleet.scheduler.dispatch.call_queue import Call, CallOutcome, CallQueue, CallResult, CallType, QueuedCall
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ that, so the latest time at which anything was decided is kept here.
 from __future__ import annotations
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.kube.informer.store import Store
+from fleet.kube.cache.store import Store
 from fleet.model.views import MemberCluster
 from fleet.snapshot.eligibility import Eligibility
 

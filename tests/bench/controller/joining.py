@@ -19,9 +19,9 @@ import uvloop
 from fleet.clock import SystemClock
 from fleet.informers.cache import Caches
 from fleet.kube.api import Request
+from fleet.kube.cache.store import Store
 from fleet.kube.events import EventRecorder
-from fleet.kube.informer.informer import InformerConfig
-from fleet.kube.informer.store import Store
+from fleet.kube.informer import InformerConfig
 from fleet.manager.logs import configure
 from fleet.model.keys import SCHEDULER_CLEANUP
 from fleet.scheduler.attempt_record import NoRecorder

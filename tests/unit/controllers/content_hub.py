@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.informer import InformerConfig
 from fleet.kube.resource import Resource
 from tests.faults.objects import refusal
 from tests.faults.virtual import VirtualClock, no_jitter

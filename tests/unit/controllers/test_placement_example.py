@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from fleet.model.catalogue import CATALOGUE
+from fleet.model.catalog import CATALOG
 from fleet.placement.selection.selection import SelectedObject, SelectionResult
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import PLACEMENTS, Json
@@ -100,7 +100,7 @@ async def test_everything_that_is_written_fits_its_kind() -> None:
         others.schedule("east-1", fulfilled=False, refused=["north-1"])
         others.report("east-1", {**RUNNING, "Applied": ("False", "NotAllWorkHaveBeenApplied")})
         await bench.settle()
-        models = {resource.plural: resource.model for resource in CATALOGUE}
+        models = {resource.plural: resource.model for resource in CATALOG}
         checked = set()
         for path, document in bench.hub.objects.items():
             plural = path.split("/")[-2]

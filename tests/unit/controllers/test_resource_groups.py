@@ -14,7 +14,7 @@ import pytest
 from fleet.clock import epoch_nanoseconds
 from fleet.errors import ConnectionLost, StaleInputs, Unavailable
 from fleet.kube.api import Request
-from fleet.kube.informer.store import build_codec
+from fleet.kube.cache.store import build_codec
 from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from fleet.kube.api import Request
-from fleet.kube.informer.store import build_codec
+from fleet.kube.cache.store import build_codec
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.discovery import KindsUnreadable
 from fleet.placement.selection.dynamic_informers import NotSyncedYet

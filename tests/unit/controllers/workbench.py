@@ -16,7 +16,7 @@ import msgspec
 
 from fleet.informers.cache import Caches
 from fleet.kube.events import ObjectReference
-from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.informer import InformerConfig
 from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import key_of
 from fleet.model.keys import (

@@ -11,7 +11,7 @@ from fleet.kube.api import LEASE_CLASS
 from fleet.kube.backoff import WATCH_BACKOFF, ExponentialBackoff, FailureBackoff
 from fleet.kube.client.rate_limiter import RateLimit, RateLimiter, TokenBucket
 from fleet.kube.resource import Resource, split_key
-from fleet.model.catalogue import CATALOGUE
+from fleet.model.catalog import CATALOG
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
 
@@ -138,6 +138,6 @@ def test_keys_are_taken_apart(key: str, expected: tuple[str, str]) -> None:
 
 
 def test_fleets_own_kinds_have_their_place() -> None:
-    paths = {known.kind: Resource.of(known).collection("x") for known in CATALOGUE}
+    paths = {known.kind: Resource.of(known).collection("x") for known in CATALOG}
     assert paths["MemberCluster"] == "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
     assert paths["ResourceBinding"].endswith("/namespaces/x/resourcebindings")

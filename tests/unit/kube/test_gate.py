@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import ApiError, ConnectionLost, NotLeading
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.informer import WriteGate
+from fleet.kube.informer import WriteGate
 from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather
 from tests.faults.scripted import Down, Refuse
 from tests.faults.virtual import VirtualClock, virtual

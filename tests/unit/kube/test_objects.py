@@ -18,7 +18,7 @@ from fleet.errors import (
     UnreadableAnswer,
 )
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.store import build_codec
+from fleet.kube.cache.store import build_codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, build_json_pointer, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster

@@ -10,8 +10,8 @@ import msgspec
 from fleet.clock import SystemClock
 from fleet.errors import ApiError, ConnectionLost
 from fleet.kube.backoff import ExponentialBackoff
+from fleet.kube.cache.reflector import Reflector, ReflectorTimings, WatchProblem
 from fleet.kube.client.transport import Transport
-from fleet.kube.informer.reflector import Reflector, ReflectorTimings, WatchProblem
 from tests.faults.sockets import CHUNKED, a_server, answer, chunk, hangs, real, resets, then
 from tests.faults.virtual import no_jitter
 from tests.faults.watching import CLUSTERS, Fold, a_store

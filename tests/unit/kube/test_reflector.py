@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from fleet.errors import DeadlineExceeded, Forbidden, Gone, InternalError, TooManyRequests, UnreadableAnswer
-from fleet.kube.informer.reflector import UnreadableObject
+from fleet.kube.cache.reflector import UnreadableObject
 from tests.faults.hub import Hub
 from tests.faults.scripted import (
     Close,
@@ -184,7 +184,7 @@ async def test_trickling_bytes_are_no_sign_of_life() -> None:
 
 @virtual
 async def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.kube.informer.watch.LONGEST_LINE", 1000)
+    monkeypatch.setattr("fleet.kube.cache.watch.LONGEST_LINE", 1000)
     async with watching(ScriptedApi(a_hub("c1"), watches=[Trickle()])) as scene:
         await scene.reflector.wait_for_sync()
         scene.api.hub.put("c2")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.kube.informer.store import Store, is_older
+from fleet.kube.cache.store import Store, is_older
 from fleet.model.decoding import decode
 from fleet.model.views import MemberCluster
 from tests.faults.watching import Cluster, Fold, a_store

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import UnreadableAnswer
-from fleet.kube.informer.watch import LineSplitter, extract_document, read_event, read_head, read_page, read_version
+from fleet.kube.cache.watch import LineSplitter, extract_document, read_event, read_head, read_page, read_version
 
 MESS = [b"", b"nul", b"[]", b"5", b'"x"', b"{}", b"\xff", b'{"a":', b"[" * 5000]
 

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import DocumentError
-from fleet.model.catalogue import CATALOGUE
-from fleet.model.crd.generator import build_crd
+from fleet.model.catalog import CATALOG
+from fleet.model.crd_generator import build_crd
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, nodes, value_problems, with_defaults
 
 RULE_ID = re.compile(r"[A-Z]{2}-\d\d")
 SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {
     (resource.kind, version["name"]): version["schema"]["openAPIV3Schema"]
-    for resource in CATALOGUE
+    for resource in CATALOG
     for version in build_crd(resource)["spec"]["versions"]
 }
-GROUPS = {resource.kind: resource.group for resource in CATALOGUE}
+GROUPS = {resource.kind: resource.group for resource in CATALOG}
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 CHOSEN = {**NAMESPACE, "selectionScope": "NamespaceWithResourceSelectors"}

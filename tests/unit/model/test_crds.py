@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.model.catalogue import CATALOGUE, KindDefinition
-from fleet.model.crd import generator as crd
-from fleet.model.crd.generator import build_crd, file_name, render, write_all
+from fleet.model import crd_generator as crd
+from fleet.model.catalog import CATALOG, KindDefinition
+from fleet.model.crd_generator import build_crd, file_name, render, write_all
 from tests.unit.model.structural import nodes, schema_problems
 
 CHART = Path(__file__).parents[3] / crd.DIRECTORY
 
-resources = pytest.mark.parametrize("resource", CATALOGUE, ids=lambda resource: resource.kind)
+resources = pytest.mark.parametrize("resource", CATALOG, ids=lambda resource: resource.kind)
 served = pytest.mark.parametrize(
     "resource, version",
-    [(resource, version) for resource in CATALOGUE for version in resource.versions],
+    [(resource, version) for resource in CATALOG for version in resource.versions],
     ids=lambda item: item if isinstance(item, str) else item.kind,
 )
 
 
 def a_resource(kind: str) -> KindDefinition:
-    (resource,) = [resource for resource in CATALOGUE if resource.kind == kind]
+    (resource,) = [resource for resource in CATALOG if resource.kind == kind]
     return resource
 
 
@@ -45,13 +45,13 @@ def test_the_file_in_the_chart_is_what_the_kinds_say(resource: KindDefinition) -
 
 
 def test_the_chart_has_a_file_for_every_kind_and_no_other() -> None:
-    assert {path.name for path in CHART.iterdir()} == {file_name(resource) for resource in CATALOGUE}
+    assert {path.name for path in CHART.iterdir()} == {file_name(resource) for resource in CATALOG}
 
 
 def test_writing_removes_the_file_of_a_kind_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "placement.kubernetes-fleet.io_relics.yaml").write_text("kind: Relic")
     write_all(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {file_name(resource) for resource in CATALOGUE}
+    assert {path.name for path in tmp_path.iterdir()} == {file_name(resource) for resource in CATALOG}
 
 
 @resources
@@ -291,7 +291,7 @@ def test_v1_knows_no_config_map_envelopes_and_has_no_default_for_the_type() -> N
 def test_apart_from_that_v1_and_v1beta1_have_the_same_fields() -> None:
     different = {
         resource.kind
-        for resource in CATALOGUE
+        for resource in CATALOG
         if {"v1", "v1beta1"} <= set(resource.versions)
         and [path for path, _ in nodes(schema_of(resource.kind, "v1"))]
         != [path for path, _ in nodes(schema_of(resource.kind, "v1beta1"))]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fleet.errors import DocumentError
-from fleet.model.catalogue import CATALOGUE, KindDefinition
-from fleet.model.crd.generator import build_crd
+from fleet.model.catalog import CATALOG, KindDefinition
+from fleet.model.crd_generator import build_crd
 from fleet.model.documents import read_document
 from tests.unit.model.structural import broken_rules, value_problems
 
-resources = pytest.mark.parametrize("resource", CATALOGUE, ids=lambda resource: resource.kind)
+resources = pytest.mark.parametrize("resource", CATALOG, ids=lambda resource: resource.kind)
 
 TEXTS = ["some text", "stage1", "10%", "1h", "16Gi"]
 EMBEDDED = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": None, "b": [1, {}]}}
@@ -116,7 +116,7 @@ def test_an_object_cannot_be_changed_in_place(resource: KindDefinition) -> None:
 
 
 def a_spec(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    group = next(resource.api_version for resource in CATALOGUE if resource.kind == kind)
+    group = next(resource.api_version for resource in CATALOG if resource.kind == kind)
     return {"apiVersion": group, "kind": kind, "metadata": {"name": "one"}, "spec": spec}
 
 
@@ -177,7 +177,7 @@ def test_a_limit_with_a_rule_is_reported_with_it(document: dict[str, Any], messa
     with pytest.raises(DocumentError) as refusal:
         read_document(document)
     assert message in str(refusal.value)
-    (schema,) = [schema_of(resource) for resource in CATALOGUE if resource.kind == document["kind"]]
+    (schema,) = [schema_of(resource) for resource in CATALOG if resource.kind == document["kind"]]
     assert value_problems(schema, document) != []
 
 

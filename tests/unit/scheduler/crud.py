@@ -18,7 +18,7 @@ import msgspec
 from fleet.errors import ApiError, ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.api import Method, Request
-from fleet.kube.informer.informer import InformerConfig
+from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy
 from fleet.model.views import Binding, Observed

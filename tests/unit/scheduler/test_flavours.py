@@ -5,7 +5,7 @@ import pytest
 from fleet.errors import InvalidKey
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, find_scope, owner_key, parse_key
-from fleet.model import catalogue
+from fleet.model import catalog as catalog
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Metadata
 
@@ -21,7 +21,7 @@ WRITTEN_DOWN = [
 
 @pytest.mark.parametrize("resource", WRITTEN_DOWN, ids=lambda one: one.kind)
 def test_every_kind_is_where_the_catalogue_says(resource: Resource) -> None:
-    known = catalogue.find_kind(resource.api_version, resource.kind)
+    known = catalog.find_kind(resource.api_version, resource.kind)
     assert known is not None
     assert Resource.of(known) == resource
 

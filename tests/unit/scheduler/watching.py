@@ -11,8 +11,8 @@ import msgspec
 
 from fleet.clock import SystemClock
 from fleet.informers.cache import Caches, PlacementKinds
-from fleet.kube.informer.informer import InformerConfig
-from fleet.kube.informer.store import Store
+from fleet.kube.cache.store import Store
+from fleet.kube.informer import InformerConfig
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, SCHEDULED_CONDITION
 from fleet.model.timestamps import MINUTE
 from fleet.model.views import (

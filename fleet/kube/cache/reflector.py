@@ -29,9 +29,8 @@ from fleet.clock import Clock
 from fleet.errors import ApiError, DeadlineExceeded, DocumentError, Gone, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.backoff import WATCH_BACKOFF, ExponentialBackoff, FailureBackoff, Jitter
-from fleet.kube.client.failures import build_error
-from fleet.kube.informer.store import Relist, Store, is_older
-from fleet.kube.informer.watch import (
+from fleet.kube.cache.store import Relist, Store, is_older
+from fleet.kube.cache.watch import (
     ADDED,
     BOOKMARK,
     DELETED,
@@ -45,6 +44,7 @@ from fleet.kube.informer.watch import (
     read_status,
     read_version,
 )
+from fleet.kube.client.failures import build_error
 from fleet.kube.resource import Resource, key_of
 
 T = TypeVar("T")

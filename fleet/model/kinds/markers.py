@@ -1,6 +1,6 @@
 """Markers of kinds beyond Python types: limits, merge behavior, versions and rules.
 
-Kinds carry markers in `Annotated`; `fleet.model.crd.generator` turns them into OpenAPI. Pydantic ignores the markers it
+Kinds carry markers in `Annotated`; `fleet.model.crd_generator` turns them into OpenAPI. Pydantic ignores the markers it
 does not know, except `CheckedKeywords`, which also checks the value, so that a broken limit is reported with its rule.
 """
 

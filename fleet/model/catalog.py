@@ -6,13 +6,13 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Final
 
-from fleet.model.crd.markers import V1, V1ALPHA1, V1BETA1
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 from fleet.model.kinds.binding import ClusterResourceBinding, ResourceBinding
 from fleet.model.kinds.cluster import InternalMemberCluster, MemberCluster
 from fleet.model.kinds.clusterprofile import ClusterProfile
 from fleet.model.kinds.envelope import ClusterResourceEnvelope, ResourceEnvelope
 from fleet.model.kinds.eviction import ClusterResourcePlacementDisruptionBudget, ClusterResourcePlacementEviction
+from fleet.model.kinds.markers import V1, V1ALPHA1, V1BETA1
 from fleet.model.kinds.meta import Document
 from fleet.model.kinds.override import (
     ClusterResourceOverride,
@@ -182,7 +182,7 @@ _ALPHA_AND_BETA: Final = (V1ALPHA1, V1BETA1)
 _cluster_scoped = partial(KindDefinition, scope=CLUSTER_SCOPE)
 _namespaced = partial(KindDefinition, scope=NAMESPACED_SCOPE)
 
-CATALOGUE: Final[tuple[KindDefinition, ...]] = (
+CATALOG: Final[tuple[KindDefinition, ...]] = (
     _cluster_scoped(
         MemberCluster,
         "memberclusters",
@@ -273,7 +273,7 @@ CATALOGUE: Final[tuple[KindDefinition, ...]] = (
     _namespaced(ClusterProfile, "clusterprofiles", (V1ALPHA1,), group=PROFILE_GROUP, storage=V1ALPHA1),
 )
 
-_BY_GROUP_AND_KIND: Final = {(resource.group, resource.kind): resource for resource in CATALOGUE}
+_BY_GROUP_AND_KIND: Final = {(resource.group, resource.kind): resource for resource in CATALOG}
 
 
 def find_kind(api_version: str, kind: str) -> KindDefinition | None:

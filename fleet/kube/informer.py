@@ -17,8 +17,8 @@ from fleet.clock import Clock
 from fleet.errors import ConnectionLost, DeadlineExceeded, NotLeading, ServerTimeout
 from fleet.kube.api import WRITE_CLASS, Api, Request
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer.reflector import ListFilter, Reflector, ReflectorTimings, WatchProblem
-from fleet.kube.informer.store import Codec, Store
+from fleet.kube.cache.reflector import ListFilter, Reflector, ReflectorTimings, WatchProblem
+from fleet.kube.cache.store import Codec, Store
 from fleet.kube.leader_election import FencedApi, Leadership
 from fleet.kube.objects import Objects
 from fleet.kube.resource import Resource

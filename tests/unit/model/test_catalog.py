@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.catalogue import CATALOGUE, KindDefinition, find_kind
+from fleet.model.catalog import CATALOG, KindDefinition, find_kind
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
 
 BOTH, ALL, BETA = ("v1", "v1beta1"), ("v1", "v1alpha1", "v1beta1"), ("v1beta1",)
@@ -52,7 +52,7 @@ WIRE: dict[str, tuple[str, str, str, tuple[str, ...], bool]] = {
     "ClusterProfile": ("clusterprofiles", "Namespaced", "", ("v1alpha1",), True),
 }
 
-resources = pytest.mark.parametrize("resource", CATALOGUE, ids=lambda resource: resource.kind)
+resources = pytest.mark.parametrize("resource", CATALOG, ids=lambda resource: resource.kind)
 
 
 @resources
@@ -62,7 +62,7 @@ def test_a_kind_has_its_names_scope_versions_and_status_on_the_wire(resource: Ki
 
 
 def test_every_kind_is_in_the_catalogue_once() -> None:
-    assert sorted(resource.kind for resource in CATALOGUE) == sorted(WIRE)
+    assert sorted(resource.kind for resource in CATALOG) == sorted(WIRE)
 
 
 @resources
@@ -78,12 +78,12 @@ def test_a_kind_belongs_to_the_categories_of_its_group(resource: KindDefinition)
 
 
 def test_short_names_are_unique() -> None:
-    names = [name for resource in CATALOGUE for name in resource.short_names]
+    names = [name for resource in CATALOG for name in resource.short_names]
     assert len(names) == len(set(names))
 
 
 def test_only_applied_work_lives_on_members() -> None:
-    assert [resource.kind for resource in CATALOGUE if resource.on_member] == ["AppliedWork"]
+    assert [resource.kind for resource in CATALOG if resource.on_member] == ["AppliedWork"]
 
 
 def test_a_kind_is_found_under_every_served_version() -> None:

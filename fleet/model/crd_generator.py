@@ -1,4 +1,4 @@
-"""Writes the CustomResourceDefinitions from the kinds: `python -m fleet.model.crd.generator [DIRECTORY]`.
+"""Writes the CustomResourceDefinitions from the kinds: `python -m fleet.model.crd_generator [DIRECTORY]`.
 
 No library covers list-map keys, int-or-string, defaults, CEL rules and printer columns together, so this walks the
 pydantic fields itself. The API server accepts only "structural" schemas: no references, no composition beside
@@ -19,8 +19,16 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic.fields import FieldInfo
 
 from fleet.errors import ConfigurationError
-from fleet.model.catalogue import CATALOGUE, KindDefinition, PrinterColumn
-from fleet.model.crd.markers import CheckedKeywords, DiffersIn, FieldRule, Keywords, OnlyIn, RequiredIn, ValidationRule
+from fleet.model.catalog import CATALOG, KindDefinition, PrinterColumn
+from fleet.model.kinds.markers import (
+    CheckedKeywords,
+    DiffersIn,
+    FieldRule,
+    Keywords,
+    OnlyIn,
+    RequiredIn,
+    ValidationRule,
+)
 from fleet.model.kinds.meta import Document, Model
 
 DIRECTORY: Final = Path("charts/fleet/files/crds")
@@ -65,7 +73,7 @@ def file_name(resource: KindDefinition) -> str:
 def write_all(directory: Path) -> None:
     """Writes every CRD and removes files of kinds that no longer exist."""
     directory.mkdir(parents=True, exist_ok=True)
-    wanted = {directory / file_name(resource): render(resource) for resource in CATALOGUE}
+    wanted = {directory / file_name(resource): render(resource) for resource in CATALOG}
     for path in set(directory.glob("*.yaml")) - set(wanted):
         path.unlink()
     for path, text in wanted.items():
