@@ -84,7 +84,7 @@ def reaches_the_product(path: Path) -> bool:
 
 
 def _opens_a_door(path: Path) -> bool:
-    tree, text = _parsed(path)
+    tree, text = _parse(path)
     names = {name for node in ast.walk(tree) for name in _imports(node)}
     return '"fleet.cli"' in text or any(name == door or name.startswith(f"{door}.") for name in names for door in DOORS)
 
@@ -98,7 +98,7 @@ def _sources(path: Path) -> Iterator[Path]:
             continue
         seen.add(source)
         yield source
-        for node in ast.walk(_parsed(source)[0]):
+        for node in ast.walk(_parse(source)[0]):
             waiting += [ROOT / f"{name.replace('.', '/')}.py" for name in _imports(node) if name.startswith("tests.")]
 
 
@@ -111,7 +111,7 @@ def _imports(node: ast.AST) -> list[str]:
 
 
 @cache
-def _parsed(path: Path) -> tuple[ast.Module, str]:
+def _parse(path: Path) -> tuple[ast.Module, str]:
     text = path.read_text(encoding="utf-8")
     return ast.parse(text), text
 

@@ -27,7 +27,7 @@ _CALLED_BY_OTHERS: Final = re.compile(
 )
 
 
-def unreached() -> set[str]:
+def find_unreached() -> set[str]:
     sources = [path.read_text(encoding="utf-8") for folder in PRODUCT for path in sorted((ROOT / folder).rglob("*.py"))]
     trees = [ast.parse(source) for source in sources]
     defined = Counter(name for tree in trees for name in _definitions(tree))
@@ -55,13 +55,13 @@ def _without_exports(source: str) -> str:
     return re.sub(r"^__all__ = \[.*?\]", "", source, flags=re.MULTILINE | re.DOTALL)
 
 
-def listed() -> set[str]:
+def read_listed() -> set[str]:
     _, _, section = PAGE.read_text(encoding="utf-8").partition(SECTION)
     return set(_LISTED.findall(section.partition("\n## ")[0]))
 
 
 if __name__ == "__main__":
-    missing, stale = unreached() - listed(), listed() - unreached()
+    missing, stale = find_unreached() - read_listed(), read_listed() - find_unreached()
     for name in sorted(missing):
         print(f"{name}: only tests use it; use it, remove it, or list it in {PAGE.name} with the row it waits for")
     for name in sorted(stale):
