@@ -13,7 +13,7 @@ from api.models import AttemptDiff, HistoryPage
 from api.routers.request_context import CurrentRequest, parse_namespace
 from api.services.history import compare_attempts, list_attempts
 from api.text.decisions import render_history
-from fleet.explain.answer.rendering import render_comparison
+from fleet.explain.answer.comparisons import render_comparison
 
 router = APIRouter(tags=["decisions"])
 

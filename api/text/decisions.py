@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from api.models import DecisionModel
-from api.text.tables import render_table
+from api.text.tables import render_plain_table
 
 UNNAMED: Final = "a placement you may not read"
 
@@ -22,7 +22,7 @@ def render_history(decisions: Iterable[DecisionModel]) -> str:
         )
         for decision in decisions
     )
-    return render_table(("ATTEMPT", "AT", "OUTCOME", "CHOSE", "BECAUSE OF"), rows)
+    return render_plain_table(("ATTEMPT", "AT", "OUTCOME", "CHOSE", "BECAUSE OF"), rows)
 
 
 def render_decision_line(decision: DecisionModel) -> str:

@@ -6,17 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from api.models import BindingPage, ClusterPage, PlacementPage, ProfilePage, ReplayReport, SettingPage
 from fleet.explain.whatif.diff import Moved
+from fleet.text_table import Page, finish, render_table
 
 
-def render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [tuple(head), *(tuple(row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "".join(_format_line(cells, widths) for cells in lines)
-
-
-def _format_line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-    return "  ".join(padded).rstrip() + "\n"
+def render_plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return finish(render_table(head, list(rows)), Page()) + "\n"
 
 
 def _describe_redacted(count: int, what: str) -> str:
@@ -35,9 +29,9 @@ def render_placements(page: PlacementPage) -> str:
         )
         for placement in page.items
     )
-    return render_table(("PLACEMENT", "TYPE", "WANTED", "SELECTED", "FULFILLED", "CLUSTERS"), rows) + _describe_more(
-        page.next
-    )
+    return render_plain_table(
+        ("PLACEMENT", "TYPE", "WANTED", "SELECTED", "FULFILLED", "CLUSTERS"), rows
+    ) + _describe_more(page.next)
 
 
 def render_clusters(page: ClusterPage) -> str:
@@ -52,7 +46,7 @@ def render_clusters(page: ClusterPage) -> str:
         )
         for cluster in page.items
     )
-    text = render_table(("CLUSTER", "ELIGIBLE", "JOINED", "HEALTHY", "LAST HEARTBEAT", "TAINTS"), rows)
+    text = render_plain_table(("CLUSTER", "ELIGIBLE", "JOINED", "HEALTHY", "LAST HEARTBEAT", "TAINTS"), rows)
     hidden = f"and {page.redacted} clusters you may not read\n" if page.redacted else ""
     return text + hidden + _describe_more(page.next)
 
@@ -68,7 +62,7 @@ def render_bindings(page: BindingPage) -> str:
         )
         for binding in page.items
     )
-    text = render_table(("PLACEMENT", "CLUSTER", "STATE", "BINDING", "RESOURCES"), rows)
+    text = render_plain_table(("PLACEMENT", "CLUSTER", "STATE", "BINDING", "RESOURCES"), rows)
     return text + _describe_redacted(page.redacted, "bindings") + _describe_more(page.next)
 
 
@@ -79,11 +73,11 @@ def render_profiles(page: ProfilePage) -> str:
         for hook, plugins in profile.plugins.items()
         for plugin in plugins
     )
-    return render_table(("PROFILE", "HOOK", "PLUGIN", "FORM", "WEIGHT"), rows)
+    return render_plain_table(("PROFILE", "HOOK", "PLUGIN", "FORM", "WEIGHT"), rows)
 
 
 def render_settings(page: SettingPage) -> str:
-    return render_table(
+    return render_plain_table(
         ("SETTING", "VALUE", "ORIGIN"), ((setting.name, str(setting.value), setting.origin) for setting in page.items)
     )
 
@@ -111,6 +105,6 @@ def render_replay(report: ReplayReport) -> str:
         for diff in report.changed
     ]
     if rows:
-        lines.append(render_table(("CHANGED", "ATTEMPT", "CAUSE", "BEFORE", "AFTER", ""), rows))
+        lines.append(render_plain_table(("CHANGED", "ATTEMPT", "CAUSE", "BEFORE", "AFTER", ""), rows))
     lines += [f"SKIPPED    {skipped.id}: {skipped.because}\n" for skipped in report.skipped]
     return "".join(lines) + (f"more after {report.next}\n" if report.next is not None else "")

@@ -105,9 +105,9 @@ def test_W_18_an_exported_snapshot_is_decided_as_on_the_hub(machine: Machine) ->
 
     elsewhere = machine.fleet("simulate", "--snapshot", str(file), "-o", "json")
 
-    decided = {one["placement"]["name"]: one for one in json.loads(elsewhere.stdout)["decisions"]}
+    decided = {one["answer"]["placement"]["name"]: one for one in json.loads(elsewhere.stdout)["decisions"]}
     assert set(decided) >= {"storefront", "payments-ledger", "batch-reports", "node-agents"}
-    assert decided["payments-ledger"]["digest"] == live["answer"]["attempt"]["digest"]
+    assert decided["payments-ledger"]["answer"]["attempt"]["digest"] == live["answer"]["attempt"]["digest"]
 
 
 def test_objects_are_listed_from_the_same_fleet(machine: Machine) -> None:

@@ -31,12 +31,17 @@ def as_json(*arguments: str) -> dict[str, Any]:
 
 
 def decision(name: str, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in as_json(*arguments)["decisions"] if one["placement"]["name"] == name)
-    return found
+    decisions: list[dict[str, Any]] = as_json(*arguments)["decisions"]
+    return next(decision for decision in decisions if decision["answer"]["placement"]["name"] == name)
 
 
 def chosen(name: str, *arguments: str) -> list[str]:
-    return [one["cluster"] for one in decision(name, *arguments)["targets"]]
+    return [row["name"] for row in rows(decision(name, *arguments)) if row["outcome"] == "selected"]
+
+
+def rows(decision: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = decision["answer"]["attempt"]["clusters"]
+    return found
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -55,8 +60,8 @@ def test_five_placements_meet_twelve_clusters() -> None:
 def test_one_placement_cannot_be_fulfilled_and_the_region_to_blame_is_named() -> None:
     found = as_json()["decisions"]
 
-    assert [one["placement"]["name"] for one in found if not one["fulfilled"]] == ["storefront"]
-    (held_up,) = decision("storefront")["fullDomains"]
+    assert [one["answer"]["placement"]["name"] for one in found if not one["fulfilled"]] == ["storefront"]
+    (held_up,) = decision("storefront")["answer"]["attempt"]["fullDomains"]
     assert (held_up["key"], held_up["domain"]) == ("region", "us-east")
 
 
@@ -79,13 +84,13 @@ def test_a_change_of_policy_moves_only_what_it_has_to() -> None:
 
 
 def test_a_namespaced_placement_goes_where_its_namespace_is() -> None:
-    refused = {one["reason"]: one["count"] for one in decision("catalog-cache")["groups"]}
+    refused = {one["reason"]: one["count"] for one in decision("catalog-cache")["answer"]["attempt"]["groups"]}
 
     assert refused["NamespaceMissing"] == 6
 
 
 def test_the_demo_covers_every_placement_type() -> None:
-    found = {(one["placement"]["kind"], one["policy"]["type"]) for one in as_json()["decisions"]}
+    found = {(one["answer"]["placement"]["kind"], one["policy"]["type"]) for one in as_json()["decisions"]}
 
     assert found == {
         ("ClusterResourcePlacement", "PickAll"),
@@ -116,7 +121,7 @@ def test_yaml_says_what_json_says() -> None:
 def test_a_cluster_is_explained_for_every_placement() -> None:
     text = simulated("--why", "edge-lab").stdout
 
-    assert text.count("ResourcePlacement  Pick") == 5
+    assert text.count("profile DefaultScheduler") == 5
     assert "term 1: env In [prod] (is lab)" in text
     assert "term 1: kubernetes-fleet.io/node-count Ge 5 (is 1)" in text
 
@@ -131,7 +136,7 @@ def test_the_wall_clock_finds_every_heartbeat_old() -> None:
     found = as_json("--now", "now")
 
     assert found["nowFrom"] == "wall clock"
-    assert not any(one["targets"] for one in found["decisions"])
+    assert not any(row["outcome"] == "selected" for one in found["decisions"] for row in rows(one))
 
 
 def test_the_moment_can_be_chosen() -> None:
@@ -146,8 +151,8 @@ def test_a_setting_changes_who_is_eligible() -> None:
 
 def test_a_setting_changes_what_counts_as_a_domain() -> None:
     assert (
-        decision("storefront")["configHash"]
-        != decision("storefront", "--set", "spread.missingKey=Exclude")["configHash"]
+        decision("storefront")["answer"]["attempt"]["configHash"]
+        != decision("storefront", "--set", "spread.missingKey=Exclude")["answer"]["attempt"]["configHash"]
     )
 
 

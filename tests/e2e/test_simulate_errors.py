@@ -130,8 +130,10 @@ def test_a_policy_that_cannot_be_evaluated_is_shown_with_the_others(tmp_path: Pa
     result = simulated("-f", path)
 
     assert result.exit_code == 0
-    assert "scheduling stopped: metadata.annotations[kubernetes-fleet.io/number-of-clusters]" in result.stdout
-    assert "api  ClusterResourcePlacement  PickAll  Fulfilled" in result.stdout
+    assert (
+        "\nmetadata.annotations[kubernetes-fleet.io/number-of-clusters]: the annotation is missing\n" in result.stdout
+    )
+    assert "\napi   Scheduled   profile DefaultScheduler\n" in result.stdout
 
 
 def test_a_policy_that_cannot_be_evaluated_is_not_fulfilled(tmp_path: Path) -> None:
@@ -146,7 +148,7 @@ def test_all_problems_of_a_policy_are_in_the_report(tmp_path: Path) -> None:
 
     result = simulated("-f", str(written(tmp_path, member("a"), manifest)), "-o", "json")
 
-    fields = [one["field"] for one in json.loads(result.stdout)["decisions"][0]["problems"]]
+    fields = [one["field"] for one in json.loads(result.stdout)["decisions"][0]["answer"]["verdict"]["problems"]]
     assert fields == [
         "metadata.annotations[kubernetes-fleet.io/CRP-generation]",
         "metadata.annotations[kubernetes-fleet.io/number-of-clusters]",
@@ -176,7 +178,10 @@ def test_objects_of_others_are_told_only_when_asked(tmp_path: Path) -> None:
 def test_a_name_outside_the_fleet_that_a_binding_holds_can_be_explained(tmp_path: Path) -> None:
     path = str(written(tmp_path, member("a"), placement("web"), binding("gone", of="web", snapshot="web-0")))
 
-    assert "not in the fleet any more: its binding is given up" in simulated("-f", path, "--why", "gone").stdout
+    assert (
+        "gone is not in the fleet any more, and its binding is given up"
+        in simulated("-f", path, "--why", "gone").stdout
+    )
 
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:

@@ -106,7 +106,8 @@ async def _list_objects(api: Api, resource: Resource, options: GetOptions) -> li
 
 
 def _print_table(documents: Sequence[Json], kinds: Sequence[catalog.KindDefinition]) -> None:
-    from fleet.cli.output.console import columns, write
+    from fleet.cli.output.console import page_of, print_text
+    from fleet.text_table import render_table
 
     if not documents:
         sys.stderr.write(
@@ -115,7 +116,8 @@ def _print_table(documents: Sequence[Json], kinds: Sequence[catalog.KindDefiniti
         return
     listing = listing_of(kinds[0].kind)
     rows = listing.rows(documents, epoch_nanoseconds(SystemClock()))
-    write([columns(listing.headings, rows, numbers=listing.numbers)])
+    width = page_of(sys.stdout).width
+    print_text(render_table(listing.headings, rows, numbers=listing.numbers, width=width))
 
 
 def _build_bundle(documents: Sequence[Json], *, single: bool) -> Json:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fleet.cli.client.connection import ApiConnection
 from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json
 from fleet.cli.commands.why import NOT_SCHEDULED, SUCCESS
 from fleet.cli.input.edits import read_edits
-from fleet.cli.output.diff_tables import counted, listed, moved_rows
 from fleet.cli.output.streams import write_json
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _PAGE: Final = 1000
 _TIMEOUT: Final = 300.0
@@ -40,9 +36,7 @@ def replay(connection: ApiConnection, options: ReplayOptions, *, as_json: bool) 
     if as_json:
         write_json(report)
     else:
-        from fleet.cli.output.console import write
-
-        write(_render(report, is_rehearsal=bool(options.edits)))
+        _print(report, connection, is_rehearsal=bool(options.edits))
     return NOT_SCHEDULED if report["different"] else SUCCESS
 
 
@@ -102,27 +96,41 @@ def _add_counts(rows: Iterable[Json], label: str) -> list[Json]:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def _render(report: Json, *, is_rehearsal: bool) -> Iterator[RenderableType]:
-    from rich.text import Text
+def _print(report: Json, connection: ApiConnection, *, is_rehearsal: bool) -> None:
+    from msgspec import ValidationError
+
+    from fleet.cli.output.console import print_text
+
+    try:
+        print_text("\n\n".join(part for part in _render_parts(report, is_rehearsal=is_rehearsal) if part))
+    except (ValidationError, KeyError) as error:
+        raise ApiRefusal(f"{connection.url} is not a Fleet API: {error} in its replay report") from error
+
+
+def _render_parts(report: Json, *, is_rehearsal: bool) -> Iterator[str]:
+    import msgspec
+
+    from fleet.explain.answer.comparisons import render_first, render_moves, render_sums
+    from fleet.explain.whatif.diff import DiffSummary, Moved
 
     changed = f"{len(report['changed'])} would change" if is_rehearsal else f"{len(report['different'])} different"
     skipped = f", {len(report['skipped'])} skipped" if report["skipped"] else ""
-    yield Text(f"{report['attempts']} decided again: {report['same']} the same, {changed}{skipped}")
+    yield f"{report['attempts']} decided again: {report['same']} the same, {changed}{skipped}"
     headings = ("DIFFERENT", "FROM STAGE", "CLUSTER", "RECORDED", "REPLAYED")
-    yield from listed(headings, [_difference_row(entry) for entry in report["different"]])
-    yield from moved_rows("WOULD CHANGE", report["changed"])
-    yield from listed(("SKIPPED", "BECAUSE"), [(entry["id"], entry["because"]) for entry in report["skipped"]])
-    yield from counted(report["summary"])
+    yield render_first(headings, [_list_difference(replayed) for replayed in report["different"]])
+    yield render_moves("WOULD CHANGE", msgspec.convert(report["changed"], list[Moved]))
+    yield render_first(("SKIPPED", "BECAUSE"), [(skip["id"], skip["because"]) for skip in report["skipped"]])
+    yield from render_sums(msgspec.convert(report["summary"] or {}, DiffSummary))
 
 
-def _difference_row(entry: Json) -> tuple[str, ...]:
-    difference = entry.get("difference") or {
+def _list_difference(replayed: Json) -> tuple[str, ...]:
+    difference = replayed.get("difference") or {
         "stage": "digest",
-        "recorded": entry["recorded"],
-        "replayed": entry["digest"],
+        "recorded": replayed["recorded"],
+        "replayed": replayed["digest"],
     }
     return (
-        entry["id"],
+        replayed["id"],
         difference["stage"],
         difference.get("cluster", ""),
         difference["recorded"],

@@ -1,4 +1,4 @@
-"""`fleet simulate`: read, check, decide, show. The work is done next door; here is the order of things.
+"""The command `fleet simulate`: read, check, decide, show.
 
 Imported only when the command runs, so that `fleet --help` does not wait for numpy.
 """
@@ -13,10 +13,9 @@ from typing import Final
 from fleet.cli.input.problems import Findings, did_you_mean
 from fleet.cli.input.simulation import Moment, Simulation, moment_of, read_moment, simulate
 from fleet.cli.input.simulation_inputs import SimulationInputs, read_inputs
-from fleet.cli.output.console import write
-from fleet.cli.output.report import as_json, as_yaml, report
-from fleet.cli.output.tables import tables
-from fleet.cli.output.why_text import why_texts
+from fleet.cli.output.console import page_of
+from fleet.cli.output.report import build_report, format_json, format_yaml
+from fleet.cli.output.simulation_text import render_simulation
 from fleet.errors import ConfigurationError, InputError
 from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Settings, read_settings
@@ -104,7 +103,8 @@ def _tell(findings: Findings, *, verbose: bool) -> None:
 
 def _show(simulation: Simulation, settings: Settings, options: Options) -> None:
     if options.output == "table":
-        write(why_texts(simulation, list(dict.fromkeys(options.why))) if options.why else tables(simulation))
+        text = render_simulation(simulation, list(dict.fromkeys(options.why)), page_of(sys.stdout))
+        sys.stdout.write(text)
         return
-    found = report(simulation, settings)
-    sys.stdout.write((as_json(found) if options.output == "json" else as_yaml(found)) + "\n")
+    report = build_report(simulation, settings)
+    sys.stdout.write((format_json(report) if options.output == "json" else format_yaml(report)) + "\n")

@@ -1,4 +1,4 @@
-"""A simulation: the controller's decision function on objects from files, at a moment the user chose."""
+"""Simulations: the controller's decision function on objects from files, at a given moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.errors import InputError, TimestampError
-from fleet.explain import Explainer
+from fleet.explain.answer.answer import Answer, build_answer
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
@@ -20,17 +20,22 @@ WALL_CLOCK: Final = "now"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When the decisions are taken, and how that was settled."""
+    """The time of the decisions, and its source."""
 
     nanoseconds: int
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class SimulatedDecision:
     asked: PlacementInputs
+    inp: DecisionInput
     decision: Decision
-    explainer: Explainer
+
+    def explain(self, *, cluster: str | None = None, everything: bool = False) -> Answer:
+        """The answer that the API gives, with all rows. A name outside the fleet and the decision is an InputError."""
+        rows = self.decision.frame.count
+        return build_answer(self.inp, self.decision, cluster=cluster, everything=everything, limit=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +43,22 @@ class Simulation:
     moment: Moment
     clusters: tuple[str, ...]
     """Sorted."""
-    results: tuple[Decided, ...]
+    results: tuple[SimulatedDecision, ...]
 
     @property
     def has_failed(self) -> bool:
-        """Whether something could not be decided at all, through no fault of the files."""
-        return any(one.decision.error is not None or one.decision.pending_query is not None for one in self.results)
+        """Whether a decision failed for reasons outside the files."""
+        decisions = [result.decision for result in self.results]
+        return any(decision.error is not None or decision.pending_query is not None for decision in decisions)
 
     @property
     def is_fulfilled(self) -> bool:
         """Whether every policy's condition is True."""
-        return all(one.decision.fulfilled for one in self.results)
+        return all(result.decision.fulfilled for result in self.results)
 
 
 def read_moment(wanted: str | None, *, source: str = "--now") -> Moment | None:
-    """What `--now` says, or a snapshot; None where it was not given."""
+    """The moment given by `--now` or a snapshot; None where there is none."""
     if wanted is None:
         return None
     if wanted == WALL_CLOCK:
@@ -64,7 +70,7 @@ def read_moment(wanted: str | None, *, source: str = "--now") -> Moment | None:
 
 
 def moment_of(inputs: SimulationInputs) -> Moment:
-    """Files describe the past: unless told otherwise, decisions are taken when the last cluster was heard."""
+    """Files describe the past: by default decisions are made at the newest heartbeat."""
     newest = inputs.newest_heartbeat()
     return Moment(time.time_ns(), "wall clock") if newest is None else Moment(newest, "newest heartbeat")
 
@@ -73,7 +79,7 @@ def simulate(inputs: SimulationInputs, profile: CompiledProfile, moment: Moment)
     frame = Table(inputs.clusters).freeze()
     results = []
     for asked in inputs.asked:
-        question = DecisionInput(
+        inp = DecisionInput(
             frame=frame,
             request=asked.request,
             bindings=asked.bindings,
@@ -81,6 +87,5 @@ def simulate(inputs: SimulationInputs, profile: CompiledProfile, moment: Moment)
             now=moment.nanoseconds,
             previous=asked.snapshot.status,
         )
-        decision = decide(question)
-        results.append(Decided(asked, decision, Explainer(decision, question)))
+        results.append(SimulatedDecision(asked, inp, decide(inp)))
     return Simulation(moment, tuple(frame.names.ordered), tuple(results))

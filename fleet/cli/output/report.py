@@ -1,6 +1,6 @@
-"""The answer for programs: one versioned object with everything a simulation found, for JSON and YAML.
+"""The report of a simulation for programs: one versioned object, for JSON and YAML.
 
-Within `fleet/v1` fields are added, never renamed or removed. Run as a program, this module prints the JSON schema that
+Within `fleet/v2` fields are added, never renamed or removed. Run as a program, this module prints the JSON schema that
 is kept in `docs/`.
 """
 
@@ -10,39 +10,18 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from fleet.cli.input.simulation import Decided, Simulation
-from fleet.explain import (
-    ClusterCounts,
-    ClusterExplanation,
-    FullDomain,
-    GroupSummary,
-    build_groups,
-    count_clusters,
-    find_full_domains,
-    summarize,
-)
-from fleet.explain.facts.margins import ScoreParts
+from fleet.cli.input.simulation import SimulatedDecision, Simulation
+from fleet.explain.answer.parts import Answer
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.operations import Target
-from fleet.framework.status import message_of
 from fleet.model.timestamps import format_timestamp
 from fleet.settings import Settings
-from fleet.snapshot.columns.bitset import each_row
 
-API_VERSION: Final = "fleet/v1"
+API_VERSION: Final = "fleet/v2"
 KIND: Final = "Simulation"
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     """Base of the report's parts."""
-
-
-class PlacementPart(_Part, frozen=True):
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    generation: int | None
 
 
 class PolicyPart(_Part, frozen=True):
@@ -53,7 +32,7 @@ class PolicyPart(_Part, frozen=True):
     """PickFixed: which clusters."""
     snapshot: str
     source: Literal["snapshot", "placement"]
-    """Where the policy was read."""
+    """The object the policy was read from."""
 
 
 class ConditionPart(_Part, frozen=True):
@@ -64,24 +43,6 @@ class ConditionPart(_Part, frozen=True):
     observed_generation: int
 
 
-class ProblemPart(_Part, frozen=True):
-    """Why a policy cannot be evaluated."""
-
-    field: str
-    value: Any
-    message: str
-
-
-class TargetPart(_Part, frozen=True):
-    """A chosen cluster, in the order of picking."""
-
-    cluster: str
-    action: Literal["create", "refresh", "revive", "keep"]
-    binding: str
-    scores: ScoreParts | None
-    step: int | None
-
-
 class OperationPart(_Part, frozen=True):
     """A change to a binding, in the order of writing."""
 
@@ -89,12 +50,6 @@ class OperationPart(_Part, frozen=True):
     cluster: str
     binding: str
     group: str
-
-
-class WarningPart(_Part, frozen=True):
-    kind: str
-    subject: str
-    clusters: tuple[str, ...]
 
 
 class PublishedPart(_Part, frozen=True):
@@ -107,40 +62,20 @@ class PublishedPart(_Part, frozen=True):
 
 
 class DecisionPart(_Part, frozen=True):
-    placement: PlacementPart
     policy: PolicyPart
     outcome: str
+    """Selected, Partial, Unschedulable, Unchanged, Shrink or Error."""
     fulfilled: bool
     condition: ConditionPart | None
     """None where nothing could be published."""
-    summary: str
-    counts: ClusterCounts
-    problems: tuple[ProblemPart, ...]
-    error: str
-    targets: tuple[TargetPart, ...]
     operations: tuple[OperationPart, ...]
-    groups: tuple[GroupSummary, ...]
-    full_domains: tuple[FullDomain, ...]
-    invalid: tuple[str, ...]
-    """PickFixed: listed clusters that are not eligible."""
-    missing: tuple[str, ...]
-    """PickFixed: listed names that no cluster has."""
-    clusters: tuple[ClusterExplanation, ...]
-    """Every cluster of the fleet, by name."""
-    strangers: tuple[ClusterExplanation, ...]
-    """Names outside the fleet: missing ones, and targets of dangling bindings."""
-    warnings: tuple[WarningPart, ...]
     published: PublishedPart | None
-    rounds: int
-    skipped: dict[str, tuple[str, ...]]
-    """Per hook the plugins that had nothing to do."""
-    config_hash: str
-    digest: str
-    """Equal for equal decisions."""
+    answer: Answer
+    """As `GET /v1/placements/{ns}/{name}/why?explain=all` gives it, with every cluster of the fleet."""
 
 
 class Report(_Part, frozen=True):
-    api_version: Literal["fleet/v1"]
+    api_version: Literal["fleet/v2"]
     kind: Literal["Simulation"]
     now: str
     now_from: str
@@ -152,7 +87,7 @@ class Report(_Part, frozen=True):
     decisions: tuple[DecisionPart, ...]
 
 
-def report(simulation: Simulation, settings: Settings) -> Report:
+def build_report(simulation: Simulation, settings: Settings) -> Report:
     return Report(
         api_version=API_VERSION,
         kind=KIND,
@@ -161,22 +96,22 @@ def report(simulation: Simulation, settings: Settings) -> Report:
         settings=settings.collect_changes(),
         cluster_count=len(simulation.clusters),
         fulfilled=simulation.is_fulfilled,
-        decisions=tuple(_decision(one, simulation.clusters) for one in simulation.results),
+        decisions=tuple(_build_decision(result) for result in simulation.results),
     )
 
 
-def as_json(found: Report) -> str:
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+def format_json(report: Report) -> str:
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
 
 
-def as_yaml(found: Report) -> str:
+def format_yaml(report: Report) -> str:
     import yaml
 
-    text: str = yaml.safe_dump(msgspec.to_builtins(found), sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.safe_dump(msgspec.to_builtins(report), sort_keys=False, allow_unicode=True, width=120)
     return text.rstrip("\n")
 
 
-def json_schema() -> str:
+def build_schema() -> str:
     """The JSON schema of a report."""
     return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Report)), indent=2).decode()
 
@@ -184,84 +119,49 @@ def json_schema() -> str:
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 
-def _decision(one: Decided, clusters: tuple[str, ...]) -> DecisionPart:
-    decision, explainer = one.decision, one.explainer
+def _build_decision(result: SimulatedDecision) -> DecisionPart:
+    decision = result.decision
     return DecisionPart(
-        placement=_placement(one),
-        policy=_policy(one),
+        policy=_build_policy(result),
         outcome=decision.outcome.value,
         fulfilled=decision.fulfilled,
-        condition=_condition(decision),
-        summary=summarize(decision),
-        counts=count_clusters(decision),
-        problems=tuple(ProblemPart(p.field, p.value, p.message) for p in decision.request.problems),
-        error=message_of(decision.error),
-        targets=tuple(_target(target) for target in decision.targets),
-        operations=_operations(decision),
-        groups=build_groups(decision),
-        full_domains=find_full_domains(decision),
-        invalid=decision.invalid,
-        missing=decision.missing,
-        clusters=tuple(explainer.explain(name) for name in clusters),
-        strangers=tuple(explainer.explain(name) for name in explainer.list_strangers()),
-        warnings=_warnings(decision),
-        published=_published(decision),
-        rounds=decision.round_count,
-        skipped={hook: tuple(names) for hook, names in decision.skipped.items()},
-        config_hash=decision.config_hash,
-        digest=decision.digest,
+        condition=_build_condition(decision),
+        operations=_build_operations(decision),
+        published=_build_published(decision),
+        answer=result.explain(everything=True),
     )
 
 
-def _placement(one: Decided) -> PlacementPart:
-    request = one.asked.request
-    return PlacementPart(one.asked.kind, request.namespace, request.placement, request.uid, request.generation)
-
-
-def _policy(one: Decided) -> PolicyPart:
-    request = one.asked.request
+def _build_policy(result: SimulatedDecision) -> PolicyPart:
+    request = result.asked.request
     return PolicyPart(
         type=request.placement_type,
         wanted=request.wanted,
         cluster_names=request.cluster_names,
         snapshot=request.snapshot,
-        source="placement" if one.asked.from_placement else "snapshot",
+        source="placement" if result.asked.from_placement else "snapshot",
     )
 
 
-def _condition(decision: Decision) -> ConditionPart | None:
+def _build_condition(decision: Decision) -> ConditionPart | None:
     if decision.published is None:
         return None
-    found = decision.published.condition
-    return ConditionPart(found.type, found.status, found.reason, found.message, found.observed_generation)
-
-
-def _target(target: Target) -> TargetPart:
-    scores = target.scores
-    return TargetPart(
-        cluster=target.cluster,
-        action="keep" if target.action is None else target.action.value,  # type: ignore[arg-type]
-        binding="" if target.operation is None else target.operation.name,
-        scores=None if scores is None else ScoreParts(scores.topology, scores.affinity, target.obsolete),
-        step=target.step or None,
+    condition = decision.published.condition
+    return ConditionPart(
+        condition.type, condition.status, condition.reason, condition.message, condition.observed_generation
     )
 
 
-def _operations(decision: Decision) -> tuple[OperationPart, ...]:
+def _build_operations(decision: Decision) -> tuple[OperationPart, ...]:
     return tuple(
-        OperationPart(one.action.value, one.cluster, one.name, one.group.name.lower().replace("_", "-"))
-        for one in decision.operations
+        OperationPart(
+            operation.action.value, operation.cluster, operation.name, operation.group.name.lower().replace("_", "-")
+        )
+        for operation in decision.operations
     )
 
 
-def _warnings(decision: Decision) -> tuple[WarningPart, ...]:
-    def names(rows: int) -> tuple[str, ...]:
-        return tuple(sorted(decision.frame.name(row) for row in each_row(rows)))
-
-    return tuple(WarningPart(one.kind, one.subject, names(one.rows)) for one in decision.warnings)
-
-
-def _published(decision: Decision) -> PublishedPart | None:
+def _build_published(decision: Decision) -> PublishedPart | None:
     published = decision.published
     if published is None:
         return None
@@ -275,4 +175,4 @@ def _published(decision: Decision) -> PublishedPart | None:
 if __name__ == "__main__":
     import sys
 
-    sys.stdout.write(json_schema() + "\n")
+    sys.stdout.write(build_schema() + "\n")

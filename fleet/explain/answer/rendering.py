@@ -1,73 +1,79 @@
 """Answers as plain text, for a terminal and for `Accept: text/plain`: stable enough for people, not for programs.
 
-Everything shown is in the answer; nothing is computed again. Tables keep their heads even when they are empty, so that
-one cluster, or none, reads like any other fleet.
+Everything shown is in the answer; nothing is computed again. Sections without rows are left out.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from fleet.explain.answer.parts import Answer, ClusterRow, FilterVerdict, GroupPart
-from fleet.explain.answer.sentences import describe_cluster
+from fleet.explain.answer.comparisons import render_comparison, render_impact
+from fleet.explain.answer.parts import Answer, ClusterRow, GroupPart
+from fleet.explain.answer.sentences import (
+    NAMES,
+    describe_cluster,
+    describe_details,
+    describe_domain,
+    describe_removal,
+    describe_skipped,
+    describe_warning,
+    join_names,
+)
 from fleet.explain.answer.simulate import Simulated
 from fleet.explain.facts.placement_outcome import Effect
 from fleet.explain.fixes.fixes import Fix
-from fleet.explain.whatif.compare import DecisionComparison, Transition
-from fleet.explain.whatif.diff import DiffSummary, Moved
 from fleet.explain.whatif.impact import Impact
+from fleet.text_table import GAP, Page, finish, render_columns, render_table, styled
 
 WIDTH: Final = 100
-NAMES: Final = 6
-"""In one line."""
+"""Of sentences on a page without a width."""
 NONE: Final = "(none)"
-MOVES: Final = 20
-"""Placements, or clusters, that are listed one by one."""
+_PAGE: Final = Page()
 _IN_USE: Final = ("selected", "already-selected")
+_UNSCHEDULE: Final = "unschedule"
 _SIMULATED: Final = "SIMULATED  nothing was changed"
-_GAP: Final = "  "
 _NEXT: Final = "NEXT       "
+_VERDICTS: Final = {"pass": "green", "reject": "red"}
 
-Cells = Sequence[str]
 
-
-def render(answer: Answer, *, next_step: str = "") -> str:
+def render(answer: Answer, *, next_step: str = "", page: Page = _PAGE, most_rows: int | None = None) -> str:
     """The whole answer. `next_step` is what the queue will do with the placement, in one line."""
     parts = [
-        _render_head(answer),
-        _render_selected(answer),
-        _render_fitting(answer),
-        _render_rejected(answer),
+        _render_head(answer, page),
+        _render_ranked("SELECTED", _IN_USE, answer, page, most_rows),
+        _render_ranked("FIT", ("fit-not-selected",), answer, page, most_rows),
+        _render_rejected(answer, page),
         _render_domains(answer),
+        _render_removed(answer, page),
         _render_fixes(answer),
         _render_remarks(answer),
         _render_next(next_step),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _render_next(step: str) -> str:
-    return textwrap.fill(step, WIDTH, initial_indent=_NEXT, subsequent_indent=" " * len(_NEXT)) if step else ""
+    return _join_parts(parts, page)
 
 
 def render_cluster(
-    answer: Answer, *, next_step: str = "", fixes_of: Literal["cluster", "placement"] = "cluster"
+    answer: Answer,
+    *,
+    next_step: str = "",
+    fixes_of: Literal["cluster", "placement"] = "cluster",
+    page: Page = _PAGE,
 ) -> str:
     """Of an answer about one cluster: every verdict, where it ranks, and the fixes, which bring it in or serve the
     whole placement."""
-    rows = answer.attempt.clusters
+    rows = [*answer.attempt.clusters]
     in_use = all(row.outcome in _IN_USE for row in rows)
     fixes = _render_fixes(answer) if fixes_of == "placement" else "" if in_use else _render_all_fixes(answer)
     parts = [
         _render_title(answer),
         "\n".join(_render_sources(answer)),
-        *map(_render_row, rows),
+        *(part for row in rows for part in _render_row(row, answer, page)),
         fixes,
         _render_next(next_step),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return _join_parts(parts, page)
 
 
 def render_simulated(simulated: Simulated, impact: Impact | None = None) -> str:
@@ -75,6 +81,10 @@ def render_simulated(simulated: Simulated, impact: Impact | None = None) -> str:
     parts += [] if simulated.compare is None else [render_comparison(simulated.compare)]
     parts += [] if impact is None else [render_impact(impact)]
     return "\n".join(parts)
+
+
+def _join_parts(parts: Sequence[str], page: Page) -> str:
+    return finish("\n\n".join(part for part in parts if part), page) + "\n"
 
 
 # --- parts of an answer ---------------------------------------------------------------------------------------------
@@ -85,19 +95,18 @@ def _render_title(answer: Answer) -> str:
     name = f"{placement.namespace}/{placement.name}" if placement.namespace else placement.name
     since = f" since {_format_clock(verdict.since)}" if verdict.since else ""
     number = "" if attempt.n is None else f"   attempt {attempt.n}"
-    return f"{name}   {verdict.state}{since}{number}   profile {attempt.profile}"
+    state = styled(verdict.state, "green" if verdict.state == "Scheduled" else "red")
+    return f"{styled(name, 'bold')}   {state}{since}{number}   profile {attempt.profile}"
 
 
-def _render_head(answer: Answer) -> str:
-    verdict = answer.verdict
-    lines = [
-        _render_title(answer),
-        textwrap.fill(verdict.summary, WIDTH, break_long_words=False, break_on_hyphens=False),
-    ]
+def _render_head(answer: Answer, page: Page) -> str:
+    verdict, width = answer.verdict, page.width or WIDTH
+    lines = [_render_title(answer)]
+    lines += textwrap.wrap(verdict.summary, width, break_long_words=False, break_on_hyphens=False)
     lines += [f"{problem.field}: {problem.message}" for problem in verdict.problems]
     lines += [verdict.error] if verdict.error else []
     lines += [f"not eligible: {invalid.cluster}: {invalid.message}" for invalid in verdict.invalid]
-    lines += [f"no such cluster: {_join_names(verdict.missing)}"] if verdict.missing else []
+    lines += [f"no such cluster: {join_names(verdict.missing)}"] if verdict.missing else []
     return "\n".join([*lines, *_render_sources(answer)])
 
 
@@ -109,32 +118,23 @@ def _render_sources(answer: Answer) -> Iterator[str]:
         yield f"the history is unavailable since {_format_clock(answer.history_unavailable_since)}"
 
 
-def _render_selected(answer: Answer) -> str:
-    rows = [row for row in answer.attempt.clusters if row.outcome in _IN_USE]
-    return _render_ranked("SELECTED", rows, answer)
-
-
-def _render_fitting(answer: Answer) -> str:
-    rows = [row for row in answer.attempt.clusters if row.outcome == "fit-not-selected"]
-    return _render_ranked("FIT", rows, answer)
-
-
-def _render_ranked(head: str, rows: Sequence[ClusterRow], answer: Answer) -> str:
+def _render_ranked(head: str, outcomes: Sequence[str], answer: Answer, page: Page, most_rows: int | None) -> str:
     weighted = answer.attempt.ranking == "weighted"
     counts = answer.verdict.counts
-    total = counts.selected + counts.already_selected if head == "SELECTED" else counts.fit
-    if total and not rows:
-        return f"{head}\n… {total} not shown here"
+    total = counts.fit if head == "FIT" else counts.selected + counts.already_selected
+    rows = [row for row in answer.attempt.clusters if row.outcome in outcomes][:most_rows]
+    if not rows:
+        return f"{styled(head, 'bold')}\n… {total} not shown here" if total else ""
     more = f"\n… and {total - len(rows)} more" if total > len(rows) else ""
-    if rows and all(row.rank is None and row.key is None and row.total is None for row in rows):
-        return render_table([head, ""], [[row.name, _describe_row(row)] for row in rows]) + more
+    if all(row.rank is None and row.key is None and row.total is None for row in rows):
+        return render_table([head, ""], [[row.name, _describe_row(row)] for row in rows], width=page.width) + more
     plugins = list(dict.fromkeys(score.plugin for row in rows for score in row.scores)) if weighted else []
-    columns = ["TOTAL", *plugins] if weighted else ["TOPOLOGY", "AFFINITY", "BOUND"]
+    numbers = ["RANK", "TOTAL", *plugins] if weighted else ["RANK", "TOPOLOGY", "AFFINITY", "BOUND"]
     cells = [
         [row.name, _format_number(row.rank), *_format_scores(row, plugins, weighted=weighted), _describe_row(row)]
         for row in rows
     ]
-    return render_table([head, "RANK", *columns, ""], cells, numbers=range(1, 2 + len(columns))) + more
+    return render_table([head, *numbers, ""], cells, numbers=numbers, width=page.width) + more
 
 
 def _format_scores(row: ClusterRow, plugins: Sequence[str], *, weighted: bool) -> list[str]:
@@ -151,9 +151,10 @@ def _describe_row(row: ClusterRow) -> str:
     return ", ".join(part for part in (words, "stays over the policy change" if row.retained else "") if part)
 
 
-def _render_rejected(answer: Answer) -> str:
+def _render_rejected(answer: Answer, page: Page) -> str:
     cells = [_format_group(group) for group in answer.attempt.groups]
-    return render_table(["REJECTED BY", "COUNT", "CLOSEST", "LACKS", "OTHERS"], cells, numbers=[1])
+    head = ["REJECTED BY", "COUNT", "CLOSEST", "LACKS", "OTHERS"]
+    return render_table(head, cells, numbers=["COUNT"], width=page.width) if cells else ""
 
 
 def _format_group(group: GroupPart) -> list[str]:
@@ -167,11 +168,22 @@ def _format_group(group: GroupPart) -> list[str]:
 def _render_domains(answer: Answer) -> str:
     lines = [
         f"{domain.key}={domain.domain} has {domain.count} and no cluster left; max skew {domain.max_skew}"
+        + (f": {unusable}" if (unusable := describe_domain(domain)) else "")
         for domain in answer.attempt.full_domains
     ]
     left = answer.attempt.full_domains_left_out
     lines += [f"… and {left} more"] if lines and left else [f"{left} domains that are not shown"] if left else []
-    return "\n".join(["BLOCKED BY", *(f"{_GAP}{line}" for line in lines)]) if lines else ""
+    return _render_list("BLOCKED BY", lines)
+
+
+def _render_removed(answer: Answer, page: Page) -> str:
+    cells = [
+        [row.name, binding.name, binding.state, describe_removal(row)]
+        for row in answer.attempt.clusters
+        for binding in row.bindings
+        if binding.action == _UNSCHEDULE
+    ]
+    return render_table(["REMOVED FROM", "BINDING", "WAS", "BECAUSE"], cells, width=page.width) if cells else ""
 
 
 def _render_fixes(answer: Answer) -> str:
@@ -185,8 +197,7 @@ def _render_all_fixes(answer: Answer) -> str:
     is_newer = answer.fixes_evaluated_on == "current" != answer.attempt.evaluated_on
     where = " on the fleet as it is now" if is_newer else ""
     cells = [_format_fix(fix) for fix in answer.fixes]
-    lines = _align(cells) if cells else [NONE]
-    return "\n".join([f"FIXES (verified{where}{truncated})", *(f"{_GAP}{line}" for line in lines)])
+    return _render_list(f"FIXES (verified{where}{truncated})", render_columns(cells).split("\n") if cells else [NONE])
 
 
 def _format_fix(fix: Fix) -> list[str]:
@@ -195,147 +206,54 @@ def _format_fix(fix: Fix) -> list[str]:
 
 def _describe_effect(effect: Effect) -> str:
     if effect.after == "fit-not-selected":
-        return f"fits, but the choice is {_join_names(effect.targets, effect.more)}"
-    on = f" on {_join_names(effect.targets, effect.more)}" if effect.targets or effect.more else ""
+        return f"fits, but the choice is {join_names(effect.targets, effect.more)}"
+    on = f" on {join_names(effect.targets, effect.more)}" if effect.targets or effect.more else ""
     return f"{effect.after}{on}"
 
 
 def _render_remarks(answer: Answer) -> str:
-    lines = [
-        f"{warning.kind} {warning.subject}: {_join_names(warning.clusters, warning.hidden)}"
-        for warning in answer.attempt.warnings
-    ]
+    lines = [describe_warning(warning) for warning in answer.attempt.warnings]
     lines += [describe_cluster(stranger) for stranger in answer.attempt.strangers]
     lines += [f"clusters you may not read, counted and not named: {answer.redacted}"] if answer.redacted else []
-    return "\n".join(["REMARKS", *(f"{_GAP}{line}" for line in lines)]) if lines else ""
+    return _render_list("REMARKS", lines)
+
+
+def _render_next(step: str) -> str:
+    return textwrap.fill(step, WIDTH, initial_indent=_NEXT, subsequent_indent=" " * len(_NEXT)) if step else ""
+
+
+def _render_list(head: str, lines: Sequence[str]) -> str:
+    return "\n".join([styled(head, "bold"), *(f"{GAP}{line}" for line in lines)]) if lines else ""
 
 
 # --- one cluster ----------------------------------------------------------------------------------------------------
 
 
-def _render_row(row: ClusterRow) -> str:
-    lines = [describe_cluster(row)]
+def _render_row(row: ClusterRow, answer: Answer, page: Page) -> Iterator[str]:
+    lines = [describe_cluster(row, answer.verdict)]
     if row.rank is not None:
+        step = f"   step {row.step}" if row.step is not None and answer.attempt.rounds > 1 else ""
         score = f"   total {row.total}" if row.total is not None else ""
         score = f"   topology {row.key[0]}, affinity {row.key[1]}, bound {row.key[2]}" if row.key else score
-        lines.append(f"rank {row.rank}{score}{'   tie' if row.tie else ''}")
+        lines.append(f"rank {row.rank}{step}{score}{'   tie' if row.tie else ''}")
     lines += [row.short] if row.short else []
-    lines += [f"binding {binding.name}: {binding.state or 'new'}, {binding.action}" for binding in row.bindings]
-    cells = [[verdict.plugin, verdict.verdict, verdict.message] for verdict in row.rejections]
-    return "\n".join(lines) + "\n\n" + render_table(["PLUGIN", "VERDICT", "DETAILS"], list(_add_details(cells, row)))
+    for binding in row.bindings:
+        change = "stays as it is" if binding.action == "none" else f"to {binding.action}"
+        lines.append(f"binding {binding.name}: {f'{binding.state}, {change}' if binding.state else 'new'}")
+    yield "\n".join(lines)
+    cells = list(_format_verdicts(row, answer))
+    skipped = ", ".join(verdict.plugin for verdict in row.rejections if verdict.verdict == "skipped")
+    parts = [render_table(["PLUGIN", "VERDICT", "DETAILS"], cells, width=page.width)] if cells else []
+    parts += [styled(f"skipped, {describe_skipped(answer.verdict)}: {skipped}", "dim")] if skipped else []
+    yield "\n".join(parts)
 
 
-def _add_details(cells: Iterable[list[str]], row: ClusterRow) -> Iterator[list[str]]:
-    for shown, verdict in zip(cells, row.rejections, strict=True):
-        yield shown
-        yield from (["", "", line] for line in _format_details(verdict))
-
-
-def _format_details(verdict: FilterVerdict) -> Iterator[str]:
-    for key, value in verdict.details.items():
-        if key == "terms":
-            yield from (f"term {term['term'] + 1}: {_join_expressions(term['failed'])}" for term in value)
-        else:
-            yield f"{key}: {', '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
-
-
-def _join_expressions(expressions: Iterable[dict[str, object]]) -> str:
-    seen = ((expression["expected"], expression.get("observed")) for expression in expressions)
-    return ", ".join(f"{expected} ({'not set' if value is None else f'is {value}'})" for expected, value in seen)
-
-
-# --- comparisons ----------------------------------------------------------------------------------------------------
-
-
-def render_comparison(comparison: DecisionComparison) -> str:
-    before, after = comparison.before, comparison.after
-    lines = [f"COMPARED   {before.outcome} on {before.selected} → {after.outcome} on {after.selected}"]
-    if comparison.same:
-        return f"{lines[0]}, the same decision\n"
-    lines += [f"gained     {_join_names(comparison.gained)}"] if comparison.gained else []
-    lines += [f"lost       {_join_names(comparison.lost)}"] if comparison.lost else []
-    lines += [line for transition in comparison.transitions for line in _format_transition(transition)]
-    lines += [
-        f"{movement.cluster}: scores {list(movement.before)} → {list(movement.after)}" for movement in comparison.scores
-    ]
-    lines += [
-        f"{change.what}: {_format_value(change.before)} → {_format_value(change.after)}"
-        for change in comparison.changes
-    ]
-    lines += [f"evaluated by only one of the two: {comparison.not_compared}"] if comparison.not_compared else []
-    return "\n".join(lines) + "\n"
-
-
-def _format_transition(transition: Transition) -> Iterator[str]:
-    yield f"{transition.before} → {transition.after}   {transition.count}"
-    yield from (f"{_GAP}{each.cluster}: {each.before} → {each.after}" for each in transition.clusters)
-    if transition.more:
-        yield f"{_GAP}… and {transition.more} more"
-
-
-# --- impacts --------------------------------------------------------------------------------------------------------
-
-
-def render_impact(impact: Impact) -> str:
-    moving = len(impact.moved) + impact.redacted
-    head = f"IMPACT     {impact.placements} placements decided: {impact.same} the same, {moving} would move"
-    head += f", {impact.redacted} of them you may not read" if impact.redacted else ""
-    head += "; time was up before all were decided" if impact.truncated else ""
-    moved = _render_first(["WOULD MOVE", "BEFORE", "AFTER", "CAUSE"], [_format_move(diff) for diff in impact.moved])
-    parts = [head, moved, *_render_sums(impact.summary)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _format_move(diff: Moved) -> list[str]:
-    cause = f"{diff.cause}; {diff.redacted} more clusters that you may not read" if diff.redacted else diff.cause
-    return [diff.key, _join_names(diff.before) or "none", _join_names(diff.after) or "none", cause]
-
-
-def _render_sums(summary: DiffSummary) -> Iterator[str]:
-    clusters = [[cluster.cluster, str(cluster.gained), str(cluster.lost)] for cluster in summary.clusters]
-    yield _render_first(["CLUSTER", "GAINED", "LOST"], clusters, numbers=(1, 2))
-    yield f"and {summary.redacted} clusters you may not read" if summary.redacted else ""
-    outcomes = [[outcome.outcome, str(outcome.before), str(outcome.after)] for outcome in summary.outcomes]
-    yield _render_first(["OUTCOME", "BEFORE", "AFTER"], outcomes, numbers=(1, 2))
-
-
-def _render_first(head: Cells, rows: Sequence[Cells], *, numbers: Iterable[int] = ()) -> str:
-    """Nothing where there is nothing to list."""
-    more = f"\n… and {len(rows) - MOVES} more" if len(rows) > MOVES else ""
-    return render_table(head, rows[:MOVES], numbers=numbers) + more if rows else ""
-
-
-# --- columns --------------------------------------------------------------------------------------------------------
-
-
-def render_table(head: Cells, rows: Sequence[Cells], *, numbers: Iterable[int] = ()) -> str:
-    """Columns under their heads; those of numbers are flush right."""
-    if not rows:
-        return "\n".join([*_align([head], numbers), NONE])
-    return "\n".join(_align([head, *rows], numbers))
-
-
-def _align(rows: Sequence[Cells], numbers: Iterable[int] = ()) -> list[str]:
-    right = set(numbers)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        _GAP.join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _join_names(names: Sequence[str], more: int = 0) -> str:
-    shown, left = names[:NAMES], max(len(names) - NAMES, 0) + more
-    return " ".join([*shown, *([f"+{left}"] if left else [])])
-
-
-def _format_value(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return "; ".join(map(str, value)) or "none"
-    return "none" if value is None else str(value)
+def _format_verdicts(row: ClusterRow, answer: Answer) -> Iterator[list[str]]:
+    for verdict in row.rejections:
+        if verdict.verdict != "skipped":
+            word = styled(verdict.verdict, _VERDICTS.get(verdict.verdict, "dim"))
+            yield [verdict.plugin, word, verdict.message]
+            yield from (["", "", line] for line in describe_details(verdict, answer))
 
 
 def _format_number(value: int | None) -> str:

@@ -271,6 +271,8 @@ def _describe_margin(margin: Margin | None) -> str:
     last = f"the last pick {margin.to}" if margin.to else "the last pick"
     if margin.decided_by == "name":
         return f"level with {last}, the tie-break decides"
+    if margin.decided_by == "obsolete":
+        return f"behind {last}, which holds a binding already"
     lacking = abs(margin.total or 0) if margin.decided_by == "total" else abs(getattr(margin, margin.decided_by))
     points = "point" if lacking == 1 else "points"
     if margin.decided_by == "total":
@@ -278,4 +280,4 @@ def _describe_margin(margin: Margin | None) -> str:
     return f"{lacking} {points} of {_COMPONENT_WORDS[margin.decided_by]} short of {last}"
 
 
-_COMPONENT_WORDS: Final = {"topology": "spreading", "affinity": "affinity", "obsolete": "an existing binding"}
+_COMPONENT_WORDS: Final = {"topology": "spreading", "affinity": "affinity"}

@@ -1,15 +1,28 @@
-"""The outcome of one cluster, as a sentence."""
+"""Sentences about the parts of an answer: outcomes of clusters, warnings, removals, and the details of a rejection."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from fleet.explain.answer.parts import ClusterRow
+from fleet.explain.answer.parts import Answer, ClusterRow, DomainPart, FilterVerdict, VerdictPart, WarningPart
 from fleet.explain.facts.cluster_outcome import ClusterOutcome
-from fleet.explain.facts.rejections import PICK_FIXED_PLUGIN
+from fleet.explain.facts.phrases import LOWEST, describe_expression, describe_reason, describe_skew
+from fleet.explain.facts.rejections import PICK_FIXED_PLUGIN, ClusterRejection
+from fleet.framework.context import (
+    MISSING_PREVIOUS_STATE,
+    MISSING_TOPOLOGY_KEY,
+    NAMESPACE_UNCONFIRMED,
+    SURPLUS_BINDING,
+    UNKNOWN_BINDING_STATE,
+    UNREADABLE_PROPERTY,
+)
+from fleet.model.keys import PICK_FIXED
+from fleet.model.timestamps import DAY, HOUR, MINUTE, SECOND, timestamp_or_none
 
-_SENTENCES: Final[Mapping[str, str]] = {
+NAMES: Final = 6
+"""In one line."""
+_OUTCOMES: Final[Mapping[str, str]] = {
     ClusterOutcome.SELECTED: "is chosen",
     ClusterOutcome.REFRESHED: "is chosen again, and its binding is renewed",
     ClusterOutcome.REVIVED: "is chosen again, and its binding comes back",
@@ -21,20 +34,129 @@ _SENTENCES: Final[Mapping[str, str]] = {
     ClusterOutcome.DANGLING: "is not in the fleet any more, and its binding is given up",
     ClusterOutcome.MISSING: "is named by the policy, but no cluster has this name",
 }
+_WARNINGS: Final[Mapping[str, str]] = {
+    UNREADABLE_PROPERTY: "{subject} is not a quantity, so it counts as missing, on {clusters}",
+    NAMESPACE_UNCONFIRMED: "namespace {subject} could not be confirmed on {clusters}",
+    MISSING_TOPOLOGY_KEY: "no label {subject}, so spreading ignores them: {clusters}",
+    SURPLUS_BINDING: "{subject} is a second binding for its cluster",
+    UNKNOWN_BINDING_STATE: "{subject} is in an unknown state and left alone",
+    MISSING_PREVIOUS_STATE: "{subject} does not record its previous state; Scheduled is assumed",
+}
+_REMOVALS: Final[Mapping[str, str]] = {
+    ClusterOutcome.REMOVED: "fewer clusters are wanted",
+    ClusterOutcome.NOT_EVALUATED: "made for an earlier policy",
+}
+_TIMES: Final = {"lastSeen": "last heartbeat", "since": "unhealthy since"}
+_IN_MESSAGE: Final = frozenset(
+    {*_TIMES, "check", "when", "key", "value", "effect", "namespace", "maxSkew", "skew", "alreadySelected"}
+)
+"""Details that the message of an in-tree plugin contains."""
+_UNITS: Final = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
 
 
-def describe_cluster(row: ClusterRow) -> str:
-    refusing = [verdict.plugin for verdict in row.rejections if verdict.verdict == "reject"]
-    known = _SENTENCES.get(row.standing)
-    if known is not None:
-        others = [
-            plugin for plugin in refusing if plugin != PICK_FIXED_PLUGIN and row.standing == ClusterOutcome.NOT_LISTED
-        ]
-        return f"{row.name} {known}" + (f", and rejected by {join_words(others)}" if others else "")
-    rejected = f"{row.name} is rejected" + (f" by {join_words(refusing)}" if refusing else "")
-    return f"{rejected}; its binding stays for now" if row.standing == ClusterOutcome.RETAINED else rejected
+def describe_cluster(row: ClusterRow, verdict: VerdictPart | None = None) -> str:
+    rejecting = [filter.plugin for filter in row.rejections if filter.verdict == "reject"]
+    known = _OUTCOMES.get(row.standing)
+    if known is None:
+        rejected = f"{row.name} is rejected" + (f" by {join_words(rejecting)}" if rejecting else "")
+        return f"{rejected}; its binding stays for now" if row.standing == ClusterOutcome.RETAINED else rejected
+    text = f"{row.name} {known}"
+    if row.standing == ClusterOutcome.NOT_EVALUATED and verdict is not None:
+        return f"{text}: {_why_not_evaluated(verdict)}"
+    if row.standing == ClusterOutcome.NOT_LISTED:
+        others = [plugin for plugin in rejecting if plugin != PICK_FIXED_PLUGIN]
+        return text + (f", and rejected by {join_words(others)}" if others else "")
+    return f"{text}; it would not qualify as a newcomer, but stays over the policy change" if row.retained else text
+
+
+def _why_not_evaluated(verdict: VerdictPart) -> str:
+    if verdict.problems:
+        return "the policy cannot be evaluated"
+    return "the decision failed" if verdict.error else "as many clusters as wanted are in use"
+
+
+def describe_skipped(verdict: VerdictPart) -> str:
+    fixed = verdict.placement_type == PICK_FIXED
+    return "PickFixed checks eligibility only" if fixed else "the policy gives them nothing to check"
+
+
+def describe_warning(warning: WarningPart) -> str:
+    form = _WARNINGS.get(warning.kind, f"{warning.kind} {{subject}} {{clusters}}")
+    return form.format(subject=warning.subject, clusters=join_names(warning.clusters, warning.hidden)).rstrip()
+
+
+def describe_removal(row: ClusterRow) -> str:
+    """The reason why a binding for this cluster is given up."""
+    rejection = next((filter for filter in row.rejections if filter.verdict == "reject"), None)
+    if rejection is not None:
+        return describe_reason(_rejection_of(rejection))
+    if row.standing == ClusterOutcome.NOT_PICKED:
+        return f"not picked again, rank {row.rank}"
+    return _REMOVALS.get(row.standing, "a second binding for the cluster")
+
+
+def _rejection_of(verdict: FilterVerdict) -> ClusterRejection:
+    return ClusterRejection(verdict.plugin, verdict.reason, verdict.message, dict(verdict.details))
+
+
+def describe_domain(domain: DomainPart) -> str:
+    """`nyc-1 agent silent, nyc-2 in use`"""
+    unusable = [
+        f"{cluster.cluster} {'in use' if cluster.refusal is None else describe_reason(cluster.refusal)}"
+        for cluster in domain.clusters[:NAMES]
+    ]
+    left = len(domain.clusters) - len(unusable) + domain.more + domain.hidden
+    return ", ".join([*unusable, *([f"+{left}"] if left else [])])
+
+
+# --- details --------------------------------------------------------------------------------------------------------
+
+
+def describe_details(verdict: FilterVerdict, answer: Answer) -> Iterator[str]:
+    """The values behind a rejection, line by line."""
+    details = verdict.details
+    if "terms" in details:
+        for term in details["terms"]:
+            yield from (f"term {term['term'] + 1}: {describe_expression(failed)}" for failed in term["failed"])
+    elif LOWEST in details:
+        yield describe_skew(details)
+        for domain in answer.attempt.full_domains:
+            if domain.key == details["key"] and domain.domain in details[LOWEST]:
+                yield f"{domain.key}={domain.domain} has no cluster left: {describe_domain(domain)}"
+    else:
+        yield from _describe_times(details, answer.attempt.at)
+        for key, value in details.items():
+            if key not in _IN_MESSAGE:
+                yield f"{key}: {', '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+
+
+def _describe_times(details: Mapping[str, Any], at: str) -> Iterator[str]:
+    now = timestamp_or_none(at)
+    for key, words in _TIMES.items():
+        then = timestamp_or_none(details.get(key))
+        if then is not None and now is not None:
+            yield f"{words} {details[key]}, {format_age(now - then)} before this decision"
+
+
+def format_age(nanoseconds: int) -> str:
+    """`42m10s`: the two largest units that are not zero, rounded down."""
+    left, parts = max(nanoseconds, 0), []
+    for name, unit in _UNITS:
+        count, left = divmod(left, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    return "".join(parts[:2]) or "0s"
+
+
+# --- lists ----------------------------------------------------------------------------------------------------------
 
 
 def join_words(words: Sequence[str]) -> str:
     """`a`, `a and b`, or `a, b and c`."""
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part) if words else ""
+
+
+def join_names(names: Sequence[str], more: int = 0) -> str:
+    """`a b c +4`"""
+    shown, left = names[:NAMES], max(len(names) - NAMES, 0) + more
+    return " ".join([*shown, *([f"+{left}"] if left else [])])

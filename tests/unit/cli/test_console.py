@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from fleet.cli.output.console import NARROWEST, PLAIN_WIDTH, table, write
+from fleet.cli.output.console import NARROWEST, PLAIN_WIDTH, page_of, print_text
+from fleet.text_table import Page, finish, render_table, styled
 
 HEADINGS = ("NAME", "COUNT", "BECAUSE", "OTHERS")
 ROW = ("TopologySpreadConstraints", "12", "region=eu-west has 2; fewest in us-east; max skew 1", "a1 b2 c3 d4")
@@ -14,7 +15,8 @@ ROW = ("TopologySpreadConstraints", "12", "region=eu-west has 2; fewest in us-ea
 
 def shown(*rows: tuple[str, ...], headings: tuple[str, ...] = HEADINGS) -> list[str]:
     stream = io.StringIO()
-    write([table(headings, rows, numbers=("COUNT",))], stream)
+    width = page_of(stream).width
+    print_text(render_table(headings, rows, numbers=("COUNT",), width=width, indent="  "), stream)
     return stream.getvalue().splitlines()
 
 
@@ -69,3 +71,10 @@ def test_no_line_ends_in_blanks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_texts_that_look_like_markup_stay_texts() -> None:
     assert shown(("[red]x[/red]",), headings=("NAME",))[1] == "  [red]x[/red]"
+
+
+def test_a_terminal_gets_colors_and_no_escape_sequence_of_others() -> None:
+    text = render_table(("NAME",), [[styled("reject", "red")], ["\x1b[31mx\x07"]])
+
+    assert finish(text, Page(color=True)) == "\x1b[1mNAME\x1b[0m\n\x1b[31mreject\x1b[0m\n[31mx"
+    assert finish(text, Page()) == "NAME\nreject\n[31mx"

@@ -45,7 +45,7 @@ def test_what_is_empty_may_be_missing(fleet: Fleet, tmp_path: Path) -> None:
 
     found = decided(fleet, "--snapshot", exported(tmp_path, clusters=[cluster], bindings=[]))
 
-    assert found["decisions"][0]["counts"]["selected"] == 1
+    assert found["decisions"][0]["answer"]["verdict"]["counts"]["selected"] == 1
 
 
 def decided(fleet: Fleet, *arguments: str) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_a_snapshot_is_decided_as_of_then(fleet: Fleet, tmp_path: Path) -> None:
     found = decided(fleet, "--snapshot", exported(tmp_path))
 
     assert (found["now"], found["nowFrom"]) == (THEN, "--snapshot")
-    assert found["decisions"][0]["placement"]["name"] == "web"
+    assert found["decisions"][0]["answer"]["placement"]["name"] == "web"
     assert found["decisions"][0]["policy"]["source"] == "snapshot"
     assert found["clusterCount"] == 2
 
@@ -68,9 +68,11 @@ def test_a_snapshot_is_decided_with_the_settings_of_then(fleet: Fleet, tmp_path:
     patient = decided(fleet, "--snapshot", exported(tmp_path))
     hasty = decided(fleet, "--snapshot", exported(tmp_path, settings={"eligibility.heartbeatTimeout": "90s"}))
 
-    assert patient["decisions"][0]["counts"]["rejected"] == 0
+    assert patient["decisions"][0]["answer"]["verdict"]["counts"]["rejected"] == 0
     assert hasty["settings"] == {"eligibility.heartbeatTimeout": "90s"}
-    assert hasty["decisions"][0]["summary"] != patient["decisions"][0]["summary"]
+    assert (
+        hasty["decisions"][0]["answer"]["verdict"]["summary"] != patient["decisions"][0]["answer"]["verdict"]["summary"]
+    )
 
 
 def test_the_command_line_counts_more_than_the_snapshot(fleet: Fleet, tmp_path: Path) -> None:
@@ -156,13 +158,14 @@ def test_W_18_an_anonymised_export_is_decided_alike(fleet: Fleet, api: ScriptedA
     names = {"a": "cluster-0001", "b": "cluster-0002", "c": "cluster-0003"}
     assert chosen(after) == [names[name] for name in chosen(before)] != []
     (one,), (other,) = before["decisions"], after["decisions"]
-    assert other["counts"] == one["counts"]
-    assert other["placement"]["name"] == "placement-0001"
+    assert other["answer"]["verdict"]["counts"] == one["answer"]["verdict"]["counts"]
+    assert other["answer"]["placement"]["name"] == "placement-0001"
     assert not {"gold", "red", "web", "web-0"} & {*words(json.loads(file.read_text()))}
 
 
 def chosen(found: dict[str, Any]) -> list[str]:
-    return [one["cluster"] for one in found["decisions"][0]["targets"]]
+    rows = found["decisions"][0]["answer"]["attempt"]["clusters"]
+    return [row["name"] for row in rows if row["outcome"] == "selected"]
 
 
 def words(value: Any) -> list[str]:

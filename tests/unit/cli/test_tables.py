@@ -1,4 +1,4 @@
-"""The answer for people, as they see it. After a change: look at it, then `FLEET_GOLDEN=1` writes it down anew."""
+"""The text of a simulation, as people see it. After a change: look at it, then `FLEET_GOLDEN=1` writes it down anew."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from fleet.cli.input.simulation import Simulation, moment_of, simulate
-from fleet.cli.output.console import write
-from fleet.cli.output.tables import tables
-from fleet.cli.output.why_text import why_texts
+from fleet.cli.output.console import page_of
+from fleet.cli.output.simulation_text import render_simulation
 from fleet.model.binding_names import build_binding_name
 from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Settings
@@ -55,8 +54,7 @@ def shown(simulation: Simulation, *, why: list[str] | None = None, columns: int 
     stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
-        write(why_texts(simulation, why) if why else tables(simulation), stream)
-    return stream.getvalue()
+        return render_simulation(simulation, why or (), page_of(stream))
 
 
 def check(name: str, text: str) -> None:
@@ -130,14 +128,14 @@ def test_of_many_clusters_that_were_not_picked_twenty_are_shown(tmp_path: Path) 
     many = [member(f"c{number:02}") for number in range(30)]
     text = shown(simulated(tmp_path, *many, placement("web", placementType="PickN", numberOfClusters=1)))
 
-    assert sum(line.startswith("  c") and " by name only" in line for line in text.splitlines()) == 20
-    assert "and 9 more; -o json lists all" in text
+    assert sum(line.endswith("the tie-break decides") for line in text.splitlines()) == 20
+    assert "… and 9 more" in text
 
 
 def test_oddities_are_warnings(tmp_path: Path) -> None:
     text = shown(simulated(tmp_path, *FLEET, member("odd"), *SITUATIONS["pick-n-held-up"]))
 
-    assert text.endswith("  WARNINGS\n  no label region, so spreading ignores them: odd\n")
+    assert text.endswith("REMARKS\n  no label region, so spreading ignores them: odd\n")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +175,7 @@ def test_oddities_are_warnings(tmp_path: Path) -> None:
     ids=["filtered", "earlier policy", "second", "not picked again"],
 )
 def test_a_removal_has_its_reason(tmp_path: Path, manifests: tuple[Manifest, ...], line: str) -> None:
-    assert f"  {line}\n" in shown(simulated(tmp_path, *FLEET, *manifests))
+    assert f"\n{line}\n" in shown(simulated(tmp_path, *FLEET, *manifests))
 
 
 def test_a_decision_that_fails_says_so(tmp_path: Path) -> None:
@@ -186,5 +184,5 @@ def test_a_decision_that_fails_says_so(tmp_path: Path) -> None:
 
     text = shown(simulated(tmp_path, *FLEET, placement("web"), limbo))
 
-    assert f"  nothing decided: web: binding {name} for cluster ams-1 is in the way" in text
+    assert f"\nweb: binding {name} for cluster ams-1 is in the way" in text
     assert f"  {name} is in an unknown state and left alone" in text

@@ -1,0 +1,117 @@
+"""Text for people: tables with aligned columns, bold heads and styled cells, folded to the width of a terminal.
+
+Styles are marks within a text. `finish` turns them into escape sequences for a terminal and drops them elsewhere; all
+other control characters are dropped, so that names and messages cannot steer a terminal.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+GAP: Final = "  "
+_CODES: Final = {"bold": 1, "dim": 2, "red": 31, "green": 32}
+_MARKS: Final = {style: chr(0xE001 + position) for position, style in enumerate(_CODES)}
+_END: Final = "\ue000"
+_CONTROLS: Final = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)])
+_PLAIN: Final = {**_CONTROLS, **dict.fromkeys(map(ord, (_END, *_MARKS.values())))}
+_COLORED: Final = {
+    **_CONTROLS,
+    ord(_END): "\x1b[0m",
+    **{ord(_MARKS[style]): f"\x1b[{code}m" for style, code in _CODES.items()},
+}
+_PHASES: Final = ((2, 20), (1, 8), (None, 8))
+"""Columns that are narrowed until a table fits: how many from the right (None: all), and the width they keep, which at
+first is room for a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The place where a text is shown."""
+
+    width: int | None = None
+    """None: lines are as long as they are."""
+    color: bool = False
+
+
+def styled(text: str, style: str) -> str:
+    return f"{_MARKS[style]}{text}{_END}" if text else text
+
+
+def finish(text: str, page: Page) -> str:
+    if page.width is not None:
+        text = "\n".join(part for line in text.split("\n") for part in _fit(line, page.width))
+    return text.translate(_COLORED if page.color else _PLAIN)
+
+
+def _fit(line: str, width: int) -> list[str]:
+    """The rest of a long line is indented as its beginning."""
+    if _length(line) <= width:
+        return [line]
+    return _wrap(line, width, indent=line[: len(line) - len(line.lstrip(" "))])
+
+
+def render_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Collection[str] = (),
+    width: int | None = None,
+    indent: str = "",
+) -> str:
+    """Columns under their heads; those named in `numbers` are flush right. Cells too long for the width are continued
+    on the next line."""
+    return render_columns(
+        [[styled(heading, "bold") for heading in head], *rows],
+        right=[position for position, heading in enumerate(head) if heading in numbers],
+        width=width,
+        indent=indent,
+    )
+
+
+def render_columns(
+    rows: Sequence[Sequence[str]], *, right: Collection[int] = (), width: int | None = None, indent: str = ""
+) -> str:
+    widths = [max(map(_length, column)) for column in zip(*rows, strict=True)]
+    if width is not None:
+        _narrow(widths, width - len(indent) - len(GAP) * (len(widths) - 1))
+    lines = []
+    for row in rows:
+        cells = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for number in range(max(map(len, cells))):
+            parts = [cell[number] if number < len(cell) else "" for cell in cells]
+            padded = [_pad(part, widths[column], right=column in right) for column, part in enumerate(parts)]
+            lines.append(f"{indent}{GAP.join(padded)}".rstrip())
+    return "\n".join(lines)
+
+
+def _narrow(widths: list[int], room: int) -> None:
+    for columns, floor in _PHASES:
+        first = 0 if columns is None else max(len(widths) - columns, 0)
+        while sum(widths) > room and max(widths[first:]) > floor:
+            widest = max(range(first, len(widths)), key=lambda column: (widths[column], column))
+            widths[widest] -= 1
+
+
+def _fold(cell: str, width: int) -> list[str]:
+    """A style is repeated in every line."""
+    if _length(cell) <= width:
+        return [cell]
+    if cell.endswith(_END):
+        return [f"{cell[0]}{line}{_END}" for line in _wrap(cell[1:-1], width)]
+    return _wrap(cell, width)
+
+
+def _wrap(text: str, width: int, *, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    blanks = " " * (width - _length(text))
+    return f"{blanks}{text}" if right else f"{text}{blanks}"
+
+
+def _length(text: str) -> int:
+    return len(text.translate(_PLAIN))
