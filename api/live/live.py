@@ -25,8 +25,8 @@ from fleet.informers.cache import Caches
 from fleet.informers.cluster_table import FleetTable
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer import InformerConfig, WriteGate
-from fleet.kube.resource import key_of
+from fleet.kube.informer.informer import InformerConfig, WriteGate
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt import RequestCache
 from fleet.scheduler.profiles import build_framework
@@ -39,7 +39,7 @@ from fleet.snapshot.frame import Frame
 class QueueReader(Protocol):
     """The scheduling queue, as far as answers describe it."""
 
-    def peek(self, key: str) -> QueueItem | None: ...
+    def peek(self, key: PlacementKey) -> QueueItem | None: ...
 
     def count_items(self) -> QueueCounts: ...
 
@@ -122,9 +122,10 @@ class LiveState:
             return None  # ResourcePlacements are switched off
         if placement is None:
             return None
-        latest = self.caches.latest_snapshots(key)
-        bindings = tuple(binding.view for binding in self.caches.bindings(key))
-        return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings)
+        own = PlacementKey.of(placement.view.metadata)
+        latest = self.caches.latest_snapshots(own)
+        bindings = tuple(one.view for one in self.caches.bindings(own))
+        return Subject(key, placement, latest[0] if len(latest) == 1 else None, bindings)
 
     def get_placement(self, key: str) -> LivePlacement:
         placement = self.find_placement(key)
@@ -176,3 +177,13 @@ class LiveState:
     def cluster_names(self) -> list[str]:
         """Sorted."""
         return sorted(self.caches.clusters)
+
+    def _placement(self, key: str) -> Observed[Placement] | None:
+        try:
+            return self.caches.placement(PlacementKey.parse(key))
+        except (KeyError, InvalidKey):
+            return None  # a flavour that is switched off
+
+    def _forget(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
+        if old is not None and new is None:
+            self._requests.forget(PlacementKey.of(old.view.metadata))

@@ -11,6 +11,7 @@ from api.live.live import LiveState
 from api.models import SnapshotDocument
 from fleet.kube.cache.store import Store
 from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.settings import Settings
 from fleet.settings.tree import DECIDING
@@ -44,5 +45,5 @@ def _list_clusters(live: LiveState) -> Iterator[dict[str, Any]]:
 
 def _list_pending(live: LiveState) -> Iterator[str]:
     for key in live.placement_keys():
-        if live.queue is not None and live.queue.peek(key) is not None:
+        if live.queue is not None and live.queue.peek(PlacementKey.parse(key)) is not None:
             yield key

@@ -26,6 +26,7 @@ from fleet.kube.resource import key_of
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED, PlacementScope, owner_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.keys import BOUND, IS_LATEST_SNAPSHOT, RESOURCE_INDEX, UNSCHEDULED
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import BindingSpec, Condition, Metadata, Observed, View
 
@@ -191,7 +192,7 @@ class RolloutSimulator:
             for held in self._kinds[number].bindings.store.by_index(_PLACEMENT, placement):
                 self._queue.add((number, key_of(held.view.metadata)))
 
-    def _latest_master(self, kinds: _Kinds, placement: str | None) -> str | None:
+    def _latest_master(self, kinds: _Kinds, placement: PlacementKey | None) -> str | None:
         held = [snapshot.view for snapshot in kinds.snapshots.store.by_index(_PLACEMENT, placement)]
         latest = max(
             (snapshot for snapshot in held if snapshot.is_latest_master),
@@ -256,6 +257,6 @@ class RolloutSimulator:
         return left <= 0
 
 
-def _placement_of(held: Observed[Any]) -> Iterable[str]:
+def _placement_of(held: Observed[Any]) -> Iterable[PlacementKey]:
     owner = owner_key(held.view.metadata)
     return () if owner is None else (owner,)

@@ -44,13 +44,14 @@ class Headlines:
 
     def record(self, attempt: AttemptRecord) -> None:
         moves, standing = _moves(attempt.decision), _standing(attempt)
-        before = self._standing.get(attempt.key, "")
+        key = str(attempt.key)
+        before = self._standing.get(key, "")
         if attempt.result is AttemptResult.GONE:
-            self._standing.pop(attempt.key, None)
+            self._standing.pop(key, None)
         elif standing:
-            self._standing[attempt.key] = standing
+            self._standing[key] = standing
         if moves or standing not in ("", before):
-            self.tell(attempt.key, "; ".join([*moves, standing + _obstacles(attempt)]) + _because(attempt.triggers))
+            self.tell(key, "; ".join([*moves, standing + _obstacles(attempt)]) + _because(attempt.triggers))
 
     def tell(self, about: str, text: str) -> None:
         headline = Headline(self._clock.now(), about, text)

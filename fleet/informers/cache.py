@@ -15,11 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.kube.cache.store import Codec, Store, build_codec
-from fleet.kube.informer import Informer, InformerConfig
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PlacementScope, find_scope, owner_key
+from fleet.kube.informer.informer import Informer, InformerConfig
+from fleet.kube.informer.store import Codec, Store, build_codec
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PlacementScope, owner_key
 from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
 
 _BY_OWNER: Final = "owner"
@@ -37,7 +38,10 @@ class PlacementKinds:
     def __iter__(self) -> Iterator[Informer[Any]]:
         yield from (self.placements, self.policy_snapshots, self.bindings)
 
-    def latest_snapshots(self, key: str) -> list[Observed[PolicySnapshot]]:
+    def get_placement(self, key: PlacementKey) -> Observed[Placement] | None:
+        return self.placements.store.get(str(key))
+
+    def latest_snapshots(self, key: PlacementKey) -> list[Observed[PolicySnapshot]]:
         """One, except while the placement controller replaces it (none) or after an error (several)."""
         snapshots = self.policy_snapshots.store.by_index(_BY_OWNER, key)
         return [snapshot for snapshot in snapshots if is_latest(snapshot.view)]
@@ -49,26 +53,26 @@ class Caches:
         self.cluster_informer = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
         flavours = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(flavour, access) for flavour in flavours)
-        self._by_kind = {kinds.flavour.placement.kind: kinds for kinds in self.kinds}
+        self._by_scope = {kinds.flavour.namespaced: kinds for kinds in self.kinds}
 
     @property
     def clusters(self) -> Store[MemberCluster]:
         return self.cluster_informer.store
 
-    def kinds_of(self, key: str) -> PlacementKinds:
+    def kinds_of(self, key: PlacementKey) -> PlacementKinds:
         """Raises KeyError for a flavour that is switched off."""
-        return self._by_kind[find_scope(key).placement.kind]
+        return self._by_scope[bool(key.namespace)]
 
-    def placement(self, key: str) -> Observed[Placement] | None:
-        return self.kinds_of(key).placements.store.get(key)
+    def placement(self, key: PlacementKey) -> Observed[Placement] | None:
+        return self.kinds_of(key).get_placement(key)
 
-    def policy_snapshots(self, key: str) -> list[Observed[PolicySnapshot]]:
+    def policy_snapshots(self, key: PlacementKey) -> list[Observed[PolicySnapshot]]:
         return self.kinds_of(key).policy_snapshots.store.by_index(_BY_OWNER, key)
 
-    def latest_snapshots(self, key: str) -> list[Observed[PolicySnapshot]]:
+    def latest_snapshots(self, key: PlacementKey) -> list[Observed[PolicySnapshot]]:
         return self.kinds_of(key).latest_snapshots(key)
 
-    def bindings(self, key: str) -> list[Observed[Binding]]:
+    def bindings(self, key: PlacementKey) -> list[Observed[Binding]]:
         """By name."""
         return sorted(self.kinds_of(key).bindings.store.by_index(_BY_OWNER, key), key=_name_of)
 
@@ -120,7 +124,7 @@ def _kinds(flavour: PlacementScope, access: InformerConfig) -> PlacementKinds:
     return kinds
 
 
-def _owners(observed: Observed[Any]) -> tuple[str, ...]:
+def _owners(observed: Observed[Any]) -> tuple[PlacementKey, ...]:
     owner = owner_key(observed.view.metadata)
     return () if owner is None else (owner,)
 

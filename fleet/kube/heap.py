@@ -63,6 +63,12 @@ class KeyHeap(Generic[K]):
         del self._live[key]
         return key
 
+    def pop_existing(self) -> K:
+        """Of a heap that has a key."""
+        key = self.pop()
+        assert key is not None
+        return key
+
     def _has_live_top(self) -> bool:
         """Drops stale entries from the top; whether a key is left."""
         heap = self._heap

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fleet.errors import InvalidKey
-from fleet.kube.resource import Resource, join_key, split_key
+from fleet.kube.resource import Resource
 from fleet.model.keys import CLUSTER_GROUP, PARENT_PLACEMENT, PLACEMENT_GROUP, STORAGE_VERSION
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata
 
 
@@ -54,21 +54,21 @@ NAMESPACED: Final = _build_scope(
 MEMBER_CLUSTERS: Final = _build_resource(CLUSTER_GROUP, "MemberCluster", namespaced=False)
 
 
-def find_scope(key: str) -> PlacementScope:
-    return NAMESPACED if parse_key(key)[0] else CLUSTER_SCOPED
+def find_scope(key: PlacementKey | str) -> PlacementScope:
+    """Of a key or of its text."""
+    known = PlacementKey.parse(key) if isinstance(key, str) else key
+    return NAMESPACED if known.namespace else CLUSTER_SCOPED
 
 
-def parse_key(key: str) -> tuple[str, str]:
+def parse_key(text: str) -> tuple[str, str]:
     """Namespace, empty for a cluster-scoped placement, and name."""
-    try:
-        return split_key(key)
-    except ValueError as error:
-        raise InvalidKey(str(error)) from error
+    key = PlacementKey.parse(text)
+    return key.namespace, key.name
 
 
-def owner_key(metadata: Metadata) -> str | None:
+def owner_key(metadata: Metadata) -> PlacementKey | None:
     """The key of the placement that a snapshot or a binding belongs to; None without a usable tracking label."""
     placement = metadata.label(PARENT_PLACEMENT)
     if not placement or "/" in placement:
         return None
-    return join_key(metadata.namespace, placement)
+    return PlacementKey(metadata.namespace, placement)

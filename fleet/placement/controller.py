@@ -14,6 +14,7 @@ from fleet.errors import ApiError, LeadershipLost, NotLeading, QueueClosed, Stal
 from fleet.informers.cache import Caches
 from fleet.kube.scopes import find_scope
 from fleet.kube.workqueue import WorkQueue
+from fleet.model.placement_key import PlacementKey
 from fleet.placement.event_handlers import PlacementEventHandlers
 from fleet.placement.reconciler import PlacementReconciler
 from fleet.placement.status.namespaced_status import NamespacedStatuses
@@ -131,7 +132,7 @@ class PlacementController:
     def _settle(self, key: str, wait: float | None) -> None:
         self._doubtful.discard(key)
         self._queue.forget(key)
-        if self._caches.placement(key) is not None:
+        if self._caches.placement(PlacementKey.parse(key)) is not None:
             self._queue.add_after(key, RECHECK if wait is None else min(wait, RECHECK))
 
     def _put_off(self, key: str, error: Exception) -> None:

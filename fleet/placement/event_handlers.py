@@ -60,13 +60,13 @@ class PlacementEventHandlers:
     def _snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
         for owner in {owner_key(state.view.metadata) for state in (old, new) if state is not None}:
             if owner is not None:
-                self._queue.add(owner)
+                self._queue.add(str(owner))
 
     def _binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
         some = new or old
         owner = None if some is None else owner_key(some.view.metadata)
         if owner is not None and _report(old) != _report(new):
-            self._queue.add_after(owner, COLLECTING)
+            self._queue.add_after(str(owner), COLLECTING)
 
     def _copy(self, old: StatusCopy | None, new: StatusCopy | None) -> None:
         if new is None and old is not None:

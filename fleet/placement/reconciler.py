@@ -17,6 +17,7 @@ from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import join_key, split_key
 from fleet.model.decoding import decode
 from fleet.model.labels import LONGEST_LABEL_VALUE
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import BindingReport, Observed, Placement, PlacementPolicy, PolicySnapshot
 from fleet.placement.deletion import add_finalizer, delete_orphans, delete_snapshots
 from fleet.placement.reconcile_context import ReconcileContext
@@ -80,7 +81,7 @@ class PlacementReconciler:
         """Seconds after which another look is due; None where only a change asks for one.
 
         `reads_live` after a failed pass, when the caches may lack one of our own writes."""
-        kinds = self._with.caches.kinds_of(key)
+        kinds = self._with.caches.kinds_of(PlacementKey.parse(key))
         placement = await self._read(kinds, key, reads_live=reads_live)
         if placement is None:
             if reads_live:
@@ -185,7 +186,7 @@ class PlacementReconciler:
             index = self._with.groups.index_of(look.placement, snapshot)
             return "" if index is None else str(index)
 
-        observed = self._with.caches.bindings(look.key)
+        observed = self._with.caches.bindings(PlacementKey.of(look.placement.view.metadata))
         bindings = [decode(binding.raw, BindingReport).view for binding in observed]
         return build_progress(decided, bindings, chain=look.chain, master=master, index_of=index_of)
 

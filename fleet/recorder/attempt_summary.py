@@ -27,7 +27,7 @@ _LONGEST_ERROR: Final = 2000
 def summarize_attempt(record: AttemptRecord, attempt_id: str) -> HistoryAttempt:
     summary = HistoryAttempt(
         id=attempt_id,
-        key=record.key,
+        key=str(record.key),
         started=record.started,
         ending=record.result.value,
         error=_error_of(record),

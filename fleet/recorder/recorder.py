@@ -112,7 +112,7 @@ class HistoryRecorder:
         try:
             self._history.offer(self._build_entry(attempt))
         except Exception:
-            log.exception("an attempt could not be recorded", placement=attempt.key)
+            log.exception("an attempt could not be recorded", placement=str(attempt.key))
 
     def _build_entry(self, record: AttemptRecord) -> RecordedAttempt:
         number = next(self._numbers)
@@ -179,7 +179,7 @@ class RecordedAttempt:
 
     @property
     def key(self) -> str:
-        return self.record.key
+        return str(self.record.key)
 
     @property
     def changed(self) -> bool:

@@ -27,8 +27,8 @@ from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds
-from fleet.kube.resource import join_key, key_of
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.cleanup import Cleanup
@@ -66,11 +66,11 @@ class AttemptRunner:
         self._clock = clock
         self._reads_live = reads_live
         self._on_decided = on_decided
-        self._uncertain: set[str] = set()
+        self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
         self._requests = RequestCache()
 
-    async def run(self, key: str, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
+    async def run(self, key: PlacementKey, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
         """Raises only when nothing may be written any more."""
         record = AttemptRecord(key=key, number=number, triggers=triggers, started=epoch_nanoseconds(self._clock))
         try:
@@ -91,7 +91,7 @@ class AttemptRunner:
         key = record.key
         kinds = self._caches.kinds_of(key)
         # A cache that lacks a placement is no proof that it does not exist.
-        placement = kinds.placements.store.get(key) or await kinds.placements.objects.find(key)
+        placement = kinds.get_placement(key) or await kinds.placements.objects.find(str(key))
         if placement is None:
             return await self._finish_deleted(kinds, key)
         if placement.view.metadata.deletion_timestamp:
@@ -109,16 +109,16 @@ class AttemptRunner:
         if SCHEDULER_CLEANUP in placement.view.metadata.finalizers:
             await self._cleanup.clean_up(kinds, placement)
         else:
-            await self._delete_orphans(kinds, key_of(placement.view.metadata))
+            await self._delete_orphans(kinds, PlacementKey.of(placement.view.metadata))
         return AttemptResult.CLEANED_UP
 
-    async def _finish_deleted(self, kinds: PlacementKinds, key: str) -> AttemptResult:
+    async def _finish_deleted(self, kinds: PlacementKinds, key: PlacementKey) -> AttemptResult:
         """The API server has no such placement, and only the scheduler creates bindings with this label."""
         await self._delete_orphans(kinds, key)
         self.forget(key)
         return AttemptResult.GONE
 
-    async def _delete_orphans(self, kinds: PlacementKinds, key: str) -> None:
+    async def _delete_orphans(self, kinds: PlacementKinds, key: PlacementKey) -> None:
         await self._cleanup.delete_orphans(kinds, key, self._caches.bindings(key))
 
     async def _decide_and_write(
@@ -176,19 +176,19 @@ class AttemptRunner:
         except Exception:
             log.exception("the decision could not be reported", placement=decision.request.key)
 
-    def _report_failure(self, key: str, error: Exception) -> None:
+    def _report_failure(self, key: PlacementKey, error: Exception) -> None:
         """Of the scheduler or a plugin. Failures of the API server are in the log and the metrics only."""
         try:
             kinds = self._caches.kinds_of(key)
-            placement = kinds.placements.store.get(key)
+            placement = kinds.get_placement(key)
             if placement is not None:
                 self._events.report_failure(kinds, placement, error)
         except Exception:
-            log.exception("the failure could not be reported", placement=key)
+            log.exception("the failure could not be reported", placement=str(key))
 
     # --- bindings -----------------------------------------------------------------------------------------------------
 
-    async def _read_bindings(self, kinds: PlacementKinds, key: str) -> tuple[Binding, ...]:
+    async def _read_bindings(self, kinds: PlacementKinds, key: PlacementKey) -> tuple[Binding, ...]:
         """From the cache, which has our own writes; live where the outcome of a write is unknown."""
         if self._reads_live or key in self._uncertain:
             return tuple(binding.view for binding in await self._bindings.list_live(kinds, key))
@@ -200,7 +200,7 @@ class AttemptRunner:
         elif record.result is not AttemptResult.BAD_INPUT:
             self._uncertain.discard(record.key)
 
-    def forget(self, key: str) -> None:
+    def forget(self, key: PlacementKey) -> None:
         """The placement is gone."""
         self._uncertain.discard(key)
         self._requests.forget(key)
@@ -219,18 +219,18 @@ class RequestCache:
     """Compiled requests of the latest snapshots, each valid until anything it was compiled from changes."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, tuple[object, PlacementRequest]] = {}
+        self._entries: dict[PlacementKey, tuple[object, PlacementRequest]] = {}
 
     def get(self, snapshot: Observed[PolicySnapshot], *, placement_uid: str) -> PlacementRequest:
         metadata = snapshot.view.metadata
         source = (metadata.uid, metadata.generation, metadata.annotations, snapshot.view.spec, placement_uid)
-        key = join_key(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
+        key = PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
         entry = self._entries.get(key)
         if entry is None or entry[0] != source:
             entry = self._entries[key] = (source, compile_request(snapshot.view, placement_uid=placement_uid))
         return entry[1]
 
-    def forget(self, key: str) -> None:
+    def forget(self, key: PlacementKey) -> None:
         self._entries.pop(key, None)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from fleet.framework.cycle.cycle import DecisionInput
     from fleet.framework.cycle.decision import Decision
+    from fleet.model.placement_key import PlacementKey
     from fleet.model.views import Observed, PolicySnapshot
     from fleet.scheduler.dispatch.binding_calls import WriteResult
 
@@ -38,7 +39,7 @@ class AttemptResult(enum.Enum):
 class AttemptRecord:
     """Filled in during the attempt, unchanged after it."""
 
-    key: str
+    key: PlacementKey
     triggers: tuple[str, ...] = ()
     """The events that enqueued the placement since its last attempt."""
     number: int = 0

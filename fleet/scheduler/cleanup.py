@@ -25,6 +25,7 @@ from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue
 from fleet.model.keys import SCHEDULED, SCHEDULER_CLEANUP
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.call_queue import CallType
@@ -50,18 +51,20 @@ class Cleanup:
 
         The bindings are listed live: one that the cache lacks would stay behind for ever.
         """
-        key = key_of(placement.view.metadata)
+        key = PlacementKey.of(placement.view.metadata)
         await self.bindings.delete(kinds, key, await self.bindings.list_live(kinds, key))
         await self.remove_finalizer(kinds, placement)
 
-    async def delete_orphans(self, kinds: PlacementKinds, key: str, bindings: Iterable[Observed[Binding]]) -> None:
+    async def delete_orphans(
+        self, kinds: PlacementKinds, key: PlacementKey, bindings: Iterable[Observed[Binding]]
+    ) -> None:
         """Deletes bindings of a placement that does not exist, or that has lost our finalizer already: late results of
         creates that were given up on. Only those that look like it (`is_as_created`).
         """
         late = [binding for binding in bindings if is_as_created(binding.view)]
         if late:
             names = [binding.view.metadata.name for binding in late]
-            log.warning("bindings outlived their placement: they are deleted", placement=key, bindings=names)
+            log.warning("bindings outlived their placement: they are deleted", placement=str(key), bindings=names)
             await self.bindings.delete(kinds, key, late)
 
     async def add_finalizer(self, kinds: PlacementKinds, placement: Observed[Placement]) -> Observed[Placement] | None:
@@ -109,7 +112,7 @@ def _with_finalizers(document: Document, finalizers: list[str]) -> Document:
 
 class _Release(NamedTuple):
     kinds: PlacementKinds
-    owner: str | None
+    owner: PlacementKey | None
 
 
 class BindingReleases:
@@ -118,7 +121,7 @@ class BindingReleases:
     def __init__(
         self,
         writer: BindingWriter,
-        enqueue: Callable[[str], None],
+        enqueue: Callable[[PlacementKey], None],
         *,
         clock: Clock,
         on_problem: Callable[[str, Exception], None] = lambda *_: None,

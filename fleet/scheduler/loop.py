@@ -13,6 +13,7 @@ import structlog
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult, Recorder
 from fleet.scheduler.dispatch.binding_calls import WriteResult
@@ -32,7 +33,7 @@ log = structlog.get_logger(__name__)
 class Loop:
     queue: AsyncQueue
     attempts: AttemptRunner
-    track_attempt: Callable[[str], AbstractContextManager[Set[str]]]
+    track_attempt: Callable[[PlacementKey], AbstractContextManager[Set[str]]]
     """Entered during an attempt, so that no event is missed meanwhile. Yields the names of the bindings that appear."""
     recorder: Recorder
     metrics: SchedulerMetrics
@@ -66,7 +67,7 @@ class Loop:
             self._observe(record, self.clock.elapsed() - started)
             self.recorder.record(record)
         except Exception:
-            log.exception("the attempt could not be reported", placement=item.key)
+            log.exception("the attempt could not be reported", placement=str(item.key))
 
     def _report_to_queue(self, record: AttemptRecord) -> None:
         """The queue decides whether and when the placement is tried again."""
@@ -83,14 +84,14 @@ class Loop:
     def _observe(self, record: AttemptRecord, seconds: float) -> None:
         self.metrics.observe_attempt(record, seconds)
         if record.result is AttemptResult.INTERNAL:
-            log.error("the attempt failed", placement=record.key, exc_info=record.error)
+            log.error("the attempt failed", placement=str(record.key), exc_info=record.error)
         elif record.result.is_failure:
-            log.warning("the attempt failed", placement=record.key, error=record.failure)
+            log.warning("the attempt failed", placement=str(record.key), error=record.failure)
         elif record.decision is not None and (record.writes or record.status_written):
             if log.is_enabled_for(logging.INFO):  # the summary is expensive
-                log.info("decided", placement=record.key, **_summarize(record))
+                log.info("decided", placement=str(record.key), **_summarize(record))
         else:
-            log.debug("nothing to change", placement=record.key, result=record.result.value)
+            log.debug("nothing to change", placement=str(record.key), result=record.result.value)
 
 
 def _summarize(record: AttemptRecord) -> dict[str, object]:

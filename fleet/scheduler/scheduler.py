@@ -14,6 +14,7 @@ from fleet.informers.cache import Caches
 from fleet.informers.cluster_table import FleetTable
 from fleet.kube.patch import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import Recorder
 from fleet.scheduler.cleanup import BindingReleases, Cleanup
@@ -127,9 +128,9 @@ class Scheduler:
 
     def in_flight(self) -> set[str]:
         """Placements that are being scheduled, and bindings that are being released."""
-        return {*self._handlers.in_flight(), *self._releases.in_flight()}
+        return {*map(str, self._handlers.in_flight()), *self._releases.in_flight()}
 
-    def _enqueue_released(self, key: str) -> None:
+    def _enqueue_released(self, key: PlacementKey) -> None:
         self.queue.add(key, trigger="Binding/Released")
 
 

@@ -11,6 +11,7 @@ from api.auth.access import AccessRequest, Authorizer, Caller, HubAuthorizer
 from api.http.limits import StreamTiming
 from fleet.clock import SystemClock
 from fleet.errors import Unreachable
+from fleet.model.placement_key import PlacementKey
 from fleet.settings import load_settings
 from tests.api.stage import ADMIN, OPERATOR, OVERSEER, READER, Json, Stage, alone, live_beside, staged
 from tests.e2e.hub import soon
@@ -185,7 +186,7 @@ async def test_W_15_attempts_that_changed_nothing_are_one_line_with_a_count(stag
 
     for _ in range(3):
         before = await attempts()
-        scheduler.queue.add("big", trigger="Test/Again")
+        scheduler.queue.add(PlacementKey.parse("big"), trigger="Test/Again")
         await soon(partial(_is_more, attempts, before))
     (newest, *_others) = (await stage.json(path))["items"]
     text = (await stage.get(path, Accept="text/plain")).text

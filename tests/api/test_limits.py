@@ -22,6 +22,7 @@ from api.routers.request_context import negotiate_media_type
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history import History
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.item import QueueCounts
 from fleet.settings import Address, load_settings
 from fleet.settings.secrets import HIDDEN, redact
@@ -290,7 +291,7 @@ class _Queue:
     def __init__(self, *, active: int = 0, in_flight: int = 0) -> None:
         self._counts = QueueCounts(active, backoff=3, unschedulable=3, gated=3, in_flight=in_flight, batched=3)
 
-    def peek(self, key: str) -> None:
+    def peek(self, key: PlacementKey) -> None:
         return None
 
     def count_items(self) -> QueueCounts:

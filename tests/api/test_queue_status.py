@@ -21,6 +21,7 @@ from fleet.clock import SystemClock, to_nanoseconds
 from fleet.history import History, HistoryAttempt
 from fleet.history.entries import RecordedWrite
 from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import HOUR
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueuePolicy
@@ -61,12 +62,12 @@ class Turned:
         self.now = to_nanoseconds(STARTED)
         self.queue = SchedulingQueue(settings=TIMES, describe=self._traits, pre_enqueue=lambda *_: self.hold)
 
-    def _traits(self, key: str) -> PlacementTraits:
-        return PlacementTraits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
+    def _traits(self, key: PlacementKey) -> PlacementTraits:
+        return PlacementTraits(uid=str(key), priority=self.priorities.get(str(key), 0), policy=self.policy)
 
     def added(self, *keys: str) -> Turned:
         for key in keys:
-            self.queue.add(key, self.now, trigger="created")
+            self.queue.add(PlacementKey.parse(key), self.now, trigger="created")
         return self
 
     def taken(self) -> Turned:
@@ -74,7 +75,7 @@ class Turned:
         return self
 
     def rejected(self) -> Turned:
-        self.queue.mark_unschedulable("big", self.now, rejectors=["TaintToleration"])
+        self.queue.mark_unschedulable(PlacementKey.parse("big"), self.now, rejectors=["TaintToleration"])
         return self
 
 
@@ -129,7 +130,7 @@ async def test_W_04_a_gated_placement_is_told_who_holds_it_why_and_since_when(st
 @staged
 async def test_W_04_a_rejected_placement_that_backs_off_is_told_until_when(stage: Stage) -> None:
     turned = Turned().added("big").taken().rejected()
-    turned.queue.requeue(["big"], turned.now, trigger="MemberCluster/Add")
+    turned.queue.requeue([PlacementKey.parse("big")], turned.now, trigger="MemberCluster/Add")
     found = await asked_of(stage, turned)
 
     queue = found["queue"]
@@ -140,7 +141,7 @@ async def test_W_04_a_rejected_placement_that_backs_off_is_told_until_when(stage
 @staged
 async def test_W_04_a_failed_attempt_backs_off_and_is_not_taken_early(stage: Stage) -> None:
     turned = Turned().added("big").taken()
-    turned.queue.mark_failed("big", turned.now)
+    turned.queue.mark_failed(PlacementKey.parse("big"), turned.now)
     found = await asked_of(stage, turned)
 
     queue = found["queue"]

@@ -19,6 +19,7 @@ from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.request import compile_request
 from fleet.history import History
 from fleet.history.history import WriterTiming
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord
@@ -129,7 +130,7 @@ def _decided(frame: Frame, policy: Json, number: int) -> AttemptRecord:
     decision = decide(asked)
     assert decision.published is not None
     return AttemptRecord(
-        key=name,
+        key=PlacementKey.parse(name),
         triggers=("ClusterSchedulingPolicySnapshot/Add",),
         number=number,
         started=NOW + number,

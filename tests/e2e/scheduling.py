@@ -33,6 +33,7 @@ from fleet.model.keys import (
     SCHEDULER_BINDING_CLEANUP,
     STORAGE_VERSION,
 )
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord
 from tests.control_plane.waiting import SECONDS_TO_HAPPEN
 from tests.e2e.world import EVENTS, NAMESPACES, Hub, Json, World, controlled, handed_over, member_status, soon
@@ -196,7 +197,7 @@ class Stage(World):
         for one in await self.bindings(key):
             if one["spec"]["targetCluster"] in clusters:
                 await self.patch(find_scope(key).binding, key_in(one), {"spec": {"state": BOUND}})
-                await self._heard_of(self.controller.caches.kinds_of(key).bindings, key_in(one))
+                await self._heard_of(self.controller.caches.kinds_of(PlacementKey.parse(key)).bindings, key_in(one))
 
     async def nudge(self, key: str) -> None:
         """A new generation of the placement that asks for nothing new."""
@@ -305,7 +306,7 @@ class Stage(World):
         before = len(self.notebook.attempts)
         await change
         await self.settled()
-        return {one.key for one in self.notebook.attempts[before:]}
+        return {str(one.key) for one in self.notebook.attempts[before:]}
 
     def _is_idle(self) -> bool:
         assert self.controller.scheduler is not None

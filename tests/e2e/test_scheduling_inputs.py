@@ -116,7 +116,7 @@ async def test_without_a_generation_nothing_can_be_published(hub: Hub) -> None:
 
 
 async def attempted(fleet: Stage, *keys: str) -> bool:
-    return set(keys) <= {one.key for one in fleet.notebook.attempts}
+    return set(keys) <= {str(one.key) for one in fleet.notebook.attempts}
 
 
 @story

@@ -10,6 +10,7 @@ from typing import Any
 from fleet.kube.api import Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import BOUND, NUMBER_OF_CLUSTERS, PREVIOUS_BINDING_STATE, SCHEDULED, SCHEDULER_CLEANUP
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.dispatch.dispatcher import CONCURRENCY
 from tests.e2e.scheduling import (
     FOREIGN,
@@ -187,7 +188,7 @@ async def test_who_is_deleted_gets_no_more_bindings_than_are_on_their_way(hub: H
     async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
 
         async def heard() -> bool:
-            there = fleet.controller.caches.placement("web")
+            there = fleet.controller.caches.placement(PlacementKey.parse("web"))
             return there is not None and bool(there.view.metadata.deletion_timestamp)
 
         made = await withdrawn(fleet, partial(fleet.delete, CLUSTER_SCOPED.placement, "web"), heard)
@@ -202,7 +203,7 @@ async def test_who_asks_for_fewer_gets_no_more_than_are_on_their_way(hub: Hub) -
     async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
 
         async def heard() -> bool:
-            (latest,) = fleet.controller.caches.latest_snapshots("web")
+            (latest,) = fleet.controller.caches.latest_snapshots(PlacementKey.parse("web"))
             return latest.view.metadata.annotation(NUMBER_OF_CLUSTERS) == "2"
 
         fewer = {"metadata": {"annotations": {NUMBER_OF_CLUSTERS: "2"}}}

@@ -220,7 +220,7 @@ async def test_a_hub_without_namespaced_placements(hub: Hub) -> None:
         await fleet.soon_on("web", "a")
         await fleet.settled()
 
-        assert {one.key for one in fleet.notebook.attempts} == {"web"}
+        assert {str(one.key) for one in fleet.notebook.attempts} == {"web"}
         assert not any("/resourceplacements" in one.path for one in fleet.overheard.requests)
 
 

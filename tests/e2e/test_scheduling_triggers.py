@@ -339,5 +339,5 @@ async def test_a_hub_full_of_decisions_is_taken_over_without_a_write(hub: Hub) -
     async with stage(hub, controllers=ONLY_SCHEDULER) as after:
         await after.settled()
 
-        assert {one.key for one in after.notebook.attempts} == EVERYBODY
+        assert {str(one.key) for one in after.notebook.attempts} == EVERYBODY
         assert [one for one in after.overheard.requests if one.is_write] == []

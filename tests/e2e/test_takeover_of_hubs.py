@@ -252,7 +252,7 @@ async def passes_of_both(fleet: Places) -> None:
     async def look() -> bool:
         kinds = [find_scope(key).placement.plural for key in BOTH]
         passes = [fleet.count("fleet_workload_reconcile_total", controller=one, result="success") for one in kinds]
-        return min(passes) >= 1 and {one.key for one in fleet.notebook.attempts} >= set(BOTH)
+        return min(passes) >= 1 and {str(one.key) for one in fleet.notebook.attempts} >= set(BOTH)
 
     await soon(look)
     await fleet.settled()

@@ -22,6 +22,7 @@ import pytest
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.request import compile_request
 from fleet.history import AttemptSource, History, RetentionLimits
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import MemberCluster, Observed
 from fleet.recorder.recorder import HistoryRecorder
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
@@ -74,11 +75,13 @@ class Load:
             key, repeats = f"web-{place}-{generation}", age % self._loud_every
             decided = self._decided[(turn - repeats) % TURNS]
             if age == self._lifetime - 1:
-                yield AttemptRecord(key=key, started=NOW + number, result=AttemptResult.GONE)
+                yield AttemptRecord(key=PlacementKey.parse(key), started=NOW + number, result=AttemptResult.GONE)
             elif repeats:
-                yield replace(decided, key=key, started=NOW + number, writes=(), status_written=False)
+                yield replace(
+                    decided, key=PlacementKey.parse(key), started=NOW + number, writes=(), status_written=False
+                )
             else:
-                yield replace(decided, key=key, started=NOW + number)
+                yield replace(decided, key=PlacementKey.parse(key), started=NOW + number)
 
     def decided(self, turn: int) -> AttemptRecord:
         """An attempt that placed something, on a fleet that is not the one before."""
@@ -94,7 +97,7 @@ class Load:
         )
         decision = decide(asked)
         return AttemptRecord(
-            key="web",
+            key=PlacementKey.parse("web"),
             started=NOW,
             snapshot=Observed(snapshot, b"{}"),
             inputs=asked,
@@ -201,7 +204,7 @@ def test_W_09_what_waits_takes_no_more_memory_than_it_was_given(tmp_path: Path, 
             recorder.record(load.decided(turn))
         before = traced_bytes()
         for turn in range(400):
-            recorder.record(replace(load.decided(turn), key=f"web-{turn}"))
+            recorder.record(replace(load.decided(turn), key=PlacementKey.parse(f"web-{turn}")))
         grown = traced_bytes() - before
         counts = history.counts()
     assert counts.offered == counts.waiting + counts.shed_attempts

@@ -33,6 +33,7 @@ from fleet.model.keys import (
     UNSCHEDULED,
     WORK_CLEANUP,
 )
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.dispatch.binding_calls import raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
 from plugins.default_profile import compile_default
@@ -182,7 +183,7 @@ async def attempt(site: Site) -> None:
     kinds = site.kinds
     placement = await kinds.placements.objects.get("web")
     assert await site.cleanup.add_finalizer(kinds, placement)
-    bindings = await site.writer.list_live(kinds, "web")
+    bindings = await site.writer.list_live(kinds, PlacementKey("", "web"))
     snapshot = await kinds.policy_snapshots.objects.get(SNAPSHOT)
     decision = decided(bindings, snapshot.view.status)
     raise_failure(await site.writer.write_operations(kinds, decision.request, decision.operations))
@@ -380,7 +381,7 @@ def test_a_new_binding_has_one_label_one_finalizer_and_no_more() -> None:
 
 def test_all_operations_there_are_take_part() -> None:
     async def actions(site: Site) -> set[Action]:
-        bindings = await site.writer.list_live(site.kinds, "web")
+        bindings = await site.writer.list_live(site.kinds, PlacementKey("", "web"))
         snapshot = await site.kinds.policy_snapshots.objects.get(SNAPSHOT)
         return {one.action for one in decided(bindings, snapshot.view.status).operations}
 

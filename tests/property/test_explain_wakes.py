@@ -9,7 +9,8 @@ import pytest
 
 from api.live.wake_events import list_wake_events
 from api.models import Waker
-from fleet.model.tolerations import find_untolerated
+from fleet.model.placement_key import PlacementKey
+from fleet.model.tolerations import first_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
@@ -63,12 +64,12 @@ def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
 ) -> None:
     index = InterestIndex()
     for number, snapshot in enumerate(snapshots):
-        index.put(key_of(number), snapshot, short=lacks_clusters(snapshot))
-    listed = [list_wake_events(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
+        index.put(PlacementKey.parse(key_of(number)), snapshot, short=lacks_clusters(snapshot))
+    listed = [wakes_on(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
 
     mixed = 0
     for number, change in enumerate(changes):
-        woken = set(index.find_affected(change)) if change else set()
+        woken = set(map(str, index.find_affected(change))) if change else set()
         said = {key_of(at) for at, snapshot in enumerate(snapshots) if is_listed(listed[at], change, snapshot)}
         assert said == woken, number
         mixed += 0 < len(woken) < len(snapshots)

@@ -20,6 +20,7 @@ from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import compile_request
 from fleet.history import History, ReplayInputs
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import SECOND, format_timestamp, parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, PolicySnapshot, PolicySnapshotStatus, Taint
 from fleet.recorder.recorder import HistoryRecorder
@@ -102,7 +103,7 @@ class Course:
         key = f"{self.key}-{number}"
         self.recorder.record(
             AttemptRecord(
-                key=key,
+                key=PlacementKey.parse(key),
                 started=self.now,
                 snapshot=Observed(self.snapshot, b"{}"),
                 inputs=asked,

@@ -13,6 +13,7 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.bindings import classify
 from fleet.framework.context import HookContext
 from fleet.framework.state import CycleState
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import MemberCluster, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import diff_clusters
@@ -124,14 +125,14 @@ def an_index(snapshots: list[Json], dice: Dice) -> InterestIndex:
     index = InterestIndex()
     for number, view in enumerate(views):
         others = [one for one in dice.sample(views, 10) if one.metadata.namespace == view.metadata.namespace]
-        index.put(key_of(number), dice.choice((None, *others)), short=dice.chance(0.5))
+        index.put(PlacementKey.parse(key_of(number)), dice.choice((None, *others)), short=dice.chance(0.5))
         if dice.chance(0.2):
-            index.forget(key_of(number))
+            index.forget(PlacementKey.parse(key_of(number)))
         if dice.chance(0.2):
-            index.begin_attempt(key_of(number))
+            index.begin_attempt(PlacementKey.parse(key_of(number)))
     for number, view in enumerate(views):
-        index.put(key_of(number), view, short=lacks_clusters(view))
-        index.end_attempt(key_of(number))
+        index.put(PlacementKey.parse(key_of(number)), view, short=lacks_clusters(view))
+        index.end_attempt(PlacementKey.parse(key_of(number)))
     return index
 
 
@@ -147,7 +148,7 @@ def test_D25_the_index_finds_whom_the_documents_name(snapshots: list[Json], *, l
         }
         views = (None if one is None else msgspec.convert(one, MemberCluster) for one in (old, new))
         change = diff_clusters(*views, is_eligible=lambda cluster: RULE.of(cluster, NOW))
-        found = list(index.find_affected(change))
+        found = [str(key) for key in index.find_affected(change)]
         assert len(found) == len(set(found)), seed
         assert set(found) == want, seed
         reactions += 0 < len(want) < len(snapshots)

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.hints import (
     EVERYTHING,
     EventKind,
@@ -25,9 +26,9 @@ from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 
 SECOND = 1_000_000_000
-KEYS = "0123"
-PRIORITY = {"1": 1, "3": 1}
-AT_ONCE = "01"
+KEYS = [PlacementKey("", name) for name in "0123"]
+PRIORITY = {KEYS[1]: 1, KEYS[3]: 1}
+AT_ONCE = KEYS[:2]
 """Keys of a profile that never backs off after a rejection. The others do, and are retried after a while."""
 
 PLUGINS = ("Taints", "Capacity")
@@ -42,7 +43,7 @@ pauses = st.one_of(st.integers(0, 3_000), st.integers(0, 400_000)).map(lambda mi
 
 
 def helps(event: QueueEvent, item: QueueItem) -> bool:
-    return (int(event.new) + int(item.key)) % 3 != 0
+    return (int(event.new) + int(item.key.name)) % 3 != 0
 
 
 def helps_many(event: QueueEvent, items: list[QueueItem]) -> list[bool]:
@@ -61,7 +62,7 @@ def hints() -> QueueingHints:
 
 @dataclass
 class Known:
-    key: str
+    key: PlacementKey
     timestamp: int
     place: ItemState = ItemState.UNSCHEDULABLE
     rejections: int = 0
@@ -82,7 +83,7 @@ class Known:
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        return (-PRIORITY.get(self.key, 0), self.timestamp, self.key)
+        return (-PRIORITY.get(self.key, 0), self.timestamp, str(self.key))
 
     @property
     def searched_at(self) -> int:
@@ -100,7 +101,9 @@ class Known:
         asked = {"Approval"} if self.held else self.rejectors | self.pending
         if not asked:
             return QueueingStrategy.AFTER_BACKOFF
-        yes = {plugin for plugin in asked if (plugin, event.kind) in LISTENS and (event.new + int(self.key)) % 3 != 0}
+        yes = {
+            plugin for plugin in asked if (plugin, event.kind) in LISTENS and (event.new + int(self.key.name)) % 3 != 0
+        }
         if yes & self.pending and not self.held:
             return QueueingStrategy.IMMEDIATELY
         return QueueingStrategy.AFTER_BACKOFF if yes else QueueingStrategy.SKIP
@@ -113,19 +116,19 @@ class QueueMachine(RuleBasedStateMachine):
             settings=QueueSettings(rate=1e6, burst=1000, batch_period=BATCH / SECOND),
             hints=hints(),
             describe=lambda key: PlacementTraits(
-                key, PRIORITY.get(key, 0), QueuePolicy(key in AT_ONCE, key not in AT_ONCE)
+                str(key), PRIORITY.get(key, 0), QueuePolicy(key in AT_ONCE, key not in AT_ONCE)
             ),
             pre_enqueue=lambda item, now: PreEnqueueGate("Approval", "not yet") if item.key in self.holding else None,
         )
         self.now = 0
-        self.known: dict[str, Known] = {}
-        self.slow: dict[str, None] = {}
+        self.known: dict[PlacementKey, Known] = {}
+        self.slow: dict[PlacementKey, None] = {}
         self.slow_due: int | None = None
-        self.holding: set[str] = set()
+        self.holding: set[PlacementKey] = set()
 
     # --- the model ----------------------------------------------------------------------------------------------------
 
-    def admit(self, key: str) -> None:
+    def admit(self, key: PlacementKey) -> None:
         self.known[key] = Known(key, self.now)
         self.queue_up(self.known[key], QueueingStrategy.IMMEDIATELY)
 
@@ -153,7 +156,7 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             one.place = ItemState.ACTIVE
 
-    def stir(self, key: str) -> None:
+    def stir(self, key: PlacementKey) -> None:
         one = self.known.get(key)
         if one is None:
             self.admit(key)
@@ -180,20 +183,20 @@ class QueueMachine(RuleBasedStateMachine):
         for key in batch:
             self.stir(key)
 
-    def unslow(self, key: str) -> None:
+    def unslow(self, key: PlacementKey) -> None:
         self.slow.pop(key, None)
         self.slow_due = self.slow_due if self.slow else None
 
     def those_in(self, place: ItemState) -> list[Known]:
         return [one for one in self.known.values() if one.place is place]
 
-    def next_key(self) -> str | None:
+    def next_key(self) -> PlacementKey | None:
         active = min(self.those_in(ItemState.ACTIVE), key=lambda one: one.rank, default=None)
         early = min(self.those_in(ItemState.BACKOFF), key=lambda one: (one.ready, one.rank), default=None)
         first = active or early
         return first.key if first else None
 
-    def land(self, key: str) -> Known | None:
+    def land(self, key: PlacementKey) -> Known | None:
         """The item, unless nothing is left of it."""
         one = self.known[key]
         if one.deleted:
@@ -214,7 +217,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.now += passed
 
     @rule(key=keys)
-    def add(self, key: str) -> None:
+    def add(self, key: PlacementKey) -> None:
         self.queue.add(key, self.now, trigger="edited")
         one = self.known.get(key)
         if one is None:
@@ -225,13 +228,13 @@ class QueueMachine(RuleBasedStateMachine):
             self.hurry(one)
 
     @rule(keys=some_keys)
-    def wake(self, keys: list[str]) -> None:
+    def wake(self, keys: list[PlacementKey]) -> None:
         self.queue.requeue(keys, self.now, trigger="cluster")
         for key in keys:
             self.stir(key)
 
     @rule(keys=some_keys)
-    def wake_slowly(self, keys: list[str]) -> None:
+    def wake_slowly(self, keys: list[PlacementKey]) -> None:
         self.queue.requeue(keys, self.now, trigger="cluster", batched=True)
         for key in keys:
             if key not in self.known or self.known[key].place is not ItemState.ACTIVE:
@@ -245,11 +248,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.move()
 
     @rule(kind=st.sampled_from(KINDS), number=st.integers(0, 2), excluding=st.none() | keys)
-    def happened(self, kind: EventKind, number: int, excluding: str | None) -> None:
+    def happened(self, kind: EventKind, number: int, excluding: PlacementKey | None) -> None:
         self._happened(QueueEvent(kind, new=number, excluding=excluding))
 
     @rule(only=st.none() | keys)
-    def anything_may_have_happened(self, only: str | None) -> None:
+    def anything_may_have_happened(self, only: PlacementKey | None) -> None:
         self._happened(QueueEvent(EVERYTHING, only=only, label="Reload"))
 
     def _happened(self, event: QueueEvent) -> None:
@@ -263,7 +266,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.queue_up(one, wake)
 
     @rule(keys=some_keys)
-    def activate(self, keys: list[str]) -> None:
+    def activate(self, keys: list[PlacementKey]) -> None:
         self.queue.activate(keys, self.now)
         for key in keys:
             one = self.known.get(key)
@@ -275,7 +278,7 @@ class QueueMachine(RuleBasedStateMachine):
                 one.again = QueueingStrategy.IMMEDIATELY
 
     @rule(key=keys)
-    def delete(self, key: str) -> None:
+    def delete(self, key: PlacementKey) -> None:
         self.queue.delete(key)
         self.unslow(key)
         one = self.known.get(key)
@@ -285,11 +288,11 @@ class QueueMachine(RuleBasedStateMachine):
             self.known.pop(key, None)
 
     @rule(key=keys)
-    def hold(self, key: str) -> None:
+    def hold(self, key: PlacementKey) -> None:
         self.holding.add(key)
 
     @rule(key=keys)
-    def let_go(self, key: str) -> None:
+    def let_go(self, key: PlacementKey) -> None:
         self.holding.discard(key)
 
     @rule()
@@ -358,7 +361,7 @@ class QueueMachine(RuleBasedStateMachine):
             one.place = ItemState.ERROR_BACKOFF
             one.ready = self.now + max(min(5_000_000 * 2 ** (one.errors - 1), 60 * SECOND), at_least * SECOND)
 
-    def _worker(self, data: st.DataObject) -> str:
+    def _worker(self, data: st.DataObject) -> PlacementKey:
         return data.draw(st.sampled_from(sorted(one.key for one in self.those_in(ItemState.IN_FLIGHT))))
 
     # --- what must hold -----------------------------------------------------------------------------------------------

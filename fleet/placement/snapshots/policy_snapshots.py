@@ -32,6 +32,7 @@ from fleet.model.keys import (
     PLACEMENT_GENERATION,
     POLICY_INDEX,
 )
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
 from fleet.placement.deletion import delete_object
 from fleet.placement.snapshots.hashing import are_policies_equal, policy_hash
@@ -156,7 +157,7 @@ class PolicySnapshots:
             for snapshot in observed:
                 kinds.policy_snapshots.store.apply_write(snapshot)
         else:
-            observed = self._caches.policy_snapshots(key_of(metadata))
+            observed = self._caches.policy_snapshots(PlacementKey.of(metadata))
         ours = [snapshot for snapshot in map(_Snapshot.of, observed) if snapshot.belongs_to(placement)]
         return sorted(ours, key=attrgetter("index", "name"))
 
@@ -207,7 +208,7 @@ class PolicySnapshots:
             holder = _Snapshot.of(await kinds.policy_snapshots.objects.get(key))
         except NotFound as error:
             raise StaleInputs(f"policy snapshot {key} was deleted a moment ago") from error
-        is_ours = owner_key(holder.observed.view.metadata) == key_of(metadata) and holder.belongs_to(placement)
+        is_ours = owner_key(holder.observed.view.metadata) == PlacementKey.of(metadata) and holder.belongs_to(placement)
         if not is_ours or holder.is_terminating:
             return None
         if not holder.is_for(policy):

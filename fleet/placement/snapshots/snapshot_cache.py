@@ -150,9 +150,9 @@ class SnapshotCache:
 
     def _changed(self, old: SnapshotView | None, new: SnapshotView | None) -> None:
         some = new or old
-        key = None if some is None else owner_key(some.metadata)
-        if self._synced and key is not None and key not in self._written:
-            self._wake(key)
+        owner = None if some is None else owner_key(some.metadata)
+        if self._synced and owner is not None and str(owner) not in self._written:
+            self._wake(str(owner))
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -177,4 +177,4 @@ def _kind(access: InformerConfig, flavour: PlacementScope) -> _Kind:
 
 def _owners(snapshot: SnapshotView) -> tuple[str, ...]:
     owner = owner_key(snapshot.metadata)
-    return () if owner is None else (owner,)
+    return () if owner is None else (str(owner),)

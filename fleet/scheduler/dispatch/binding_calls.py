@@ -22,9 +22,10 @@ from fleet.framework.request import PlacementRequest
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, call_with_retries
-from fleet.kube.resource import join_key, key_of, split_key
-from fleet.model.binding_names import build_binding_name
+from fleet.kube.resource import join_key, key_of
+from fleet.model.binding_names import binding_name
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
@@ -45,12 +46,12 @@ class Precondition:
     """The placement and the policy that were decided on. Compared with the caches right before a binding is created or
     updated: writing may take a minute in a large fleet, and no workload is placed for an outdated decision."""
 
-    placement: str
+    placement: PlacementKey
     placement_uid: str
     policy: PolicyVersion
 
     def check(self, kinds: PlacementKinds) -> None:
-        placement = kinds.placements.store.get(self.placement)
+        placement = kinds.get_placement(self.placement)
         if placement is not None:
             metadata = placement.view.metadata
             if metadata.deletion_timestamp or metadata.uid != self.placement_uid:
@@ -383,25 +384,24 @@ class BindingWriter:
     async def release(self, kinds: PlacementKinds, binding: Binding) -> WriteResult:
         """Drops our finalizer of a binding that is being deleted."""
         metadata = binding.metadata
-        request = PlacementRequest(placement=metadata.label(PARENT_PLACEMENT) or "", namespace=metadata.namespace)
-        (result,) = await self._write_group([drop_finalizer(binding)], self._build_context(kinds, request))
+        placement = PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
+        context = self._build_context(kinds, _request_for(placement))
+        (result,) = await self._write_group([drop_finalizer(binding)], context)
         return result
 
-    async def delete(self, kinds: PlacementKinds, placement: str, bindings: Iterable[LiveBinding]) -> None:
+    async def delete(self, kinds: PlacementKinds, placement: PlacementKey, bindings: Iterable[LiveBinding]) -> None:
         """All are tried before the first failure is raised."""
-        namespace, name = split_key(placement)
-        context = self._build_context(kinds, PlacementRequest(placement=name, namespace=namespace))
+        context = self._build_context(kinds, _request_for(placement))
         calls = [Delete(binding, context.for_type(CallType.EVICT)) for binding in bindings]
         for outcome in await asyncio.gather(*map(self.dispatcher.submit, calls)):
             if outcome.error is not None:
                 raise outcome.error
 
-    async def list_live(self, kinds: PlacementKinds, placement: str) -> list[LiveBinding]:
+    async def list_live(self, kinds: PlacementKinds, placement: PlacementKey) -> list[LiveBinding]:
         """All bindings of the placement, by name. The store receives them, too."""
-        namespace, name = split_key(placement)
-        objects, labels = kinds.bindings.objects, f"{PARENT_PLACEMENT}={name}"
-        context = self._build_context(kinds, PlacementRequest(placement=name, namespace=namespace))
-        bindings = await context.retry(lambda: objects.list(namespace=namespace, labels=labels))
+        objects, labels = kinds.bindings.objects, f"{PARENT_PLACEMENT}={placement.name}"
+        context = self._build_context(kinds, _request_for(placement))
+        bindings = await context.retry(lambda: objects.list(namespace=placement.namespace, labels=labels))
         for binding in bindings:
             kinds.bindings.store.apply_write(binding)
         return sorted(bindings, key=lambda binding: binding.view.metadata.name)
@@ -423,6 +423,11 @@ class BindingWriter:
         for result in results:
             self.on_write(result.operation.action, result.result)
         return results
+
+
+def _request_for(placement: PlacementKey) -> PlacementRequest:
+    """For calls that need no more of the request than its placement."""
+    return PlacementRequest(placement=placement.name, namespace=placement.namespace)
 
 
 def build_calls(operations: Iterable[Operation], context: CallContext) -> list[_BindingCall]:

@@ -25,6 +25,7 @@ from fleet.model.keys import (
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
 )
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, Placement, PolicySnapshot
 from fleet.scheduler.cleanup import is_as_created
 from fleet.scheduler.events.cluster_diff import diff_clusters
@@ -41,11 +42,11 @@ log = structlog.get_logger(__name__)
 class PlacementQueue(Protocol):
     """The part of the scheduling queue that event handlers use."""
 
-    def __contains__(self, key: str) -> bool: ...
+    def __contains__(self, key: PlacementKey) -> bool: ...
 
-    def add(self, key: str, *, trigger: str) -> None: ...
+    def add(self, key: PlacementKey, *, trigger: str) -> None: ...
 
-    def requeue(self, keys: Iterable[str], *, trigger: str, batched: bool = False) -> None: ...
+    def requeue(self, keys: Iterable[PlacementKey], *, trigger: str, batched: bool = False) -> None: ...
 
 
 ReleaseBinding = Callable[[PlacementKinds, Observed[Binding]], None]
@@ -78,7 +79,7 @@ class EventHandlers:
         self._event_started = 0.0
         self._batched = batched
         self._interests = InterestIndex()
-        self._in_flight: dict[str, set[str]] = {}
+        self._in_flight: dict[PlacementKey, set[str]] = {}
         """Placements, and the bindings that have appeared since their attempts began."""
         self._started = False
         caches.clusters.subscribe(self._on_cluster)
@@ -97,23 +98,23 @@ class EventHandlers:
             for key in self._list_initial_keys(kinds):
                 self._queue.add(key, trigger=START_UP)
 
-    def _list_initial_keys(self, kinds: PlacementKinds) -> Iterable[str]:
+    def _list_initial_keys(self, kinds: PlacementKinds) -> Iterable[PlacementKey]:
         snapshots = kinds.policy_snapshots.store.values()
         owners = dict.fromkeys(owner_key(snapshot.view.metadata) for snapshot in snapshots)
         yield from (key for key in owners if key is not None and self._caches.latest_snapshots(key))
         yield from self._list_missing_owners(kinds)
         for placement in kinds.placements.store.values():
             if _is_terminating(placement.view.metadata, SCHEDULER_CLEANUP):
-                yield key_of(placement.view.metadata)
+                yield PlacementKey.of(placement.view.metadata)
 
-    def _list_missing_owners(self, kinds: PlacementKinds) -> Iterable[str]:
+    def _list_missing_owners(self, kinds: PlacementKinds) -> Iterable[PlacementKey]:
         """Placements that the cache lacks although it has bindings of them."""
         bindings = (binding.view for binding in kinds.bindings.store.values())
         owners = dict.fromkeys(owner_key(binding.metadata) for binding in bindings if is_as_created(binding))
-        return (key for key in owners if key is not None and key not in kinds.placements.store)
+        return (key for key in owners if key is not None and kinds.get_placement(key) is None)
 
     @contextmanager
-    def track_attempt(self, key: str) -> Iterator[Set[str]]:
+    def track_attempt(self, key: PlacementKey) -> Iterator[Set[str]]:
         """During an attempt a placement counts as one that lacks clusters, because it may turn out to.
 
         Yields the names of the bindings that appear meanwhile. Only the attempt can tell which of them are its own.
@@ -127,7 +128,7 @@ class EventHandlers:
             del self._in_flight[key]
             self._interests.end_attempt(key)
 
-    def in_flight(self) -> Set[str]:
+    def in_flight(self) -> Set[PlacementKey]:
         """Placements that are being scheduled."""
         return self._in_flight.keys()
 
@@ -150,7 +151,7 @@ class EventHandlers:
             keys = self._interests.find_affected_by_eligible(regained)
             self._requeue_affected(keys, trigger=f"{MEMBER_CLUSTERS.kind}/{CLOCK_SET_BACK}")
 
-    def _requeue_affected(self, keys: Collection[str], *, trigger: str) -> None:
+    def _requeue_affected(self, keys: Collection[PlacementKey], *, trigger: str) -> None:
         if keys:
             self._queue.requeue(keys, trigger=trigger, batched=self._batched)
         self._observe(MEMBER_CLUSTERS, len(keys))
@@ -171,7 +172,7 @@ class EventHandlers:
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
             self._enqueue(key, kinds.flavour.placement, "Delete", old.view.metadata)  # the attempt cleans up
 
-    def _leaves_bindings(self, key: str) -> bool:
+    def _leaves_bindings(self, key: PlacementKey) -> bool:
         return any(is_as_created(binding.view) for binding in self._caches.bindings(key))
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
@@ -189,12 +190,12 @@ class EventHandlers:
         if event is not None:
             self._enqueue_owner(kinds.flavour.policy_snapshot, event, new.view.metadata)
 
-    def _index(self, kinds: PlacementKinds, key: str) -> None:
+    def _index(self, kinds: PlacementKinds, key: PlacementKey) -> None:
         """With none or several latest snapshots, what the placement reads is known when one of them changes."""
         latest = self._caches.latest_snapshots(key)
         if len(latest) == 1:
             self._interests.put(key, latest[0].view, short=lacks_clusters(latest[0].view))
-        elif latest or key in kinds.placements.store:
+        elif latest or kinds.get_placement(key) is not None:
             self._interests.put(key, None, short=True)
         else:
             self._interests.forget(key)
@@ -215,7 +216,8 @@ class EventHandlers:
 
     def _on_new_binding(self, kinds: PlacementKinds, metadata: Metadata) -> None:
         """Outside an attempt it is the late result of a create that was given up on, and may be surplus."""
-        appeared = self._in_flight.get(owner_key(metadata) or "")
+        owner = owner_key(metadata)
+        appeared = None if owner is None else self._in_flight.get(owner)
         if appeared is None:
             self._enqueue_owner(kinds.flavour.binding, "Add", metadata)
         else:
@@ -235,7 +237,7 @@ class EventHandlers:
         else:
             self._enqueue(owner, resource, event, metadata)
 
-    def _enqueue(self, key: str, resource: Resource, event: str, metadata: Metadata) -> None:
+    def _enqueue(self, key: PlacementKey, resource: Resource, event: str, metadata: Metadata) -> None:
         self._queue.add(key, trigger=f"{resource.kind}/{event} {metadata.name}")
         self._observe(resource, 1)
 
@@ -277,7 +279,7 @@ def _vanished_with_finalizer(binding: Observed[Binding]) -> bool:
     return metadata.deletion_timestamp is None and SCHEDULER_BINDING_CLEANUP in metadata.finalizers
 
 
-def _key_of_either(old: Observed[Any] | None, new: Observed[Any] | None) -> str:
+def _key_of_either(old: Observed[Any] | None, new: Observed[Any] | None) -> PlacementKey:
     known = old if new is None else new
     assert known is not None
-    return key_of(known.view.metadata)
+    return PlacementKey.of(known.view.metadata)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION, SCHEDULED_CONDITION
-from fleet.model.tolerations import find_untolerated
+from fleet.model.placement_key import PlacementKey
+from fleet.model.tolerations import first_untolerated
 from fleet.model.views import (
     ClusterAffinity,
     ClusterSelectorTerm,
@@ -112,11 +113,11 @@ class InterestIndex:
     """Holds placements without a latest snapshot, too: the deletion of a cluster affects all placements."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[PlacementKey, _Entry] = {}
         self._by_topic: _KeyIndex[Topic] = _KeyIndex()
         self._by_tolerations: _KeyIndex[Tolerations] = _KeyIndex()
 
-    def put(self, key: str, snapshot: PolicySnapshot | None, *, short: bool) -> None:
+    def put(self, key: PlacementKey, snapshot: PolicySnapshot | None, *, short: bool) -> None:
         """The latest snapshot, if there is exactly one, and whether clusters are missing."""
         entry = self._entries.get(key)
         if entry is None:
@@ -128,15 +129,15 @@ class InterestIndex:
         entry.short = short
         self._relist(key, entry)
 
-    def forget(self, key: str) -> None:
+    def forget(self, key: PlacementKey) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._unlist(key, entry.listed)
 
-    def list_keys(self) -> list[str]:
+    def list_keys(self) -> list[PlacementKey]:
         return list(self._entries)
 
-    def find_affected(self, diff: ClusterDiff) -> Collection[str]:
+    def find_affected(self, diff: ClusterDiff) -> Collection[PlacementKey]:
         """Each key once."""
         if diff.deleted:
             return self.list_keys()
@@ -147,27 +148,27 @@ class InterestIndex:
                     affected.update(keys)
         return affected.keys()
 
-    def find_affected_by_eligible(self, clusters: Iterable[str]) -> Collection[str]:
+    def find_affected_by_eligible(self, clusters: Iterable[str]) -> Collection[PlacementKey]:
         """By all of them together; each key once."""
         return self._find_readers((_ELIGIBLE, *((_CLUSTER, name) for name in clusters))).keys()
 
-    def _find_readers(self, topics: Iterable[Topic]) -> dict[str, None]:
-        affected: dict[str, None] = {}
+    def _find_readers(self, topics: Iterable[Topic]) -> dict[PlacementKey, None]:
+        affected: dict[PlacementKey, None] = {}
         for topic in topics:
             affected.update(self._by_topic.list_keys(topic))
         return affected
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def begin_attempt(self, key: str) -> None:
+    def begin_attempt(self, key: PlacementKey) -> None:
         """Until the attempt ends it is open whether clusters will be missing, so no event may be missed."""
         self._set_undecided(key, undecided=True)
 
-    def end_attempt(self, key: str) -> None:
+    def end_attempt(self, key: PlacementKey) -> None:
         """The snapshot's status has the result by now."""
         self._set_undecided(key, undecided=False)
 
-    def _set_undecided(self, key: str, *, undecided: bool) -> None:
+    def _set_undecided(self, key: PlacementKey, *, undecided: bool) -> None:
         entry = self._entries.get(key)
         if entry is not None:
             entry.undecided = undecided
@@ -175,7 +176,7 @@ class InterestIndex:
 
     # --- lists --------------------------------------------------------------------------------------------------------
 
-    def _relist(self, key: str, entry: _Entry) -> None:
+    def _relist(self, key: PlacementKey, entry: _Entry) -> None:
         wanted = entry.interest if entry.is_waiting else _NONE
         if wanted is not entry.listed:
             self._unlist(key, entry.listed)
@@ -184,7 +185,7 @@ class InterestIndex:
                 self._by_tolerations.add(key, (wanted.tolerations,))
             entry.listed = wanted
 
-    def _unlist(self, key: str, listed: Interest) -> None:
+    def _unlist(self, key: PlacementKey, listed: Interest) -> None:
         self._by_topic.remove(key, listed.topics)
         if listed.tolerations is not None:
             self._by_tolerations.remove(key, (listed.tolerations,))
@@ -220,19 +221,19 @@ class _KeyIndex(Generic[H]):
     """Keys by the values they are listed under, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._keys: dict[H, dict[str, None]] = {}
+        self._keys: dict[H, dict[PlacementKey, None]] = {}
 
-    def list_keys(self, value: H) -> Mapping[str, None]:
+    def list_keys(self, value: H) -> Mapping[PlacementKey, None]:
         return self._keys.get(value, {})
 
-    def items(self) -> Iterable[tuple[H, Mapping[str, None]]]:
+    def items(self) -> Iterable[tuple[H, Mapping[PlacementKey, None]]]:
         return self._keys.items()
 
-    def add(self, key: str, values: Iterable[H]) -> None:
+    def add(self, key: PlacementKey, values: Iterable[H]) -> None:
         for value in values:
             self._keys.setdefault(value, {})[key] = None
 
-    def remove(self, key: str, values: Iterable[H]) -> None:
+    def remove(self, key: PlacementKey, values: Iterable[H]) -> None:
         for value in values:
             keys = self._keys[value]
             del keys[key]

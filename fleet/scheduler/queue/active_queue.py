@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.kube.heap import KeyHeap
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.item import ItemState, QueueItem
 
 Rank = Callable[[Any], Any]
@@ -15,7 +16,7 @@ Rank = Callable[[Any], Any]
 class ActiveQueue:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self._heap: KeyHeap[str] = KeyHeap()
+        self._heap: KeyHeap[PlacementKey] = KeyHeap()
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -33,5 +34,5 @@ class ActiveQueue:
     def discard(self, item: QueueItem) -> None:
         self._heap.discard(item.key)
 
-    def pop(self) -> str | None:
+    def pop(self) -> PlacementKey | None:
         return self._heap.pop()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fleet.clock import Clock
 from fleet.kube.queue_driver import QueueDriver
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.hints import QueueEvent
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -25,14 +26,14 @@ class AsyncQueue:
         """Items that could be taken now."""
         return 0 if self.closed else self._queue.ready
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: PlacementKey) -> bool:
         return key in self._queue
 
     @property
     def closed(self) -> bool:
         return self._driver.closed
 
-    def peek(self, key: str) -> QueueItem | None:
+    def peek(self, key: PlacementKey) -> QueueItem | None:
         """A copy; None for a key that is not queued."""
         item = self._queue.get(key)
         return None if item is None else item.deep_copy()
@@ -48,12 +49,12 @@ class AsyncQueue:
 
     # --- reasons to run -----------------------------------------------------------------------------------------------
 
-    def add(self, key: str, *, trigger: str) -> None:
+    def add(self, key: PlacementKey, *, trigger: str) -> None:
         if not self.closed:
             self._queue.add(key, self._driver.now(), trigger=trigger)
             self._driver.notify()
 
-    def requeue(self, keys: Iterable[str], *, trigger: str, batched: bool = False) -> None:
+    def requeue(self, keys: Iterable[PlacementKey], *, trigger: str, batched: bool = False) -> None:
         if not self.closed:
             self._queue.requeue(keys, self._driver.now(), trigger=trigger, batched=batched)
             self._driver.notify()
@@ -63,7 +64,7 @@ class AsyncQueue:
             self._queue.handle_event(event, self._driver.now())
             self._driver.notify()
 
-    def activate(self, keys: Iterable[str]) -> None:
+    def activate(self, keys: Iterable[PlacementKey]) -> None:
         if not self.closed:
             self._queue.activate(keys, self._driver.now())
             self._driver.notify()
@@ -73,7 +74,7 @@ class AsyncQueue:
             self._queue.flush_batch(self._driver.now())
             self._driver.notify()
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: PlacementKey) -> None:
         self._queue.delete(key)
 
     # --- attempts -----------------------------------------------------------------------------------------------------
@@ -82,18 +83,20 @@ class AsyncQueue:
         """The next item, once there is one. Call one of the `mark_` methods that end its attempt in every case."""
         return await self._driver.get()
 
-    def mark_permitted(self, key: str) -> None:
+    def mark_permitted(self, key: PlacementKey) -> None:
         self._queue.mark_permitted(key)
 
-    def mark_succeeded(self, key: str) -> None:
+    def mark_succeeded(self, key: PlacementKey) -> None:
         self._queue.mark_succeeded(key, self._driver.now())
         self._driver.notify()
 
-    def mark_unschedulable(self, key: str, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()) -> None:
+    def mark_unschedulable(
+        self, key: PlacementKey, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
+    ) -> None:
         self._queue.mark_unschedulable(key, self._driver.now(), rejectors=rejectors, pending=pending)
         self._driver.notify()
 
-    def mark_failed(self, key: str, *, at_least_seconds: float = 0) -> float:
+    def mark_failed(self, key: PlacementKey, *, at_least_seconds: float = 0) -> float:
         delay = self._queue.mark_failed(key, self._driver.now(), at_least_seconds=at_least_seconds)
         self._driver.notify()
         return delay

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.heap import KeyHeap
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.active_queue import Rank
 from fleet.scheduler.queue.item import ItemState, QueueItem
 
@@ -30,9 +31,9 @@ class BackoffQueue:
         """`backoff` is that of unschedulable items; the delay of a failed item is part of its failure."""
         self._backoff = backoff
         self._rank = rank
-        self._unschedulable: KeyHeap[str] = KeyHeap()
+        self._unschedulable: KeyHeap[PlacementKey] = KeyHeap()
         """By (window in which the backoff ends, rank)."""
-        self._failed: KeyHeap[str] = KeyHeap()
+        self._failed: KeyHeap[PlacementKey] = KeyHeap()
         """By (end of the delay, rank)."""
 
     def __len__(self) -> int:
@@ -60,16 +61,16 @@ class BackoffQueue:
         self._unschedulable.discard(item.key)
         self._failed.discard(item.key)
 
-    def pop_early(self) -> str | None:
+    def pop_early(self) -> PlacementKey | None:
         """Failed items are never popped before their time."""
         return self._unschedulable.pop()
 
-    def pop_due(self, now: int) -> Iterator[str]:
+    def pop_due(self, now: int) -> Iterator[PlacementKey]:
         """Keys of the items whose backoff is over."""
         while self._failed and self._failed.first_order()[0] <= now:
-            yield self._failed.pop() or ""
+            yield self._failed.pop_existing()
         while self._unschedulable and self._unschedulable.first_order()[0] < now // SECOND:
-            yield self._unschedulable.pop() or ""
+            yield self._unschedulable.pop_existing()
 
     def due_times(self) -> Iterator[int]:
         """When `pop_due` has something to return."""

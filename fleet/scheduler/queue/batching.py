@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.item import merge_trigger
 
 BATCH_LIMIT: Final = 20_000
@@ -19,34 +20,34 @@ BATCH_LIMIT: Final = 20_000
 class RequeueBatches:
     def __init__(self, *, period: int) -> None:
         self._period = period
-        self._waiting: dict[str, tuple[str, ...]] = {}
+        self._waiting: dict[PlacementKey, tuple[str, ...]] = {}
         self.due: int | None = None
         """When the next batch is requeued; None without keys."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: PlacementKey) -> bool:
         return key in self._waiting
 
     @property
     def enabled(self) -> bool:
         return self._period > 0
 
-    def add(self, keys: Iterable[str], now: int, *, trigger: str) -> None:
+    def add(self, keys: Iterable[PlacementKey], now: int, *, trigger: str) -> None:
         for key in keys:
             self._waiting[key] = merge_trigger(self._waiting.get(key, ()), trigger)
         if self._waiting and self.due is None:
             self.due = self._period_end(now)
 
-    def pop(self, key: str) -> tuple[str, ...]:
+    def pop(self, key: PlacementKey) -> tuple[str, ...]:
         """Removes the key; returns its triggers."""
         triggers = self._waiting.pop(key, ())
         if not self._waiting:
             self.due = None
         return triggers
 
-    def pop_batch(self, now: int) -> dict[str, tuple[str, ...]]:
+    def pop_batch(self, now: int) -> dict[PlacementKey, tuple[str, ...]]:
         """The oldest keys, up to the limit; the others are in the batch after this one."""
         batch = dict(islice(self._waiting.items(), BATCH_LIMIT))
         for key in batch:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.item import QueueItem
 
 ANY: Final = "*"
@@ -42,16 +43,16 @@ class QueueEvent:
     kind: EventKind
     old: Any = None
     new: Any = None
-    only: str | None = None
+    only: PlacementKey | None = None
     """The only key it is about; None for all keys."""
-    excluding: str | None = None
+    excluding: PlacementKey | None = None
     """The key that caused it: space that a placement releases cannot help that placement."""
     label: str = ""
 
     def __str__(self) -> str:
         return self.label or str(self.kind)
 
-    def concerns(self, key: str) -> bool:
+    def concerns(self, key: PlacementKey) -> bool:
         return key != self.excluding and self.only in (None, key)
 
 
@@ -61,7 +62,7 @@ QueueingHint = Callable[[QueueEvent, QueueItem], bool]
 BatchQueueingHint = Callable[[QueueEvent, Sequence[QueueItem]], Iterable[bool]]
 """The same for many items: a mask in their order, such as a numpy array of booleans."""
 
-QueueingPreHint = Callable[[QueueEvent], Collection[str] | None]
+QueueingPreHint = Callable[[QueueEvent], Collection[PlacementKey] | None]
 """The keys worth evaluating; None for all."""
 
 
@@ -81,7 +82,7 @@ class QueueingStrategy(enum.IntEnum):
     IMMEDIATELY = 2
 
 
-RejectedBy = Mapping[str, Mapping[str, QueueItem]]
+RejectedBy = Mapping[str, Mapping[PlacementKey, QueueItem]]
 """Items by the plugin that rejected or gates them, then by key."""
 
 OnError = Callable[[str, EventKind, Exception], None]
@@ -111,7 +112,7 @@ class QueueingHints:
         """Whether such an event can requeue anything."""
         return kind == EVERYTHING or bool(self._listeners_for(kind))
 
-    def evaluate(self, event: QueueEvent, rejected_by: RejectedBy) -> dict[str, QueueingStrategy]:
+    def evaluate(self, event: QueueEvent, rejected_by: RejectedBy) -> dict[PlacementKey, QueueingStrategy]:
         """The keys to requeue, and how. Keys to skip are not in it."""
         if event.kind == EVERYTHING:
             return _requeue_all(event, *rejected_by.values())
@@ -139,8 +140,8 @@ class QueueingHints:
         self,
         listener: _Listener,
         event: QueueEvent,
-        items: Mapping[str, QueueItem],
-        strategies: dict[str, QueueingStrategy],
+        items: Mapping[PlacementKey, QueueItem],
+        strategies: dict[PlacementKey, QueueingStrategy],
     ) -> None:
         """Adds to `strategies` what the hint of one plugin can improve."""
         candidates, best = [], []
@@ -156,7 +157,9 @@ class QueueingHints:
             if is_hit:
                 strategies[item.key] = strategy
 
-    def _preselect(self, listener: _Listener, event: QueueEvent, items: Mapping[str, QueueItem]) -> Iterator[QueueItem]:
+    def _preselect(
+        self, listener: _Listener, event: QueueEvent, items: Mapping[PlacementKey, QueueItem]
+    ) -> Iterator[QueueItem]:
         pre_hint = listener.registration.pre_hint
         if pre_hint is None or not items:
             return iter(items.values())
@@ -199,7 +202,7 @@ class QueueingHints:
             self._on_error(listener.plugin, listener.registration.kind, error)
 
 
-def _requeue_all(event: QueueEvent, *groups: Mapping[str, QueueItem]) -> dict[str, QueueingStrategy]:
+def _requeue_all(event: QueueEvent, *groups: Mapping[PlacementKey, QueueItem]) -> dict[PlacementKey, QueueingStrategy]:
     return {key: QueueingStrategy.AFTER_BACKOFF for items in groups for key in items if event.concerns(key)}
 
 

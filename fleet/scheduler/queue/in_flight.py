@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.hints import QueueEvent
 from fleet.scheduler.queue.item import QueueItem, merge_trigger
 
@@ -37,8 +38,8 @@ class InFlightPlacement:
 
 class InFlightPlacements:
     def __init__(self) -> None:
-        self._placements: dict[str, InFlightPlacement] = {}
-        self._recording: dict[str, int] = {}
+        self._placements: dict[PlacementKey, InFlightPlacement] = {}
+        self._recording: dict[PlacementKey, int] = {}
         """How many events there had been when the item was popped; oldest first."""
         self._events: deque[QueueEvent] = deque()
         self._trimmed = 0
@@ -52,7 +53,7 @@ class InFlightPlacements:
         """Those that an item in flight may have missed."""
         return self._events
 
-    def get(self, key: str) -> InFlightPlacement:
+    def get(self, key: PlacementKey) -> InFlightPlacement:
         return self._placements[key]
 
     def start(self, item: QueueItem) -> None:
@@ -63,20 +64,20 @@ class InFlightPlacements:
         if self._recording:
             self._events.append(event)
 
-    def stop_recording(self, key: str) -> None:
+    def stop_recording(self, key: PlacementKey) -> None:
         """From here on events are irrelevant for the item."""
         if self._recording.pop(key, None) is not None:
             self._trim()
 
-    def list_missed_events(self, key: str) -> list[QueueEvent] | None:
+    def list_missed_events(self, key: PlacementKey) -> list[QueueEvent] | None:
         """The events since the item was popped; None after `stop_recording`."""
         since = self._recording.get(key)
         return None if since is None else list(islice(self._events, since - self._trimmed, None))
 
-    def finish(self, key: str) -> InFlightPlacement:
+    def finish(self, key: PlacementKey) -> InFlightPlacement:
         placement = self._placements.pop(key, None)
         if placement is None:
-            raise ValueError(f"{key!r} is not in flight")
+            raise ValueError(f"{str(key)!r} is not in flight")
         self.stop_recording(key)
         return placement
 

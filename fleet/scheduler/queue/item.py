@@ -10,6 +10,8 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from fleet.model.placement_key import PlacementKey
+
 _MAX_TRIGGERS: Final = 16
 AND_MORE: Final = "and more"
 """Ends a list of triggers that is too long to be kept."""
@@ -69,7 +71,7 @@ class PreEnqueueGate:
 class QueueItem:
     """Does not change while it is in flight. All times are nanoseconds of the queue's clock."""
 
-    key: str
+    key: PlacementKey
     uid: str
     priority: int
     policy: QueuePolicy

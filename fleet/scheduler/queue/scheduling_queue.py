@@ -19,6 +19,7 @@ from typing import Final
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.client.rate_limiter import RateLimit, TokenBucket
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.active_queue import Rank
 from fleet.scheduler.queue.batching import RequeueBatches
 from fleet.scheduler.queue.hints import QueueEvent, QueueingHints, QueueingStrategy
@@ -34,8 +35,8 @@ FORCED: Final = "ForceActivate"
 DEFAULT_SETTINGS: Final = QueueSettings()
 
 
-def _describe_default(key: str) -> PlacementTraits:
-    return PlacementTraits(uid=key, policy=DEFAULT_POLICY)
+def _describe_default(key: PlacementKey) -> PlacementTraits:
+    return PlacementTraits(uid=str(key), policy=DEFAULT_POLICY)
 
 
 class SchedulingQueue:
@@ -61,7 +62,7 @@ class SchedulingQueue:
 
     # --- content ------------------------------------------------------------------------------------------------------
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: PlacementKey) -> bool:
         return key in self._items or key in self._batches
 
     @property
@@ -79,7 +80,7 @@ class SchedulingQueue:
         """Those that an item in flight may have missed."""
         return self._in_flight.events
 
-    def get(self, key: str) -> QueueItem | None:
+    def get(self, key: PlacementKey) -> QueueItem | None:
         return self._items.get(key)
 
     def count_items(self) -> QueueCounts:
@@ -99,7 +100,7 @@ class SchedulingQueue:
 
     # --- reasons to run -----------------------------------------------------------------------------------------------
 
-    def add(self, key: str, now: int, *, trigger: str) -> None:
+    def add(self, key: PlacementKey, now: int, *, trigger: str) -> None:
         """For a change of the placement itself: it runs as soon as a worker is free, without backoff."""
         item = self._items.get(key)
         if item is None:
@@ -110,7 +111,7 @@ class SchedulingQueue:
             self._queues.update_traits(item)
             self._queues.activate(item, now, trigger)
 
-    def requeue(self, keys: Iterable[str], now: int, *, trigger: str, batched: bool = False) -> None:
+    def requeue(self, keys: Iterable[PlacementKey], now: int, *, trigger: str, batched: bool = False) -> None:
         """For a change of something that these placements read, known from an index. Gated ones stay gated."""
         if batched and self._batches.enabled:
             keys = (key for key in keys if not self._add_trigger_if_active(key, trigger))
@@ -127,7 +128,7 @@ class SchedulingQueue:
         for key, strategy in self._hints.evaluate(event, self._queues.unschedulable.by_plugin).items():
             self._queues.requeue_unschedulable(self._items[key], now, strategy=strategy, trigger=str(event))
 
-    def activate(self, keys: Iterable[str], now: int) -> None:
+    def activate(self, keys: Iterable[PlacementKey], now: int) -> None:
         """Moves the keys to the active queue, skipping backoff. Unknown keys are ignored."""
         for key in keys:
             item = self._items.get(key)
@@ -145,7 +146,7 @@ class SchedulingQueue:
             for trigger in triggers:
                 self._requeue(key, now, trigger)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: PlacementKey) -> None:
         """The placement is gone. An attempt in flight may finish, without consequences."""
         self._batches.pop(key)
         item = self._items.get(key)
@@ -170,16 +171,16 @@ class SchedulingQueue:
         self._in_flight.start(item)
         return item
 
-    def mark_permitted(self, key: str) -> None:
+    def mark_permitted(self, key: PlacementKey) -> None:
         """The clusters are settled; from here on events are irrelevant for this attempt."""
         self._in_flight.stop_recording(key)
 
-    def mark_succeeded(self, key: str, now: int) -> None:
+    def mark_succeeded(self, key: PlacementKey, now: int) -> None:
         """Nothing is left to do; the next failure starts with the initial backoff."""
         self._forget(self._in_flight.finish(key), now)
 
     def mark_unschedulable(
-        self, key: str, now: int, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
+        self, key: PlacementKey, now: int, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
     ) -> None:
         """Too few clusters qualify: to the unschedulable pool, unless an event during the attempt requeues it."""
         events = self._in_flight.list_missed_events(key)
@@ -198,7 +199,7 @@ class SchedulingQueue:
         else:
             self._queues.move_to_active_or_backoff(item, now, strategy)
 
-    def mark_failed(self, key: str, now: int, *, at_least_seconds: float = 0) -> float:
+    def mark_failed(self, key: PlacementKey, now: int, *, at_least_seconds: float = 0) -> float:
         """Retries the placement after its backoff, and all failed ones together no faster than the rate limit.
 
         Returns the delay in seconds."""
@@ -240,7 +241,7 @@ class SchedulingQueue:
 
     # --- details ------------------------------------------------------------------------------------------------------
 
-    def _requeue(self, key: str, now: int, trigger: str) -> None:
+    def _requeue(self, key: PlacementKey, now: int, trigger: str) -> None:
         item = self._items.get(key)
         if item is None:
             self._queues.add_new(key, now, (trigger,))
@@ -284,7 +285,7 @@ class SchedulingQueue:
                 strategy = max(strategy, hinted)
         return strategy
 
-    def _add_trigger_if_active(self, key: str, trigger: str) -> bool:
+    def _add_trigger_if_active(self, key: PlacementKey, trigger: str) -> bool:
         """An active item runs so soon that it need not wait for the next batch."""
         item = self._items.get(key)
         if item is None or item.state is not ItemState.ACTIVE:

@@ -12,6 +12,7 @@ from typing import Final
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.heap import KeyHeap
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.active_queue import ActiveQueue, Rank
 from fleet.scheduler.queue.backoff_queue import BackoffQueue
 from fleet.scheduler.queue.hints import QueueingStrategy
@@ -25,7 +26,7 @@ REJECTED: Final = "AttemptRejected"
 GATE_REPORT_DELAY: Final = 5 * SECOND
 """Gates that open sooner are not reported."""
 
-Describe = Callable[[str], PlacementTraits]
+Describe = Callable[[PlacementKey], PlacementTraits]
 PreEnqueue = Callable[[QueueItem, int], PreEnqueueGate | None]
 Observe = Callable[[ItemState, str], None]
 
@@ -44,17 +45,17 @@ class SubQueues:
         self._pre_enqueue = pre_enqueue
         self._observe = observe
         self._early_pop = settings.early_pop
-        self.items: dict[str, QueueItem] = {}
+        self.items: dict[PlacementKey, QueueItem] = {}
         """All of them, also those in flight."""
         self.active = ActiveQueue(rank)
         self.backoff = BackoffQueue(ExponentialBackoff(settings.initial_backoff, settings.max_backoff), rank=rank)
         self.unschedulable = UnschedulablePool(max_time=to_nanoseconds(settings.max_in_unschedulable))
-        self._unreported: KeyHeap[str] = KeyHeap()
+        self._unreported: KeyHeap[PlacementKey] = KeyHeap()
         """Gated items by the moment at which their gate was closed, until they are reported."""
 
     # --- in and out ---------------------------------------------------------------------------------------------------
 
-    def add_new(self, key: str, now: int, triggers: tuple[str, ...]) -> None:
+    def add_new(self, key: PlacementKey, now: int, triggers: tuple[str, ...]) -> None:
         uid, priority, policy = self._describe(key)
         item = QueueItem(
             key, uid, priority, policy, added_at=now, timestamp=now, state=ItemState.UNSCHEDULABLE, triggers=triggers
@@ -177,7 +178,7 @@ class SubQueues:
         """Items that have been gated for long; each gate is returned once."""
         items = []
         while (since := self._unreported.first_order()) is not None and since + GATE_REPORT_DELAY <= now:
-            items.append(self.items[self._unreported.pop() or ""])
+            items.append(self.items[self._unreported.pop_existing()])
         return items
 
     def due_times(self) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from fleet.clock import SECOND
 from fleet.kube.heap import KeyHeap
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.hints import NO_PLUGIN
 from fleet.scheduler.queue.item import ItemState, QueueItem
 
@@ -22,12 +23,12 @@ def flush_time(pooled_at: int, max_time: int) -> int:
 class UnschedulablePool:
     def __init__(self, *, max_time: int) -> None:
         """Items with a timed retry are flushed after `max_time` in the pool; 0 for never."""
-        self.items: dict[str, QueueItem] = {}
-        self.by_plugin: dict[str, dict[str, QueueItem]] = {}
+        self.items: dict[PlacementKey, QueueItem] = {}
+        self.by_plugin: dict[str, dict[PlacementKey, QueueItem]] = {}
         """Items by the plugins that rejected them, or by the one that gates them."""
         self.gated = 0
         self._max_time = max_time
-        self._timed: KeyHeap[str] = KeyHeap()
+        self._timed: KeyHeap[PlacementKey] = KeyHeap()
         """By the time at which they entered the pool."""
 
     def add(self, item: QueueItem, now: int) -> None:
@@ -59,7 +60,7 @@ class UnschedulablePool:
     def list_overdue(self, now: int) -> Iterator[QueueItem]:
         """Items to flush. They stay in the pool until they are removed."""
         while (due := self.next_flush()) is not None and due <= now:
-            yield self.items[self._timed.pop() or ""]
+            yield self.items[self._timed.pop_existing()]
 
 
 def _plugins_of(item: QueueItem) -> Collection[str]:

@@ -14,6 +14,7 @@ from fleet.informers.cache import PlacementKinds
 from fleet.kube.events import NORMAL, WARNING, ObjectReference
 from fleet.kube.resource import key_of
 from fleet.model.keys import SCHEDULED_CONDITION
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement
 from fleet.snapshot.columns.bitset import each_row
 
@@ -58,7 +59,8 @@ class SchedulingEvents:
         """Of the scheduler or a plugin, not of the placement."""
         self._warn_once(kinds, placement, FAILED, f"the attempt failed and is tried again: {_describe(error)}")
 
-    def forget(self, key: str) -> None:
+    def forget(self, placement: PlacementKey) -> None:
+        key = str(placement)
         self._unreadable.pop(key, None)
         for messages in self._last_warnings.values():
             messages.pop(key, None)

@@ -31,6 +31,7 @@ from fleet.scheduler.telemetry.throughput import Throughput
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
+    from fleet.model.placement_key import PlacementKey
     from fleet.scheduler.dispatch.call_queue import CallType
     from fleet.scheduler.queue.hints import QueueEvent
     from fleet.scheduler.queue.item import QueueCounts
@@ -129,7 +130,7 @@ class SchedulerMetrics:
 
         self._clock = clock or SystemClock()
         self._throughput = Throughput()
-        self._taken: dict[str, tuple[int, float | None]] = {}
+        self._taken: dict[PlacementKey, tuple[int, float | None]] = {}
         self._counts: Callable[[], QueueCounts] | None = None
         self._define_cycle(counter, histogram, registry)
         self._define_queue(counter, histogram)

@@ -18,6 +18,7 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.scores import PluginScores as Scored
 from fleet.framework.types import Component
 from fleet.history import AttemptSource, History, HistoryAttempt
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import SECOND
 from fleet.model.views import MemberCluster, Observed, PolicySnapshot
 from fleet.recorder.attempt_summary import summarize_attempt
@@ -46,6 +47,8 @@ from tests.vectors.engine import profile_for
 
 MINUTES_5 = 300 * SECOND
 
+WEB = PlacementKey("", "web")
+
 
 class Desk:
     """Stands where the history would be, and keeps what is offered."""
@@ -61,7 +64,7 @@ def a_record(policy: PolicyBuilder | None = None, *members: ClusterBuilder, **to
     chosen = policy or a_policy()
     asked = inputs(a_frame(*(members or clusters("c1", "c2"))), chosen, profile=profile_for(()))
     snapshot: Observed[PolicySnapshot] = Observed(chosen.snapshot(), b"{}")
-    return AttemptRecord(key="web", started=NOW, snapshot=snapshot, inputs=asked, decision=decide(asked), **told)
+    return AttemptRecord(key=WEB, started=NOW, snapshot=snapshot, inputs=asked, decision=decide(asked), **told)
 
 
 def offered(record: AttemptRecord, settings: Settings | None = None) -> AttemptSource:
@@ -116,7 +119,10 @@ def test_writes_are_told_with_what_became_of_them() -> None:
 
 def test_an_attempt_without_a_decision_tells_its_ending_and_error() -> None:
     record = AttemptRecord(
-        key="web", started=NOW, result=AttemptResult.TRANSIENT, error=ValueError("\ud800" + "x" * 5000)
+        key=WEB,
+        started=NOW,
+        result=AttemptResult.TRANSIENT,
+        error=ValueError("\ud800" + "x" * 5000),
     )
     found = told(record)
     assert (found.ending, found.outcome, found.digest) == ("Transient", "", "")
@@ -131,7 +137,7 @@ def test_a_policy_that_cannot_be_evaluated_tells_what_is_wrong_with_it() -> None
 
 @pytest.mark.parametrize("ending", [AttemptResult.GONE, AttemptResult.CLEANED_UP])
 def test_a_placement_that_is_gone_is_told_to_be(ending: AttemptResult) -> None:
-    assert told(AttemptRecord(key="web", started=NOW, result=ending)).is_end
+    assert told(AttemptRecord(key=WEB, started=NOW, result=ending)).is_end
 
 
 def test_every_attempt_has_an_id_of_its_own() -> None:

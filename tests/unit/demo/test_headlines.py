@@ -6,6 +6,7 @@ from typing import Any
 
 from fleet.demo.headlines import Headline, Headlines, join_names
 from fleet.framework.cycle.decision import Decision
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters
 from tests.faults.virtual import EPOCH
@@ -28,7 +29,7 @@ def decided(policy: PolicyBuilder, fleet: list[ClusterBuilder], *bindings: Bindi
 
 
 def an_attempt(decision: Decision | None = None, **given: Any) -> AttemptRecord:
-    return AttemptRecord(key="web", decision=decision, **given)
+    return AttemptRecord(key=PlacementKey.parse("web"), decision=decision, **given)
 
 
 def told(*attempts: AttemptRecord) -> list[str]:

@@ -21,6 +21,7 @@ from fleet.kube.api import Method, Request
 from fleet.kube.informer import InformerConfig
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
@@ -216,7 +217,7 @@ class Site:
 @asynccontextmanager
 async def a_site(server: CrudServer, *, namespaced: bool = False, concurrency: int = 32) -> AsyncIterator[Site]:
     access = InformerConfig(reads=server, writes=server, clock=VirtualClock(), jitter=no_jitter)
-    kinds = Caches(access).kinds_of("shop/web" if namespaced else "web")
+    kinds = Caches(access).kinds_of(PlacementKey.parse("shop/web" if namespaced else "web"))
     dispatcher = Dispatcher(clock=VirtualClock(), concurrency=concurrency)
     for watched in kinds:
         watched.store.version = "0"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.clock import SECOND, to_nanoseconds
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.hints import EVERYTHING, EventKind, QueueEvent
 from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueueItem, QueuePolicy
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -17,13 +18,17 @@ CLUSTER_TAINTS = EventKind("MemberCluster", "UpdateTaints")
 HEARTBEAT = EventKind("MemberCluster", "Heartbeat")
 
 
-def cluster_added(**more: Any) -> QueueEvent:
-    return QueueEvent(CLUSTER_ADDED, **more)
+def cluster_added(*, excluding: str | None = None, **more: Any) -> QueueEvent:
+    return QueueEvent(CLUSTER_ADDED, excluding=None if excluding is None else a_key(excluding), **more)
 
 
 def wildcard(label: str, *, only: str | None = None) -> QueueEvent:
     """Wakes everything, or the key it names, without asking anybody."""
-    return QueueEvent(EVERYTHING, only=only, label=label)
+    return QueueEvent(EVERYTHING, only=None if only is None else a_key(only), label=label)
+
+
+def a_key(text: str | PlacementKey) -> PlacementKey:
+    return PlacementKey.parse(str(text))
 
 
 class Turned:
@@ -37,8 +42,8 @@ class Turned:
         self.queue = SchedulingQueue(describe=self._traits, **more)
         self.now = to_nanoseconds(at)
 
-    def _traits(self, key: str) -> PlacementTraits:
-        return PlacementTraits(uid=key, priority=self.priorities.get(key, 0), policy=self.policy)
+    def _traits(self, key: PlacementKey) -> PlacementTraits:
+        return PlacementTraits(uid=str(key), priority=self.priorities.get(str(key), 0), policy=self.policy)
 
     @property
     def seconds(self) -> float:
@@ -54,11 +59,11 @@ class Turned:
 
     def add(self, *keys: str, trigger: str = "created") -> Turned:
         for key in keys:
-            self.queue.add(key, self.now, trigger=trigger)
+            self.queue.add(a_key(key), self.now, trigger=trigger)
         return self
 
     def wake(self, *keys: str, trigger: str = "cluster", batched: bool = False) -> Turned:
-        self.queue.requeue(keys, self.now, trigger=trigger, batched=batched)
+        self.queue.requeue(map(a_key, keys), self.now, trigger=trigger, batched=batched)
         return self
 
     def happened(self, event: QueueEvent) -> Turned:
@@ -66,11 +71,11 @@ class Turned:
         return self
 
     def activate(self, *keys: str) -> Turned:
-        self.queue.activate(keys, self.now)
+        self.queue.activate(map(a_key, keys), self.now)
         return self
 
     def delete(self, key: str) -> Turned:
-        self.queue.delete(key)
+        self.queue.delete(a_key(key))
         return self
 
     def pop(self) -> QueueItem:
@@ -80,7 +85,7 @@ class Turned:
 
     def popped(self) -> str | None:
         item = self.queue.pop(self.now)
-        return item.key if item else None
+        return str(item.key) if item else None
 
     def pop_all(self) -> list[str]:
         found = []
@@ -88,15 +93,15 @@ class Turned:
             found.append(key)
         return found
 
-    def reject(self, key: str, *rejectors: str, pending: tuple[str, ...] = ()) -> Turned:
-        self.queue.mark_unschedulable(key, self.now, rejectors=rejectors, pending=pending)
+    def reject(self, key: str | PlacementKey, *rejectors: str, pending: tuple[str, ...] = ()) -> Turned:
+        self.queue.mark_unschedulable(a_key(key), self.now, rejectors=rejectors, pending=pending)
         return self
 
-    def fail(self, key: str, *, at_least_seconds: float = 0) -> float:
-        return self.queue.mark_failed(key, self.now, at_least_seconds=at_least_seconds)
+    def fail(self, key: str | PlacementKey, *, at_least_seconds: float = 0) -> float:
+        return self.queue.mark_failed(a_key(key), self.now, at_least_seconds=at_least_seconds)
 
-    def succeed(self, key: str) -> Turned:
-        self.queue.mark_succeeded(key, self.now)
+    def succeed(self, key: str | PlacementKey) -> Turned:
+        self.queue.mark_succeeded(a_key(key), self.now)
         return self
 
     def tick(self) -> list[QueueItem]:
@@ -132,4 +137,4 @@ class Gatekeeper:
 
     def __call__(self, item: QueueItem, now: int) -> PreEnqueueGate | None:
         self.asked += 1
-        return PreEnqueueGate("Approval", self.message()) if item.key in self.held else None
+        return PreEnqueueGate("Approval", self.message()) if str(item.key) in self.held else None

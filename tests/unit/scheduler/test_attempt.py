@@ -15,6 +15,7 @@ from fleet.errors import ApiError, DeadlineExceeded, InternalError
 from fleet.kube.api import Method, Request
 from fleet.manager.manager import Manager
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.settings.loading import load_settings
@@ -60,7 +61,7 @@ class Slow(HubApi):
 class Records:
     all: list[AttemptRecord] = field(default_factory=list)
     caches: Any = None
-    item: Callable[[str], QueueItem | None] = lambda _: None
+    item: Callable[[PlacementKey], QueueItem | None] = lambda _: None
     """What the queue holds of a placement."""
 
     def record(self, attempt: AttemptRecord) -> None:
@@ -265,9 +266,9 @@ async def test_F3_095_what_is_decided_is_what_the_placement_asks_for_when_it_is_
         for clusters in (2, 3):
             await asyncio.sleep(0.1)
             await hub.patch(f"{SNAPSHOTS}/web-0", {"metadata": {"annotations": {NUMBER_OF_CLUSTERS: str(clusters)}}})
-        queued = records.item("web")
+        queued = records.item(PlacementKey.parse("web"))
         await asyncio.sleep(60)
-        wanted = [(one.key, one.decision.request.wanted) for one in records.all if one.decision is not None]
+        wanted = [(str(one.key), one.decision.request.wanted) for one in records.all if one.decision is not None]
     assert queued is not None
     assert queued.state is ItemState.ACTIVE
     assert wanted == [("web", 1), ("other", 1), ("web", 3)]
@@ -304,7 +305,7 @@ async def test_F3_007_a_plugin_that_breaks_rejects_nothing_and_is_tried_again(br
     await a_placement(hub)
     breaking.times = 2
     async with scheduling(hub, "queue.baseDelay=40s", "queue.maxDelay=60s") as records:
-        item = records.item("web")
+        item = records.item(PlacementKey.parse("web"))
         assert records.endings == [AttemptResult.INTERNAL]
         assert item is not None
         assert (item.state, item.rejectors, item.consecutive_errors_count) == (ItemState.ERROR_BACKOFF, frozenset(), 1)

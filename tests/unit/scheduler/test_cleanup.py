@@ -13,6 +13,7 @@ from fleet.errors import InternalError, StaleInputs
 from fleet.framework.operations import Action
 from fleet.kube.api import Method, Request
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_BINDING_CLEANUP, SCHEDULER_CLEANUP, WORK_CLEANUP
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.cleanup import BindingReleases
 from tests.faults.virtual import VirtualClock, virtual
@@ -152,7 +153,7 @@ async def test_of_what_outlived_its_placement_only_what_is_as_the_scheduler_made
     server.put(path_of("bound"), a_document("c3", state="Bound"))
     async with a_site(server) as site:
         bindings = await site.kinds.bindings.objects.list()
-        await site.cleanup.delete_orphans(site.kinds, "web", bindings)
+        await site.cleanup.delete_orphans(site.kinds, PlacementKey("", "web"), bindings)
     assert left(server) == {"theirs": [WORK_CLEANUP], "bound": [SCHEDULER_BINDING_CLEANUP]}
     assert b'"uid":"uid-' in (server.requests[-1].body or b"")
 
@@ -234,7 +235,7 @@ async def releasing(server: CrudServer) -> AsyncIterator[Releasing]:
     async with a_site(server) as site, asyncio.TaskGroup() as group:
         releases = BindingReleases(
             site.writer,
-            enqueued.append,
+            lambda key: enqueued.append(str(key)),
             clock=VirtualClock(),
             on_problem=lambda key, error: problems.append((key, error)),
         )

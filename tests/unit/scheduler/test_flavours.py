@@ -41,8 +41,8 @@ def test_a_key_that_names_nothing_is_refused(key: str) -> None:
 
 def test_the_owner_is_named_by_label_and_namespace() -> None:
     labels = {PARENT_PLACEMENT: "web"}
-    assert owner_key(Metadata(name="web-0", labels=labels)) == "web"
-    assert owner_key(Metadata(name="web-0", namespace="shop", labels=labels)) == "shop/web"
+    assert str(owner_key(Metadata(name="web-0", labels=labels))) == "web"
+    assert str(owner_key(Metadata(name="web-0", namespace="shop", labels=labels))) == "shop/web"
     assert owner_key(Metadata(name="web-0", labels={PARENT_PLACEMENT: ""})) is None
     assert owner_key(Metadata(name="web-0", labels={PARENT_PLACEMENT: "shop/web"})) is None
     assert owner_key(Metadata(name="web-0")) is None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.hints import EVERYTHING, EventKind, EventRegistration, QueueEvent, QueueingHints
 from fleet.scheduler.queue.item import QueueItem
 from tests.unit.scheduler.queue_fakes import (
@@ -14,6 +15,7 @@ from tests.unit.scheduler.queue_fakes import (
     CLUSTER_TAINTS,
     HEARTBEAT,
     Turned,
+    a_key,
     cluster_added,
     pooled,
     wildcard,
@@ -28,7 +30,7 @@ class Asked:
         self.keys: list[str] = []
 
     def __call__(self, event: QueueEvent, item: QueueItem) -> bool:
-        self.keys.append(item.key)
+        self.keys.append(str(item.key))
         return self.answer
 
 
@@ -39,11 +41,11 @@ class Broken:
 
 def fits(event: QueueEvent, item: QueueItem) -> bool:
     """Capacity: an item wants as much as the length of its key, an event brings a number."""
-    return len(item.key) <= int(event.new)
+    return len(str(item.key)) <= int(event.new)
 
 
 def fits_many(event: QueueEvent, items: Sequence[QueueItem]) -> Sequence[bool]:
-    wanted = np.array([len(item.key) for item in items])
+    wanted = np.array([len(str(item.key)) for item in items])
     mask: Sequence[bool] = wanted <= event.new
     return mask
 
@@ -112,7 +114,7 @@ def test_Q_08_only_the_items_that_fit_a_new_cluster_are_woken() -> None:
     queue = pooled("a", "bbb", "cc", "ddddd", by="Capacity", hints=hints)
     assert queue.happened(cluster_added(new=0)).counts() == {"unschedulable": 4}
     assert queue.happened(cluster_added(new=3)).counts() == {"unschedulable": 1, "backoff": 3}
-    assert queue.queue.get("ddddd") is not None
+    assert queue.queue.get(PlacementKey.parse("ddddd")) is not None
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 9])
@@ -182,7 +184,9 @@ def test_the_item_says_which_event_woke_it() -> None:
 
 def test_only_the_items_named_by_the_index_are_asked_about() -> None:
     hint = Asked()
-    hints = QueueingHints({"Taints": [EventRegistration(CLUSTER_ADDED, hint, pre_hint=lambda event: ["b", "unknown"])]})
+    hints = QueueingHints(
+        {"Taints": [EventRegistration(CLUSTER_ADDED, hint, pre_hint=lambda event: [a_key("b"), a_key("unknown")])]}
+    )
     queue = pooled("a", "b", "c", hints=hints).happened(cluster_added())
     assert hint.keys == ["b"]
     assert queue.counts() == {"unschedulable": 2, "backoff": 1}

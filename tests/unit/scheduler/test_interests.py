@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from fleet.model.keys import PLACEMENT_GENERATION, SCHEDULED_CONDITION
-from fleet.model.tolerations import find_untolerated
+from fleet.model.placement_key import PlacementKey
+from fleet.model.tolerations import first_untolerated
 from fleet.model.views import (
     ClusterSelectorTerm,
     Condition,
@@ -44,7 +45,7 @@ def an_index(**placements: tuple[PolicyBuilder, bool]) -> InterestIndex:
     for name, (policy, short) in placements.items():
         snapshot = policy.snapshot()
         namespace = snapshot.metadata.namespace
-        index.put(f"{namespace}/{name}" if namespace else name, snapshot, short=short)
+        index.put(PlacementKey(namespace, name), snapshot, short=short)
     return index
 
 
@@ -96,8 +97,8 @@ def test_D25_a_short_pick_fixed_does_not_react_to_a_cluster_it_does_not_list() -
 def test_D25_no_policy_is_pick_all(policy: object, change: ClusterDiff) -> None:
     index = InterestIndex()
     snapshot = msgspec.structs.replace(a_policy().snapshot(), spec=PolicySnapshotSpec(policy))  # type: ignore[arg-type]
-    index.put("web", snapshot, short=False)
-    assert list(index.find_affected(change)) == ["web"]
+    index.put(PlacementKey.parse("web"), snapshot, short=False)
+    assert list(map(str, index.find_affected(change))) == ["web"]
 
 
 # --- what a policy reads ----------------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ def test_D25_only_those_who_read_it_are_found() -> None:
         short=(a_policy().pick_n(3).spread("region"), True),
         satisfied=(a_policy().pick_n(3).spread("region"), False),
     )
-    assert set(index.find_affected(RELABELLED)) == {"reads", "short"}
+    assert set(map(str, index.find_affected(RELABELLED))) == {"reads", "short"}
 
 
 def test_each_key_comes_once_even_if_touched_twice() -> None:
@@ -194,7 +195,7 @@ def test_each_key_comes_once_even_if_touched_twice() -> None:
     change = ClusterDiff(
         cluster="c7", became_eligible=True, labels=frozenset(("region",)), properties=frozenset(("count",))
     )
-    assert list(index.find_affected(change)) == ["web"]
+    assert list(map(str, index.find_affected(change))) == ["web"]
 
 
 def test_satisfied_and_short_again() -> None:
@@ -202,71 +203,74 @@ def test_satisfied_and_short_again() -> None:
     index = InterestIndex()
     found = []
     for short in (True, False, True):
-        index.put("web", policy, short=short)
-        found.append([list(index.find_affected(change)) for change in (RELABELLED, TAINT_GONE)])
+        index.put(PlacementKey.parse("web"), policy, short=short)
+        found.append([list(map(str, index.find_affected(change))) for change in (RELABELLED, TAINT_GONE)])
     assert found == [[["web"], ["web"]], [[], []], [["web"], ["web"]]]
 
 
 def test_another_policy_replaces_the_old_interest() -> None:
     index = an_index(web=(a_policy().require(label("region", "Exists")), False))
     index.put(
-        "web", a_policy().require(label("rack", "Exists")).tolerate("gpu", operator="Exists").snapshot(), short=False
+        PlacementKey.parse("web"),
+        a_policy().require(label("rack", "Exists")).tolerate("gpu", operator="Exists").snapshot(),
+        short=False,
     )
     assert not index.find_affected(RELABELLED)
     assert not index.find_affected(TAINT_GONE)
-    assert list(index.find_affected(ClusterDiff(cluster="c7", labels=frozenset(("rack",))))) == ["web"]
+    diff = ClusterDiff(cluster="c7", labels=frozenset(("rack",)))
+    assert list(map(str, index.find_affected(diff))) == ["web"]
 
 
 def test_without_a_latest_snapshot_only_a_vanished_cluster_counts() -> None:
     index = an_index(web=(READS_IT_ALL, False))
-    index.put("web", None, short=True)
+    index.put(PlacementKey.parse("web"), None, short=True)
     assert not index.find_affected(ELIGIBLE)
-    assert list(index.find_affected(DELETED)) == ["web"]
+    assert list(map(str, index.find_affected(DELETED))) == ["web"]
 
 
 def test_the_same_snapshot_counts_again_after_there_was_none() -> None:
     index = an_index(web=(READS_IT_ALL, False))
-    index.put("web", None, short=True)
-    index.put("web", READS_IT_ALL.snapshot(), short=False)
-    assert list(index.find_affected(ELIGIBLE)) == ["web"]
+    index.put(PlacementKey.parse("web"), None, short=True)
+    index.put(PlacementKey.parse("web"), READS_IT_ALL.snapshot(), short=False)
+    assert list(map(str, index.find_affected(ELIGIBLE))) == ["web"]
 
 
 def test_a_forgotten_placement_is_found_by_nothing() -> None:
     index = an_index(web=(READS_IT_ALL, True))
-    index.forget("web")
-    assert not any(list(index.find_affected(change)) for change, _ in TABLE.values())
+    index.forget(PlacementKey.parse("web"))
+    assert not any(list(map(str, index.find_affected(change))) for change, _ in TABLE.values())
     assert index.list_keys() == []
 
 
 def test_forgetting_somebody_unknown_is_fine() -> None:
-    InterestIndex().forget("nobody")
+    InterestIndex().forget(PlacementKey.parse("nobody"))
 
 
 def test_while_it_is_decided_a_satisfied_placement_counts_as_short() -> None:
     """It may have just lost a binding: its status will say so only after the decision."""
     index = an_index(web=(a_policy().pick_n(3), False), fixed=(a_policy().pick_fixed("c7"), False))
     for key in ("web", "fixed"):
-        index.begin_attempt(key)
-    assert set(index.find_affected(ELIGIBLE)) == {"web", "fixed"}
+        index.begin_attempt(PlacementKey.parse(key))
+    assert set(map(str, index.find_affected(ELIGIBLE))) == {"web", "fixed"}
     for key in ("web", "fixed"):
-        index.end_attempt(key)
+        index.end_attempt(PlacementKey.parse(key))
     assert not index.find_affected(ELIGIBLE)
 
 
 def test_a_placement_that_turned_out_short_stays_listed_after_the_decision() -> None:
     policy = a_policy().pick_n(3).snapshot()
     index = InterestIndex()
-    index.put("web", policy, short=False)
-    index.begin_attempt("web")
-    index.put("web", policy, short=True)
-    index.end_attempt("web")
-    assert list(index.find_affected(ELIGIBLE)) == ["web"]
+    index.put(PlacementKey.parse("web"), policy, short=False)
+    index.begin_attempt(PlacementKey.parse("web"))
+    index.put(PlacementKey.parse("web"), policy, short=True)
+    index.end_attempt(PlacementKey.parse("web"))
+    assert list(map(str, index.find_affected(ELIGIBLE))) == ["web"]
 
 
 def test_deciding_about_a_placement_that_is_not_there_is_fine() -> None:
     index = InterestIndex()
-    index.begin_attempt("gone")
-    index.end_attempt("gone")
+    index.begin_attempt(PlacementKey.parse("gone"))
+    index.end_attempt(PlacementKey.parse("gone"))
     assert index.list_keys() == []
 
 
@@ -281,8 +285,8 @@ def test_P09_a_removed_taint_is_judged_once_for_all_who_tolerate_the_same(monkey
     index = InterestIndex()
     picky, easy = a_policy().pick_n(3).snapshot(), a_policy().pick_n(3).tolerate("gpu", operator="Exists").snapshot()
     for number in range(500):
-        index.put(f"picky-{number}", picky, short=True)
-        index.put(f"easy-{number}", easy, short=True)
+        index.put(PlacementKey.parse(f"picky-{number}"), picky, short=True)
+        index.put(PlacementKey.parse(f"easy-{number}"), easy, short=True)
     assert len(index.find_affected(TAINT_GONE)) == 500
     assert len(judged) == 2
 

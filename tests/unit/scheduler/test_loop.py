@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from fleet.errors import DeadlineExceeded, NotLeading, QueueClosed
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.loop import Loop
@@ -38,12 +39,12 @@ class Scripted:
     writes: list[Any] = field(default_factory=list)
 
     @contextmanager
-    def deciding(self, _: str) -> Iterator[set[str]]:
+    def deciding(self, _: PlacementKey) -> Iterator[set[str]]:
         self.appeared = set()
         yield self.appeared
 
-    async def run(self, key: str, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
-        self.ran.append((key, asyncio.get_running_loop().time()))
+    async def run(self, key: PlacementKey, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
+        self.ran.append((str(key), asyncio.get_running_loop().time()))
         while self.meanwhile:
             self.appeared.add(self.meanwhile.pop())
         ending = self.endings.pop(0) if self.endings else AttemptResult.DECIDED
@@ -98,7 +99,7 @@ async def ran_for(seconds: float, loop: Loop, *, workers: int = 2) -> None:
 @virtual
 async def test_an_attempt_that_succeeds_is_not_repeated() -> None:
     loop, attempts, queue = a_loop(AttemptResult.DECIDED)
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(1000, loop)
     assert [key for key, _ in attempts.ran] == ["web"]
 
@@ -108,7 +109,7 @@ async def test_a_binding_that_appears_during_an_attempt_and_is_not_its_own_makes
     """A create of an earlier attempt, carried out late: it was neither read nor written, and may be one too many."""
     loop, attempts, queue = a_loop(AttemptResult.DECIDED)
     attempts.meanwhile.append("web-c7-late")
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(1000, loop)
     assert len(attempts.ran) == 2
 
@@ -123,7 +124,7 @@ async def test_bindings_that_an_attempt_knows_of_make_no_other(known_as: str) ->
         attempts.inputs = SimpleNamespace(bindings=(binding,))
     else:
         attempts.writes.append(SimpleNamespace(written=Observed(binding, b"{}")))
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(1000, loop)
     assert len(attempts.ran) == 1
 
@@ -131,7 +132,7 @@ async def test_bindings_that_an_attempt_knows_of_make_no_other(known_as: str) ->
 @virtual
 async def test_a_transient_failure_is_repeated_within_milliseconds() -> None:
     loop, attempts, queue = a_loop(AttemptResult.TRANSIENT, AttemptResult.INTERNAL)
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(1, loop)
     assert len(attempts.ran) == 3
 
@@ -139,7 +140,7 @@ async def test_a_transient_failure_is_repeated_within_milliseconds() -> None:
 @virtual
 async def test_a_policy_that_cannot_be_evaluated_is_looked_at_again_after_the_longest_delay() -> None:
     loop, attempts, queue = a_loop(AttemptResult.BAD_INPUT)
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(DELAY + 5, loop)
     first, second = (moment for _, moment in attempts.ran)
     assert second - first >= DELAY
@@ -148,8 +149,8 @@ async def test_a_policy_that_cannot_be_evaluated_is_looked_at_again_after_the_lo
 @virtual
 async def test_an_edit_ends_the_wait_of_a_policy_that_could_not_be_evaluated() -> None:
     loop, attempts, queue = a_loop(AttemptResult.BAD_INPUT)
-    queue.add("web", trigger="test")
-    asyncio.get_running_loop().call_later(1, lambda: queue.add("web", trigger="edit"))
+    queue.add(PlacementKey.parse("web"), trigger="test")
+    asyncio.get_running_loop().call_later(1, lambda: queue.add(PlacementKey.parse("web"), trigger="edit"))
     await ran_for(2, loop)
     assert [moment for _, moment in attempts.ran] == pytest.approx([0, 1], abs=0.01)
 
@@ -157,7 +158,7 @@ async def test_an_edit_ends_the_wait_of_a_policy_that_could_not_be_evaluated() -
 @virtual
 async def test_a_placement_that_lacks_clusters_waits_for_an_event() -> None:
     loop, attempts, queue = a_loop(AttemptResult.SHORT)
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(10_000, loop)
     assert len(attempts.ran) == 1
 
@@ -165,8 +166,8 @@ async def test_a_placement_that_lacks_clusters_waits_for_an_event() -> None:
 @virtual
 async def test_a_placement_that_is_gone_leaves_nothing_behind_and_may_come_back() -> None:
     loop, attempts, queue = a_loop(AttemptResult.GONE)
-    queue.add("web", trigger="test")
-    asyncio.get_running_loop().call_later(1, lambda: queue.add("web", trigger="made again"))
+    queue.add(PlacementKey.parse("web"), trigger="test")
+    asyncio.get_running_loop().call_later(1, lambda: queue.add(PlacementKey.parse("web"), trigger="made again"))
     await ran_for(2, loop)
     assert [key for key, _ in attempts.ran] == ["web", "web"]
     assert sum(queue.count_items()) == 0
@@ -175,7 +176,7 @@ async def test_a_placement_that_is_gone_leaves_nothing_behind_and_may_come_back(
 @virtual
 async def test_losing_the_right_to_write_ends_the_workers() -> None:
     loop, _, queue = a_loop(NotLeading("scripted"))
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     with pytest.raises(ExceptionGroup) as caught:
         await ran_for(1, loop)
     assert caught.group_contains(NotLeading)
@@ -184,7 +185,7 @@ async def test_losing_the_right_to_write_ends_the_workers() -> None:
 @virtual
 async def test_writes_that_are_refused_at_the_end_end_the_worker_in_order() -> None:
     loop, _, queue = a_loop(QueueClosed("scripted"))
-    queue.add("web", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(1, loop, workers=1)
 
 
@@ -192,8 +193,8 @@ async def test_writes_that_are_refused_at_the_end_end_the_worker_in_order() -> N
 async def test_a_record_that_cannot_be_kept_harms_no_placement() -> None:
     recorder = Recorded(fails=True)
     loop, attempts, queue = a_loop(recorder=recorder)
-    queue.add("web", trigger="test")
-    queue.add("db", trigger="test")
+    queue.add(PlacementKey.parse("web"), trigger="test")
+    queue.add(PlacementKey.parse("db"), trigger="test")
     with capture_logs() as said:
         await ran_for(1, loop)
     assert sorted(key for key, _ in attempts.ran) == ["db", "web"]
@@ -204,7 +205,7 @@ async def test_a_record_that_cannot_be_kept_harms_no_placement() -> None:
 async def test_records_say_what_woke_the_placement() -> None:
     recorder = Recorded()
     loop, _, queue = a_loop(recorder=recorder)
-    queue.add("web", trigger="one")
-    queue.add("web", trigger="two")
+    queue.add(PlacementKey.parse("web"), trigger="one")
+    queue.add(PlacementKey.parse("web"), trigger="two")
     await ran_for(1, loop)
     assert [one.triggers for one in recorder.records] == [("one", "two")]

@@ -15,6 +15,7 @@ from prometheus_client.core import Metric, Sample
 from fleet.framework.context import UNREADABLE_PROPERTY, Warning
 from fleet.framework.operations import Action
 from fleet.framework.status import Code, Status
+from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.dispatch.call_queue import CallResult, CallType
 from fleet.scheduler.queue.hints import EventKind, QueueEvent
@@ -129,7 +130,7 @@ def use_everything(metrics: SchedulerMetrics) -> None:
 
 def an_item(**changes: Any) -> QueueItem:
     item = QueueItem(
-        key="web",
+        key=PlacementKey("", "web"),
         uid="u",
         priority=0,
         policy=QueuePolicy(immediate=True, timed_retry=False),
@@ -156,7 +157,7 @@ def a_decision(**rejected: int) -> Any:
 
 def a_record(ending: AttemptResult, *, decision: Any = None, wrote: bool = True, **seconds: float) -> AttemptRecord:
     return AttemptRecord(
-        key="web",
+        key=PlacementKey("", "web"),
         result=ending,
         inputs=cast("Any", decision or seconds or None),
         decision=decision,

@@ -116,7 +116,7 @@ def test_Q_04_the_time_starts_again_with_every_attempt() -> None:
 
 def test_Q_16_an_idle_worker_takes_a_rejected_item_before_its_back_off_ends() -> None:
     item = pooled("a").wake("a").pop()
-    assert (item.key, item.attempts) == ("a", 2)
+    assert (str(item.key), item.attempts) == ("a", 2)
 
 
 def test_Q_16_a_failed_item_is_never_taken_early() -> None:

@@ -120,7 +120,7 @@ def test_F3_112_a_failed_placement_is_asked_about_before_it_waits() -> None:
 def reported(queue: Turned) -> list[tuple[str, str]]:
     def told(item: QueueItem) -> tuple[str, str]:
         assert item.gate is not None
-        return item.key, item.gate.message
+        return str(item.key), item.gate.message
 
     return [told(item) for item in queue.tick()]
 

@@ -12,6 +12,7 @@ from fleet.model.keys import (
     PLACEMENT_GENERATION,
     SCHEDULER_CLEANUP,
 )
+from fleet.model.placement_key import PlacementKey
 from tests.builders import a_binding, a_cluster, a_policy
 from tests.unit.scheduler.watching import (
     World,
@@ -281,7 +282,7 @@ def test_other_changes_of_bindings_wake_nobody() -> None:
 
 def test_a_binding_that_appears_during_an_attempt_is_left_to_the_attempt() -> None:
     world = World().start()
-    with world.handlers.track_attempt("web") as appeared:
+    with world.handlers.track_attempt(PlacementKey.parse("web")) as appeared:
         world.saw(a_binding("c7").build())
     assert (world.released, world.queue.keys) == ([], [])
     assert appeared == {"web-c7-b"}

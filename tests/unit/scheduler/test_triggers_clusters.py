@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GENERATION
+from fleet.model.placement_key import PlacementKey
 from tests.builders import ClusterBuilder, a_cluster, a_policy, label
 from tests.unit.scheduler.watching import (
     World,
@@ -160,14 +161,14 @@ def test_a_snapshot_that_moves_to_another_placement_is_none_of_the_first_any_mor
 
 def test_what_happens_during_a_decision_is_heard_even_by_the_satisfied() -> None:
     world = World().saw(SILENT, satisfied(a_snapshot(a_policy().pick_n(3)))).start()
-    with world.handlers.track_attempt("web"):
+    with world.handlers.track_attempt(PlacementKey.parse("web")):
         world.saw(WELL)
     assert [keys for keys, _ in world.queue.woken] == [["web"]]
 
 
 def test_after_a_decision_that_failed_the_satisfied_wait_for_nothing_again() -> None:
     world = World().saw(SILENT, satisfied(a_snapshot(a_policy().pick_n(3)))).start()
-    with pytest.raises(RuntimeError, match="boom"), world.handlers.track_attempt("web"):
+    with pytest.raises(RuntimeError, match="boom"), world.handlers.track_attempt(PlacementKey.parse("web")):
         raise RuntimeError("boom")
     world.saw(WELL)
     assert world.queue.keys == []
@@ -185,7 +186,7 @@ def a_fleet_that_is_well() -> World:
 
 def decided_by_a_clock_that_was_ahead(world: World) -> World:
     world.clock.ahead = HOUR
-    with world.handlers.track_attempt("short"):
+    with world.handlers.track_attempt(PlacementKey.parse("short")):
         pass
     world.clock.ahead = timedelta(0)
     return world
@@ -216,7 +217,7 @@ def test_a_clock_that_was_ahead_wakes_nobody_while_nobody_decided() -> None:
 def test_a_clock_that_was_hardly_ahead_wakes_nobody() -> None:
     world = a_fleet_that_is_well()
     world.clock.ahead = timedelta(seconds=3)
-    with world.handlers.track_attempt("short"):
+    with world.handlers.track_attempt(PlacementKey.parse("short")):
         pass
     world.clock.ahead = timedelta(0)
     world.saw(WELL.heard(1))

@@ -14,6 +14,7 @@ from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.cache.store import Store
 from fleet.kube.informer import InformerConfig
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, SCHEDULED_CONDITION
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import MINUTE
 from fleet.model.views import (
     Binding,
@@ -59,14 +60,14 @@ class Queue:
     slow: list[bool] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self.held
+    def __contains__(self, key: PlacementKey) -> bool:
+        return str(key) in self.held
 
-    def add(self, key: str, *, trigger: str) -> None:
-        self.added.append((key, trigger))
+    def add(self, key: PlacementKey, *, trigger: str) -> None:
+        self.added.append((str(key), trigger))
 
-    def requeue(self, keys: Iterable[str], *, trigger: str, batched: bool = False) -> None:
-        self.woken.append((sorted(keys), trigger))
+    def requeue(self, keys: Iterable[PlacementKey], *, trigger: str, batched: bool = False) -> None:
+        self.woken.append((sorted(map(str, keys)), trigger))
         self.slow.append(batched)
 
     @property
