@@ -117,15 +117,15 @@ class LiveState:
 
     def find_placement(self, key: str) -> LivePlacement | None:
         try:
-            placement = self.caches.placement(key)
+            own = PlacementKey.parse(key)
+            placement = self.caches.placement(own)
         except (KeyError, InvalidKey):
             return None  # ResourcePlacements are switched off
         if placement is None:
             return None
-        own = PlacementKey.of(placement.view.metadata)
         latest = self.caches.latest_snapshots(own)
-        bindings = tuple(one.view for one in self.caches.bindings(own))
-        return Subject(key, placement, latest[0] if len(latest) == 1 else None, bindings)
+        bindings = tuple(binding.view for binding in self.caches.bindings(own))
+        return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings)
 
     def get_placement(self, key: str) -> LivePlacement:
         placement = self.find_placement(key)
@@ -170,20 +170,10 @@ class LiveState:
 
     def _forget_deleted(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
         if old is not None and new is None:
-            self._requests.forget(key_of(old.view.metadata))
+            self._requests.forget(PlacementKey.of(old.view.metadata))
 
     # --- clusters -----------------------------------------------------------------------------------------------------
 
     def cluster_names(self) -> list[str]:
         """Sorted."""
         return sorted(self.caches.clusters)
-
-    def _placement(self, key: str) -> Observed[Placement] | None:
-        try:
-            return self.caches.placement(PlacementKey.parse(key))
-        except (KeyError, InvalidKey):
-            return None  # a flavour that is switched off
-
-    def _forget(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
-        if old is not None and new is None:
-            self._requests.forget(PlacementKey.of(old.view.metadata))

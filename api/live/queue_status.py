@@ -32,8 +32,8 @@ def build_queue_model(
     snapshot = placement.snapshot.view if placement.snapshot is not None else None
     wakers = list_wake_events(snapshot, placement.key, hides=hides)
     if live.queue is None:
-        return QueueModel(space="unknown", note=UNSEEN, wakes_on=wakers)
-    item = live.queue.peek(PlacementKey.parse(subject.key))
+        return QueueModel(space="unknown", note=QUEUE_UNKNOWN, wakes_on=wakers)
+    item = live.queue.peek(PlacementKey.parse(placement.key))
     if item is None:
         return QueueModel(space="none", ready=live.queue.count_items().active, wakes_on=wakers)
     return _build_from_item(live, live.queue, item, settings, wakers)
@@ -69,9 +69,9 @@ def _count_ahead(live: LiveState, queue: QueueReader, item: QueueItem) -> dict[s
         return {}
     rank = live.framework.queue_sort_func().key
     others = (queue.peek(PlacementKey.parse(key)) for key in live.placement_keys())
-    ready = [one for one in others if one is not None and one.state is ItemState.ACTIVE]
-    first = [one for one in ready if rank(one) < rank(item)]
-    return {"ahead": len(first), "ahead_of_higher_priority": sum(one.priority > item.priority for one in first)}
+    ready = [other for other in others if other is not None and other.state is ItemState.ACTIVE]
+    ahead = [other for other in ready if rank(other) < rank(item)]
+    return {"ahead": len(ahead), "ahead_of_higher_priority": sum(other.priority > item.priority for other in ahead)}
 
 
 def _space(item: QueueItem) -> str:

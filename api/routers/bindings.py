@@ -15,8 +15,6 @@ from api.routers.request_context import CurrentRequest, RequestContext
 from api.services import objects
 from api.text.tables import render_bindings
 from fleet.kube.scopes import parse_key
-from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding
 
 router = APIRouter(tags=["objects"])
 
@@ -61,23 +59,4 @@ async def list_bindings(
 async def _require_all_bindings(context: RequestContext) -> None:
     for kinds in context.backend.live.caches.kinds:
         kind = kinds.flavour.binding
-        await asked.require(Wish(verb="list", group=kind.group, resource=kind.plural))
-
-
-def _found(asked: Asked, placement: str | None, cluster: str | None) -> dict[str, Binding]:
-    """By namespace and name."""
-    caches = asked.live.caches
-    if placement is not None:
-        try:
-            views = [one.view for one in caches.bindings(PlacementKey.parse(placement))]
-        except KeyError as error:
-            raise unprocessable(
-                "placement",
-                placement,
-                "ResourcePlacements are switched off here",
-                "ask for a cluster-scoped placement, or start Fleet with resourcePlacements.enabled=true",
-            ) from error
-    else:
-        views = [one.view for kinds in caches.kinds for one in kinds.bindings.store.values()]
-    wanted = (one for one in views if cluster is None or one.spec.target_cluster == cluster)
-    return {f"{one.metadata.namespace}/{one.metadata.name}": one for one in wanted}
+        await context.permissions.require(AccessRequest(verb="list", group=kind.group, resource=kind.plural))

@@ -27,6 +27,7 @@ from fleet.informers.cache import Caches
 from fleet.kube.resource import join_key
 from fleet.kube.scopes import find_scope, parse_key
 from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT, PARENT_PLACEMENT, PICK_ALL, PICK_N, UNSCHEDULED
+from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Condition, MemberCluster, PlacementPolicy, PlacementStatus, ResourceUsage, View
 from fleet.snapshot.eligibility import Eligibility
 
@@ -208,7 +209,7 @@ def _read_bindings(caches: Caches, placement: str | None) -> list[Binding]:
     if placement is None:
         return [binding.view for kinds in caches.kinds for binding in kinds.bindings.store.values()]
     try:
-        return [binding.view for binding in caches.bindings(placement)]
+        return [binding.view for binding in caches.bindings(PlacementKey.parse(placement))]
     except KeyError as error:
         raise unprocessable(
             "placement",

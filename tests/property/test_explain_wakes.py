@@ -10,7 +10,7 @@ import pytest
 from api.live.wake_events import list_wake_events
 from api.models import Waker
 from fleet.model.placement_key import PlacementKey
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
@@ -65,7 +65,7 @@ def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
     index = InterestIndex()
     for number, snapshot in enumerate(snapshots):
         index.put(PlacementKey.parse(key_of(number)), snapshot, short=lacks_clusters(snapshot))
-    listed = [wakes_on(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
+    listed = [list_wake_events(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
 
     mixed = 0
     for number, change in enumerate(changes):

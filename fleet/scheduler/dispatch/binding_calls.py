@@ -23,7 +23,7 @@ from fleet.informers.cache import PlacementKinds
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import join_key, key_of
-from fleet.model.binding_names import binding_name
+from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed

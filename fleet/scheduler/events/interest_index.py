@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION, SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from fleet.model.views import (
     ClusterAffinity,
     ClusterSelectorTerm,

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.model.keys import PLACEMENT_GENERATION, SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
-from fleet.model.tolerations import first_untolerated
+from fleet.model.tolerations import find_untolerated
 from fleet.model.views import (
     ClusterSelectorTerm,
     Condition,
