@@ -25,7 +25,7 @@ from fleet.informers.cache import Caches
 from fleet.informers.cluster_table import FleetTable
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer.informer import InformerConfig, WriteGate
+from fleet.kube.informer import InformerConfig, WriteGate
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt import RequestCache

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.kube.informer.informer import Informer, InformerConfig
-from fleet.kube.informer.store import Codec, Store, build_codec
+from fleet.kube.cache.store import Codec, Store, build_codec
+from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PlacementScope, owner_key
 from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT
