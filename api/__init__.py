@@ -1,5 +1,4 @@
-"""The REST API and the decision explorer: what people and programs ask Fleet over HTTP.
+"""The REST API: explanations, simulations, history and objects over HTTP.
 
-Answers come from stores and from the decision history; what a decision means is left to `fleet.explain`. Nothing is
-serve_app yet.
+Answers come from watched objects and from the decision history; `fleet.explain` explains the decisions.
 """

@@ -7,13 +7,13 @@ from typing import Any, Final
 from fastapi import FastAPI
 from starlette.responses import Response
 
-from api.auth.access import Authorizer
+from api.auth.access import CallerAuthorizer
 from api.http.audit import Audit
 from api.http.limits import STREAMS, ConcurrencyLimit, Deadlines, EvaluationLimiter, StreamTiming
 from api.http.problems import handle_problems
 from api.http.schema import build_components, restore_examples
 from api.live.backend import Backend
-from api.live.evaluation import Evaluator
+from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
 from api.routers import bindings, clusters, configuration, decisions, groups, health, history, placements, simulate, why
@@ -29,7 +29,7 @@ _ROUTERS: Final = (why, groups, simulate, history, decisions, placements, cluste
 def create_app(
     live: LiveState,
     history: History | None,
-    authorizer: Authorizer,
+    authorizer: CallerAuthorizer,
     effective: Effective,
     *,
     shares_loop: bool = False,
@@ -38,7 +38,7 @@ def create_app(
     """With `shares_loop`, a scheduler runs on the same event loop and has priority over evaluations."""
     app, stream_timing, reader = create_bare_app(), stream_timing or StreamTiming(), HistoryReader(history)
     limiter = EvaluationLimiter(live.clock, yields_to=live.is_scheduling if shares_loop else None)
-    evaluator = Evaluator(live, reader, limiter, build_compiled_profile(effective.settings))
+    evaluator = DecisionEvaluator(live, reader, limiter, build_compiled_profile(effective.settings))
     app.state.shared = AppState(
         backend=Backend(live=live, history=reader, evaluator=evaluator, effective=effective),
         authorizer=authorizer,
@@ -75,17 +75,16 @@ def create_bare_app() -> FastAPI:
 
 def _describe(app: FastAPI) -> None:
     generate = app.openapi
-    cache: list[dict[str, Any]] = []
 
     def openapi() -> dict[str, Any]:
-        if not cache:
-            cache.append(_complete(generate()))
-        return cache[0]
+        if app.openapi_schema is None:
+            _complete(generate())
+        return generate()
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _complete(document: dict[str, Any]) -> dict[str, Any]:
+def _complete(document: dict[str, Any]) -> None:
     """Adds the schemas of the answers, and the authentication."""
     document.setdefault("components", {})
     document["components"]["schemas"] = build_components()
@@ -95,4 +94,3 @@ def _complete(document: dict[str, Any]) -> dict[str, Any]:
             restore_examples(operation)
             if "401" in operation["responses"]:
                 operation["security"] = [{"bearer": []}]
-    return document

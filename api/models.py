@@ -1,4 +1,4 @@
-"""What the hub's objects look like in answers: less than they hold, and nothing the caller may not read.
+"""The JSON of requests and answers, limited to what the caller may read.
 
 Every answer is one of these structs, or one of `fleet.explain`; their JSON schemas are the components of the OpenAPI
 document.
@@ -52,7 +52,7 @@ class PlacementModel(ApiModel, frozen=True, kw_only=True):
     redacted: int
     """How many more there are that the caller may not read."""
     fulfilled: bool | None
-    """Whether the scheduler found all it was asked for; None while it has not said so."""
+    """Whether the scheduler selected all clusters that the policy requires; None while it has not decided."""
     conditions: tuple[ConditionModel, ...]
 
 
@@ -74,7 +74,7 @@ class ClusterModel(ApiModel, frozen=True, kw_only=True):
     created: str | None
     leaving: bool
     eligible: bool
-    """Whether it may take new work, by what its agent says."""
+    """Whether it may get new work, by the status that its agent reports."""
     joined: str
     """The status of the agent's condition: True, False, Unknown, or nothing."""
     healthy: str
@@ -143,7 +143,7 @@ class SettingModel(ApiModel, frozen=True, kw_only=True):
     name: str
     value: Any
     origin: str
-    """Whose word it is: `default`, a line of a file, a variable, or the command line."""
+    """`default`, a line of a file, a variable, or the command line."""
     meaning: str
 
 
@@ -155,7 +155,7 @@ class HealthModel(ApiModel, frozen=True, kw_only=True):
     status: str
     """ok, degraded or failed."""
     checks: dict[str, str]
-    """By check what is wrong; empty texts where all is well."""
+    """The problem by check; empty where there is none."""
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ class RejectionCount(ApiModel, frozen=True, kw_only=True):
 
 
 class DecisionModel(ApiModel, frozen=True, kw_only=True):
-    """One attempt in a few lines. Equal attempts after it only raise `repeats` and `lastAt`."""
+    """One attempt in short. Equal attempts after it only raise `repeats` and `lastAt`."""
 
     seq: int
-    """Grows with every decision that is kept: resume with `since`."""
+    """Grows with every recorded decision: resume with `since`."""
     id: str
     key: str
     """Empty where the caller may not read the placement; what else would name it is left out, too."""
@@ -195,7 +195,7 @@ class DecisionModel(ApiModel, frozen=True, kw_only=True):
     ending: str
     """How the attempt ended: Decided, Short, BadInput, Transient, …"""
     outcome: str
-    """What was decided; empty where it did not come to a decision."""
+    """Empty where the attempt ended without a decision."""
     fulfilled: bool
     error: str
     """Left out where it could name clusters that the caller may not read."""
@@ -204,7 +204,7 @@ class DecisionModel(ApiModel, frozen=True, kw_only=True):
     active: int | None
     """Clusters in use afterwards."""
     clusters: int
-    """How many were known."""
+    """How many there were."""
     targets: tuple[TargetModel, ...]
     """Clusters chosen, in the order of choice."""
     redacted: int
@@ -212,7 +212,7 @@ class DecisionModel(ApiModel, frozen=True, kw_only=True):
     groups: tuple[RejectionCount, ...]
     """Rejected clusters by the first plugin that rejected them."""
     triggers: tuple[str, ...]
-    """What made the scheduler look."""
+    """The events that made the scheduler decide."""
     generation: int | None
     snapshot: str
     digest: str
@@ -231,12 +231,12 @@ class DecisionPage(ApiModel, frozen=True, kw_only=True):
 
 
 class Waker(ApiModel, frozen=True, kw_only=True):
-    """An event after which the placement is tried again."""
+    """An event that requeues the placement."""
 
     event: str
     """Such as `MemberCluster/UpdateTaints`."""
     plugin: str
-    """Whose mind it may change; `*` for all."""
+    """The plugin whose verdict it may change; `*` for all."""
     when: str
     """The event in words."""
     names: tuple[str, ...] | None
@@ -248,13 +248,13 @@ class QueueModel(ApiModel, frozen=True, kw_only=True):
 
     space: str
     """active, backoff, error, unschedulable, gated, in_flight or none; unknown where the process that answers does not
-    schedule, and cannot know."""
+    schedule."""
     note: str = ""
-    """What the one who asks should know of the above."""
+    """A remark on the above."""
     ready: int = 0
-    """Placements that could be taken now."""
+    """Placements in the active queue."""
     ahead: int | None = None
-    """How many of them come first, as it looks now; None for a placement that is not ready."""
+    """How many of them come first, as of now; None for a placement that is not ready."""
     ahead_of_higher_priority: int | None = None
     priority: int | None = None
     attempts: int = 0
@@ -266,17 +266,17 @@ class QueueModel(ApiModel, frozen=True, kw_only=True):
     pending: tuple[str, ...] = ()
     gated_by: str | None = None
     gate_message: str = ""
-    """What the gate waits for, in its own words."""
+    """The message of the plugin that gates it."""
     since: str | None = None
     """In this space."""
     backoff_until: str | None = None
-    """When it is ready again. After a failed attempt not before that: all failed ones share a budget."""
+    """When it is ready again. After a failed attempt at the earliest: all failed ones share a rate limit."""
     early_pop: bool | None = None
-    """Whether an idle worker may take it before that."""
+    """Whether an idle worker may take it earlier."""
     flush_by: str | None = None
-    """When it is tried again even if no event wakes it; None for never."""
+    """When it is retried even without an event; None for never."""
     wakes_on: tuple[Waker, ...] = ()
-    """Events that wake it. They are known from the policy, also where the queue is not."""
+    """Events that requeue it. They follow from the policy, also where the queue is unknown."""
 
 
 class PastAttempt(ApiModel, frozen=True, kw_only=True):
@@ -291,15 +291,15 @@ class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     """Why a placement is where it is."""
 
     queue: QueueModel | None
-    """None in answers about an earlier attempt, and for a placement that is gone."""
+    """None in answers about an earlier attempt, and for a deleted placement."""
     recorded: DecisionModel | None
-    """What is on record of the attempt; None where nothing is."""
+    """The record of the attempt; None if there is none."""
     history: tuple[PastAttempt, ...]
     """The newest attempts, newest first."""
     links: dict[str, str]
 
 
-# --- what was, and what would be --------------------------------------------------------------------------------------
+# --- history, simulation and replay -----------------------------------------------------------------------------------
 
 
 class HistoryPage(ApiModel, frozen=True, kw_only=True):
@@ -369,11 +369,11 @@ class ReplayReport(ApiModel, frozen=True, kw_only=True):
     skipped: tuple[SkippedAttempt, ...]
     summary: DiffSummary | None
     next: int | None
-    """Where to go on if time was up or the limit was reached: the `after` of the next request."""
+    """Where to continue if the time was up or the limit was reached: the `after` of the next request."""
 
 
 class SnapshotDocument(ApiModel, frozen=True, kw_only=True):
-    """Everything decisions are made of, at one moment."""
+    """All inputs of decisions at one moment."""
 
     api_version: Literal["fleet/v1"] = "fleet/v1"
     kind: Literal["FleetSnapshot"] = "FleetSnapshot"

@@ -1,4 +1,4 @@
-"""`python -m api.openapi api/openapi.json` writes the description of the API, as the code knows it."""
+"""`python -m api.openapi api/openapi.json` writes the OpenAPI document of the code."""
 
 from __future__ import annotations
 

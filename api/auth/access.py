@@ -57,7 +57,7 @@ class AccessRequest:
         return f"{self.verb} {self.resource}.{self.group}{f' {self.name}' if self.name else ''}{where}"
 
 
-class Authorizer(Protocol):
+class CallerAuthorizer(Protocol):
     async def authenticate(self, token: str) -> Caller | None:
         """None for an invalid token."""
 

@@ -10,8 +10,8 @@ from typing import Final, Self
 
 from api.auth.access import (
     AccessRequest,
-    Authorizer,
     Caller,
+    CallerAuthorizer,
     all_placements_access,
     cluster_access,
     clusters_access,
@@ -45,14 +45,14 @@ class Visibility:
 
 
 class Permissions:
-    def __init__(self, authorizer: Authorizer, caller: Caller, authorization: str | None = None) -> None:
+    def __init__(self, authorizer: CallerAuthorizer, caller: Caller, authorization: str | None = None) -> None:
         """`authorization` is the header that `renew` authenticates again."""
         self._authorizer = authorizer
         self._authorization = authorization
         self.caller = caller
 
     @classmethod
-    async def authenticate(cls, authorizer: Authorizer, authorization: str | None) -> Self:
+    async def authenticate(cls, authorizer: CallerAuthorizer, authorization: str | None) -> Self:
         """Refuses a request without a valid bearer token."""
         return cls(authorizer, await _authenticate(authorizer, authorization), authorization)
 
@@ -127,7 +127,7 @@ class Permissions:
         return frozenset(name for name, task in tasks.items() if task.result())
 
 
-async def _authenticate(authorizer: Authorizer, authorization: str | None) -> Caller:
+async def _authenticate(authorizer: CallerAuthorizer, authorization: str | None) -> Caller:
     scheme, _, token = (authorization or "").strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:

@@ -63,7 +63,7 @@ class Certificate:
 
     def _load_into(self, context: ssl.SSLContext) -> None:
         certificate, key = self._files
-        context.load_cert_chain(certificate, key, password="")  # without one, OpenSSL would ask the terminal
+        context.load_cert_chain(certificate, key, password="")  # without one, OpenSSL would prompt for it
 
 
 def _context() -> ssl.SSLContext:

@@ -21,7 +21,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.fair_lock import FairLock
-from api.http.problems import RequestRefused, busy, unavailable
+from api.http.problems import ProblemError, busy, unavailable
 from fleet.clock import Clock
 
 EVALUATIONS: Final = 8
@@ -103,7 +103,7 @@ class CountedStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._streams.require_slot()
-        except RequestRefused as refused:
+        except ProblemError as refused:
             await refused.response()(scope, receive, send)
             return
         async with self._streams.slot():

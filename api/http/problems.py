@@ -59,7 +59,7 @@ class ProblemDetails(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     """What to do about it."""
 
 
-class RequestRefused(FleetError):
+class ProblemError(FleetError):
     def __init__(self, problem: ProblemDetails, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(problem.detail)
         self.problem = problem
@@ -74,33 +74,33 @@ class RequestRefused(FleetError):
         )
 
 
-def refusal(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> RequestRefused:
-    return RequestRefused(ProblemDetails(title=TITLES[status], status=status, detail=detail, **more), headers)
+def refusal(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> ProblemError:
+    return ProblemError(ProblemDetails(title=TITLES[status], status=status, detail=detail, **more), headers)
 
 
-def not_found(object: str, next: str) -> RequestRefused:
+def not_found(object: str, next: str) -> ProblemError:
     return refusal(404, f"{object} was never seen here", object=object, next=next)
 
 
-def unprocessable(field: str, value: Any, detail: str, next: str, *, object: str = "") -> RequestRefused:
+def unprocessable(field: str, value: Any, detail: str, next: str, *, object: str = "") -> ProblemError:
     return refusal(422, detail, object=object, field=field, value=_echo(value), next=next)
 
 
-def busy(limit: int, what: str, *, seconds: float) -> RequestRefused:
+def busy(limit: int, what: str, *, seconds: float) -> ProblemError:
     """`seconds` is when a slot is expected to be free: a shorter wait is refused again, a longer one leaves it idle."""
     wait = min(max(math.ceil(seconds), _SOONEST), _LATEST)
     headers = {"Retry-After": str(wait)}
     return refusal(429, f"{limit} {what} are under way already", headers=headers, next=f"try again in {wait} s")
 
 
-def unavailable(detail: str, next: str = "") -> RequestRefused:
+def unavailable(detail: str, next: str = "") -> ProblemError:
     headers = {"Retry-After": str(_LATER)}
     return refusal(503, detail, headers=headers, next=next or f"try again in {_LATER} s")
 
 
 def handle_problems(app: FastAPI) -> None:
     """All errors get the same form."""
-    app.add_exception_handler(RequestRefused, _handle_refusal)
+    app.add_exception_handler(ProblemError, _handle_refusal)
     app.add_exception_handler(InputError, _handle_input_error)
     app.add_exception_handler(HistoryUnavailable, _handle_history_unavailable)
     app.add_exception_handler(ApiError, _handle_hub_error)
@@ -110,7 +110,7 @@ def handle_problems(app: FastAPI) -> None:
 
 
 async def _handle_refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestRefused)
+    assert isinstance(error, ProblemError)
     return error.response()
 
 
@@ -120,7 +120,7 @@ async def _handle_input_error(_: Request, error: Exception) -> Response:
 
 
 async def _handle_history_unavailable(_: Request, error: Exception) -> Response:
-    return unavailable(str(error), "try again later; /readyz says when the history is back").response()
+    return unavailable(str(error), "try again later; /readyz shows whether the history is back").response()
 
 
 async def _handle_hub_error(request: Request, error: Exception) -> Response:
@@ -173,7 +173,7 @@ class UnhandledErrors:
             if started:
                 raise  # the server logs it and aborts the response
             log.error("a request failed", path=scope["path"], exc_info=error)
-            answer = refusal(500, "the answer could not be made; the log says why", next="report it with the log")
+            answer = refusal(500, "internal error; the log has the details", next="report it with the log")
             await answer.response()(scope, receive, send)
 
 

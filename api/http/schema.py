@@ -92,11 +92,6 @@ def describe_answers(
     return responses | describe_refusals(*refusals)
 
 
-def state_header(state: str) -> dict[str, str]:
-    """Scripts read the state here, also where the answer is text."""
-    return {STATE: state}
-
-
 def _header(description: str) -> dict[str, Any]:
     return {"description": description, "schema": {"type": "string"}}
 

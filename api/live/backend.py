@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.live.evaluation import Evaluator
+from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
 from fleet.settings import Effective
@@ -14,5 +14,5 @@ from fleet.settings import Effective
 class Backend:
     live: LiveState
     history: HistoryReader
-    evaluator: Evaluator
+    evaluator: DecisionEvaluator
     effective: Effective

@@ -49,7 +49,7 @@ class EvaluatedDecision:
         return await asyncio.to_thread(function, *args, **kwargs)
 
 
-class Evaluator:
+class DecisionEvaluator:
     """Evaluates placements within the limits of the process. The last recorded decisions are cached: callers ask for
     several views of one decision."""
 

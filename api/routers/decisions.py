@@ -57,10 +57,10 @@ async def get_decisions(
     ] = None,
     placement: KeyQuery = None,
     outcome: Annotated[OutcomeName | None, Query(description="Only decisions with this outcome.")] = None,
-    limit: Annotated[int | None, Query(ge=1, le=_LARGEST, description="Ends after so many.")] = None,
-    follow: Annotated[bool | None, Query(description="Go on as decisions are made; events always do.")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=_LARGEST, description="Stop after this many decisions.")] = None,
+    follow: Annotated[bool | None, Query(description="Continue with new decisions; events always do.")] = None,
     last_event_id: Annotated[
-        str | None, Header(description="Sent by readers of events that resume; counts more than `since`.")
+        str | None, Header(description="Sent by event readers that resume; overrides `since`.")
     ] = None,
 ) -> Response:
     """Of one placement for callers who may read it; of all for operators.

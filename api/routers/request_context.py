@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -13,10 +12,11 @@ from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth.access import Authorizer, operator_access, placement_access
+from api.auth.access import CallerAuthorizer, operator_access, placement_access
 from api.auth.permissions import Permissions
 from api.http.limits import ConcurrencyLimit, StreamTiming
 from api.http.problems import unprocessable
+from api.http.schema import STATE
 from api.live.backend import Backend
 from fleet.kube.resource import join_key
 
@@ -29,7 +29,7 @@ class AppState:
     """The objects that all requests share."""
 
     backend: Backend
-    authorizer: Authorizer
+    authorizer: CallerAuthorizer
     streams: ConcurrencyLimit
     stream_timing: StreamTiming
 
@@ -57,15 +57,15 @@ class RequestContext:
         *,
         text: Callable[[], str] | None = None,
         tag: str = "",
-        headers: Mapping[str, str] = MappingProxyType({}),
+        state: str = "",
     ) -> Response:
-        """JSON, or the text if the client prefers it. `tag` names the state that was answered from; with the form of
-        the answer it becomes the ETag."""
+        """JSON, or the text if the client prefers it. `tag` names what was answered from; with the form of the answer
+        it becomes the ETag. `state` is the state of the placement, for scripts."""
         if text is not None and self._prefers_text():
             body, media_type = text().encode(), "text/plain"
         else:
             body, media_type = msgspec.json.encode(value), "application/json"
-        headers = {**_NOT_CACHED, **headers}
+        headers = _NOT_CACHED | ({STATE: state} if state else {})
         if tag:
             headers["ETag"] = etag = _build_etag(tag, body)
             if _matches(self.request.headers.get("if-none-match", ""), etag):

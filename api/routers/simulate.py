@@ -11,7 +11,7 @@ from api.auth.access import placement_access
 from api.http.bodies import convert_body, read_json_object
 from api.http.examples import REPLAY, SIMULATE, get_example, get_example_text
 from api.http.problems import unprocessable
-from api.http.schema import describe_answers, describe_body, state_header
+from api.http.schema import describe_answers, describe_body
 from api.models import ReplayReport, ReplayRequest, SimulateAnswer, SimulateRequest, SnapshotDocument
 from api.routers.request_context import CurrentRequest
 from api.services.export import build_snapshot_document
@@ -30,7 +30,7 @@ _REPLAY_TEXT: Final = "100 attempts: 100 the same, 0 skipped\n"
 
 @router.post(
     "/v1/simulate",
-    summary="Ask what would happen",
+    summary="Simulate a change",
     responses=describe_answers(
         SimulateAnswer,
         example=get_example("simulate"),
@@ -58,20 +58,20 @@ async def simulate(context: CurrentRequest) -> Response:
         text=lambda: render_simulated(
             Simulated(simulated.answer, simulated.compare, simulated.would_run), simulated.impact
         ),
-        headers=state_header(simulated.answer.verdict.state),
+        state=simulated.answer.verdict.state,
     )
 
 
 @router.post(
     "/v1/replay",
-    summary="Decide recorded attempts again",
+    summary="Replay recorded attempts",
     responses=describe_answers(ReplayReport, example=get_example("replay"), text=_REPLAY_TEXT, refusals=(413, 415)),
     openapi_extra=describe_body(ReplayRequest, example=REPLAY),
 )
 async def replay(context: CurrentRequest) -> Response:
-    """For operators. Without `change`, every attempt has to come out as recorded. With it: what would be different.
+    """For operators. Without `change`, every attempt has to give the recorded result. With it: what would be different.
 
-    A report covers what could be decided within 20 seconds; `next` says where to go on."""
+    A report covers the attempts that could be replayed within 20 seconds; `next` is where to continue."""
     await context.require_operator()
     document = await read_json_object(context.request)
     change = document.get("change")
@@ -85,11 +85,11 @@ async def replay(context: CurrentRequest) -> Response:
 
 @router.get(
     "/v1/snapshot",
-    summary="Export what decisions are made of",
+    summary="Export the inputs of decisions",
     responses=describe_answers(SnapshotDocument, example=get_example("snapshot"), etag=False),
 )
 async def snapshot(context: CurrentRequest) -> Response:
-    """For operators who may list clusters and placements. Clusters, placements, policies, bindings and settings."""
+    """Clusters, placements, policies, bindings and settings, for operators who may list clusters and placements."""
     await context.require_operator()
     await context.permissions.require_all_clusters()
     await context.permissions.require_all_placements()

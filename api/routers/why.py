@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from api.http.examples import get_example, get_example_text
 from api.http.problems import not_found
-from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers, state_header
+from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers
 from api.live.queue_status import render_next_step
 from api.models import WhyAnswer
 from api.routers.request_context import CurrentRequest, parse_namespace
@@ -69,8 +69,9 @@ async def why_placement(
         cursor=cursor or "",
     )
     answer = await explain_placement(context.backend, context.permissions, query)
-    headers = state_header(answer.verdict.state)
-    return context.answer(answer, text=lambda: _render_text(answer, cluster), tag=_get_tag(answer), headers=headers)
+    return context.answer(
+        answer, text=lambda: _render_text(answer, cluster), tag=_get_tag(answer), state=answer.verdict.state
+    )
 
 
 @router.get(
@@ -103,8 +104,7 @@ async def why_not(
         if error.field == "cluster":
             raise not_found(f"cluster {cluster}", "GET /v1/clusters lists those that are there") from error
         raise
-    headers = state_header(answer.verdict.state)
-    return context.answer(answer, text=lambda: render_cluster(answer), tag=_get_tag(answer), headers=headers)
+    return context.answer(answer, text=lambda: render_cluster(answer), tag=_get_tag(answer), state=answer.verdict.state)
 
 
 def _render_text(answer: WhyAnswer, cluster: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What-if simulation: edits applied to a present, recorded or proposed placement, and the decision that follows."""
+"""Simulation: edits applied to a present, recorded or proposed placement, and the decision that follows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_document(document: dict[str, Any]) -> None:
             "steps",
             None,
             "scenarios in steps cannot be simulated yet",
-            "ask one question: leave out steps and send edits",
+            "leave out steps and send the edits of one scenario",
         )
     edits = document.get("edits", [])
     if isinstance(edits, list) and len(edits) > _MOST_EDITS:
@@ -191,7 +191,7 @@ def _simulate(request: SimulateRequest, evaluated: EvaluatedDecision, visibility
 async def _compute_impact(
     backend: Backend, permissions: Permissions, edits: Sequence[Edit], visibility: Visibility
 ) -> Impact:
-    """Which placements would move. Operators may ask, but get only the names that they may read."""
+    """Placements that would move. It is for operators, and contains only the names that they may read."""
     for position, edit in enumerate(edits):
         if scope_of(edit) == "placement":
             raise InputError("impact takes edits of clusters only", field=f"edits[{position}].op", value=edit.op)

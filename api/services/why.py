@@ -1,4 +1,4 @@
-"""Why a placement is where it is: from live state and history to the answer, step by step."""
+"""Answers of `why`: from live state and history to the explained decision, step by step."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def _evaluate(backend: Backend, query: WhyQuery, record: PlacementRecord) 
             410,
             f"placement {query.key} is gone, and what its last decision was made of is not kept any more",
             object=f"placement {query.key}",
-            next=f"GET /v1/placements/{format_path(query.key)}/history tells what is still known",
+            next=f"GET /v1/placements/{format_path(query.key)}/history lists the recorded attempts",
         )
     return await backend.evaluator.evaluate_live(record.placement)
 

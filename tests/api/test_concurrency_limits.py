@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message
 
 from api.http.limits import ConcurrencyLimit, CountedStream, EvaluationLimiter
-from api.http.problems import RequestRefused
+from api.http.problems import ProblemError
 from tests.faults.virtual import VirtualClock, virtual
 
 
@@ -18,7 +18,7 @@ from tests.faults.virtual import VirtualClock, virtual
 async def test_a_limit_is_given_back() -> None:
     limit = ConcurrencyLimit(1, "streams", VirtualClock(), estimate=1)
     async with limit.slot():
-        with pytest.raises(RequestRefused):
+        with pytest.raises(ProblemError):
             limit.require_slot()
 
     limit.require_slot()
@@ -74,7 +74,7 @@ async def told_to_wait(clock: VirtualClock, *, stays: list[float], ages: list[fl
         staying.append(asyncio.create_task(stay(leave.wait())))
         await asyncio.sleep(0)
     await clock.sleep(begun + max(ages) - clock.elapsed())
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(ProblemError) as refused:
         limit.require_slot()
     leave.set()
     await asyncio.gather(*staying)
@@ -129,7 +129,7 @@ async def test_while_placements_wait_who_comes_too_late_is_sent_away_for_longer(
             await asyncio.gather(*(ask() for _ in range(8)))
         asking = [asyncio.create_task(ask()) for _ in range(8)]
         await asyncio.sleep(0)
-        with pytest.raises(RequestRefused) as refused:
+        with pytest.raises(ProblemError) as refused:
             await ask()
         await asyncio.gather(*asking)
         return int(refused.value.headers["Retry-After"])

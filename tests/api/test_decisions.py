@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from api.app import create_app
-from api.auth.access import AccessRequest, Authorizer, Caller, HubAuthorizer
+from api.auth.access import AccessRequest, Caller, CallerAuthorizer, HubAuthorizer
 from api.http.limits import StreamTiming
 from fleet.clock import SystemClock
 from fleet.errors import Unreachable
@@ -130,7 +130,7 @@ async def test_decisions_are_told_as_they_are_made(stage: Stage) -> None:
 class _Hiccup:
     """Does not say once what may be shown."""
 
-    def __init__(self, access: Authorizer) -> None:
+    def __init__(self, access: CallerAuthorizer) -> None:
         self._access = access
         self.failed = False
 

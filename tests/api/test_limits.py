@@ -14,7 +14,7 @@ from api.app import create_app, create_bare_app
 from api.auth.access import HubAuthorizer
 from api.http.limits import Deadlines, EvaluationLimiter
 from api.http.paging import make_cursor, read_cursor, take_page
-from api.http.problems import RequestRefused
+from api.http.problems import ProblemError
 from api.http.server import ListenOptions
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
@@ -42,7 +42,7 @@ async def test_W_19_the_ninth_evaluation_at_a_time_is_told_to_come_again() -> No
 
     asking = [asyncio.create_task(ask()) for _ in range(8)]
     await asyncio.sleep(0)
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(ProblemError) as refused:
         await ask()
     leave.set()
     await asyncio.gather(*asking)
@@ -410,7 +410,7 @@ def test_pages_go_on_after_a_key_that_is_gone() -> None:
 
 
 def test_a_cursor_of_another_list_is_refused() -> None:
-    with pytest.raises(RequestRefused, match="this is not a cursor of this list"):
+    with pytest.raises(ProblemError, match="this is not a cursor of this list"):
         read_cursor(make_cursor("x", "b"), "y")
 
 

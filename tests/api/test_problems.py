@@ -107,7 +107,7 @@ def test_W_17_a_scenario_is_refused_and_what_can_be_asked_instead_is_said(runnin
 
     assert answer.status_code == 422
     assert answer.json()["detail"] == "scenarios in steps cannot be simulated yet"
-    assert answer.json()["next"] == "ask one question: leave out steps and send edits"
+    assert answer.json()["next"] == "leave out steps and send the edits of one scenario"
 
 
 def test_a_group_is_not_found_and_that_there_are_none_is_said(running: Running) -> None:
