@@ -30,7 +30,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return connected()
 
     monkeypatch.setattr(api, "connect", connect)
-    monkeypatch.setattr(api, "_tell", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(api, "_announce", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr("fleet.manager.logs.configure", lambda *_: None)
     with capture_logs() as said:
         yield said
