@@ -1,8 +1,7 @@
-"""Stands in for the controllers behind the scheduler: rollout, work generator and the agents on the members.
+"""Simulates the controllers behind the scheduler: rollout, work generator and the member agents.
 
-Bindings that are Scheduled become Bound, those that are Unscheduled are deleted, and bound ones report that everything
-was applied. Nothing is held back: no pacing, no overrides, no works. Placements with an external strategy are rolled
-out like all others.
+Scheduled bindings become Bound, Unscheduled ones are deleted, and bound ones report that everything was applied. There
+is no rollout strategy, no overrides and no works. Placements with an external strategy are rolled out like all others.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class _Status(View, frozen=True):
 
 
 class RolloutBinding(View, frozen=True):
-    """A binding with what the agents say about it."""
+    """A binding with the conditions that the agents report."""
 
     metadata: Metadata = Metadata()
     spec: BindingSpec = BindingSpec()
@@ -74,7 +73,7 @@ class SnapshotSummary(View, frozen=True):
 
     @property
     def index(self) -> int:
-        """While one snapshot takes over from another, both may say that they are the latest."""
+        """While one snapshot replaces another, both may be labeled as the latest; the greater index wins."""
         index = self.metadata.label(RESOURCE_INDEX) or ""
         return int(index) if index.isdecimal() else -1
 
@@ -84,7 +83,7 @@ class SnapshotSummary(View, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDelays:
-    """How long the stand-ins take, in seconds."""
+    """Delays of the simulated agents, in seconds."""
 
     binding: float = 0.0
     applying: float = 0.0
@@ -105,9 +104,9 @@ _Key = tuple[int, str]
 
 
 class RolloutSimulator:
-    """Runs beside any scheduler, on the embedded hub and on a real API server.
+    """Runs with any scheduler, on the embedded hub and on a real API server.
 
-    A hub without some of the kinds of `flavours` is served for the others only if those are left out.
+    Leave kinds out of `flavours` that the hub does not serve.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class RolloutSimulator:
         self._queue: WorkQueue[_Key] = WorkQueue(clock=clock)
         self._due: dict[_Key, tuple[str, float]] = {}
         access = InformerConfig(reads=api, writes=api, clock=clock, jitter=jitter)
-        self._kinds = tuple(self._watched(access, number, flavour) for number, flavour in enumerate(flavours))
+        self._kinds = tuple(self._build_kinds(access, number, flavour) for number, flavour in enumerate(flavours))
 
     @property
     def bindings(self) -> tuple[Informer[Observed[RolloutBinding]], ...]:
@@ -137,17 +136,17 @@ class RolloutSimulator:
             for kinds in self._kinds:
                 for watched in (kinds.bindings, kinds.snapshots):
                     tasks.create_task(watched.reflector.run(), name=f"rollout-{watched.resource.plural}")
-            await self.synced()
+            await self.wait_for_sync()
             for number in range(_WORKERS):
                 tasks.create_task(self._work(), name=f"rollout-worker-{number}")
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         for kinds in self._kinds:
             await kinds.bindings.reflector.wait_for_sync()
             await kinds.snapshots.reflector.wait_for_sync()
 
     def namespaces_on(self, cluster: str) -> Mapping[str, str]:
-        """What cluster-scoped placements brought there: namespaces, and the work that owns each."""
+        """Namespaces that cluster-scoped placements created on a cluster, and the work that owns each."""
         namespaces: dict[str, str] = {}
         for kinds in self._kinds:
             for held in kinds.bindings.store.by_index(_CLUSTER, cluster):
@@ -161,9 +160,9 @@ class RolloutSimulator:
         owner = owner_key(binding.metadata)
         return {} if held is None else dict.fromkeys(held.view.namespaces(), f"{owner}-work")
 
-    # --- the stores ---------------------------------------------------------------------------------------------------
+    # --- informers ----------------------------------------------------------------------------------------------------
 
-    def _watched(self, access: InformerConfig, number: int, flavour: PlacementScope) -> _Kinds:
+    def _build_kinds(self, access: InformerConfig, number: int, flavour: PlacementScope) -> _Kinds:
         kinds = _Kinds(
             Informer(access, flavour.binding, build_codec(RolloutBinding)),
             Informer(access, flavour.resource_snapshot, build_codec(SnapshotSummary)),
@@ -201,7 +200,7 @@ class RolloutSimulator:
         )
         return None if latest is None else latest.metadata.name
 
-    # --- the work -----------------------------------------------------------------------------------------------------
+    # --- workers ------------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         while True:
@@ -220,18 +219,18 @@ class RolloutSimulator:
                 self._queue.finish(key)
 
     async def _advance(self, key: _Key) -> None:
-        """One step of one binding. The write it ends with brings it here again."""
+        """One step of one binding. Its write causes an event, which enqueues the binding again."""
         kinds = self._kinds[key[0]]
         held = kinds.bindings.store.get(key[1])
         if held is None or held.view.metadata.deletion_timestamp is not None:
-            return  # whoever has a finalizer on it is not one of ours
+            return  # finalizers belong to other controllers
         metadata, state = held.view.metadata, held.view.spec.state
         if state == UNSCHEDULED:
             if self._has_waited(key, metadata, "removing", self._pace.removing):
                 await kinds.bindings.objects.delete(key[1], uid=metadata.uid)
             return
         latest = self._latest_master(kinds, owner_key(metadata))
-        if (wanted := rollout.bound(held.document(), latest)) is not None:
+        if (wanted := rollout.bind(held.document(), latest)) is not None:
             if state == BOUND or self._has_waited(key, metadata, "binding", self._pace.binding):
                 await kinds.bindings.objects.replace(wanted)
         elif state == BOUND:
@@ -239,15 +238,14 @@ class RolloutSimulator:
 
     async def _report(self, key: _Key, kinds: _Kinds, held: Observed[RolloutBinding]) -> None:
         document, now = held.document(), format_timestamp(epoch_nanoseconds(self._clock))
-        wanted = rollout.available(document, now)
+        wanted = rollout.mark_available(document, now)
         if wanted is not None and not self._has_waited(key, held.view.metadata, "applying", self._pace.applying):
-            wanted = rollout.under_way(document, now)
+            wanted = rollout.mark_started(document, now)
         if wanted is not None:
             await kinds.bindings.objects.replace_status(wanted)
 
     def _has_waited(self, key: _Key, metadata: Metadata, what: str, seconds: float) -> bool:
-        """Whether so long has passed since this was first asked of this generation; if not, the binding is looked at
-        again then."""
+        """Whether the delay has passed since the first call for this generation; if not, requeues the binding."""
         step, now = f"{what} {metadata.generation}", self._clock.elapsed()
         if key not in self._due or self._due[key][0] != step:
             self._due[key] = (step, now + seconds)

@@ -1,4 +1,4 @@
-"""The demo as one: members that join, workloads that are there to be placed, agents that roll them out."""
+"""The demo as a whole: simulated members, workloads with placements, and agents that roll them out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fleet.kube.api import Api
 
 FIRST_SIZE: Final = 12
 VISIBLE_DELAYS: Final = AgentDelays(binding=0.5, applying=1.5, removing=1.0)
-"""Slow enough to be seen."""
+"""Slow enough to be visible."""
 
 
 class Demo:
-    """Everything of a fleet but its controller."""
+    """A fleet without its controller."""
 
     def __init__(
         self,
@@ -26,14 +26,19 @@ class Demo:
         *,
         clock: Clock,
         random: Random,
-        habits: MemberBehavior | None = None,
+        behavior: MemberBehavior | None = None,
         pace: AgentDelays = VISIBLE_DELAYS,
-        tell: Announce = lambda *_: None,
+        announce: Announce = lambda *_: None,
     ) -> None:
         self._stand_in = RolloutSimulator(api, clock=clock, jitter=random.random, pace=pace)
         self._workloads = Workloads(api, clock=clock, jitter=random.random)
         self.members = SimulatedMembers(
-            api, clock=clock, random=random, habits=habits, namespaces_on=self._stand_in.namespaces_on, tell=tell
+            api,
+            clock=clock,
+            random=random,
+            behavior=behavior,
+            namespaces_on=self._stand_in.namespaces_on,
+            announce=announce,
         )
 
     async def run(self) -> None:
@@ -43,8 +48,8 @@ class Demo:
             tasks.create_task(self._stand_in.run(), name="demo-rollout")
 
     async def begin(self, size: int | None) -> None:
-        """Returns when members and workloads are there. Without a size, a fleet that was here before goes on as it is,
-        and a new one gets a dozen members."""
+        """Returns when members and workloads exist. Without a size, an existing fleet keeps its members, and a new one
+        gets a dozen."""
         if size is None:
             size = 0 if await self._workloads.was_started_before() else FIRST_SIZE
         await self.members.establish(size)

@@ -1,7 +1,7 @@
-"""Decisions in words: one line for each attempt that people would notice.
+"""Headlines: one line per scheduling attempt with a visible effect.
 
-An attempt is noticed when it changed who works where, when the number of clusters in use changed, and when it failed.
-Everything else, such as a decision that confirms the last one, is no news.
+That is an attempt that changed bindings or the number of clusters in use, or that failed. Others, such as a decision
+that confirms the last one, have no headline.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
 KEPT: Final = 200
 _NAMED: Final = 6
-"""Clusters that are named before the rest is counted."""
+"""Clusters that are named; the others are counted."""
 _VERBS: Final = ((Action.CREATE, "places on"), (Action.REVIVE, "takes back"), (Action.UNSCHEDULE, "gives up"))
 
 
@@ -34,26 +34,27 @@ class Headline(NamedTuple):
 
 
 class Headlines:
-    """What happened lately, oldest first. A `Recorder` of attempts, and an ear for whatever else is worth telling."""
+    """The latest headlines, oldest first. A `Recorder` of attempts that also accepts other announcements."""
 
     def __init__(self, clock: Clock, *, publish: Callable[[Headline], None] = lambda _: None) -> None:
         self._clock = clock
         self._publish = publish
-        self._standing: dict[str, str] = {}
+        self._last_results: dict[str, str] = {}
         self._latest: deque[Headline] = deque(maxlen=KEPT)
 
     def record(self, attempt: AttemptRecord) -> None:
-        moves, standing = _moves(attempt.decision), _standing(attempt)
+        moves, result = _describe_moves(attempt.decision), _describe_result(attempt)
         key = str(attempt.key)
-        before = self._standing.get(key, "")
+        before = self._last_results.get(key, "")
         if attempt.result is AttemptResult.GONE:
-            self._standing.pop(key, None)
-        elif standing:
-            self._standing[key] = standing
-        if moves or standing not in ("", before):
-            self.tell(key, "; ".join([*moves, standing + _obstacles(attempt)]) + _because(attempt.triggers))
+            self._last_results.pop(key, None)
+        elif result:
+            self._last_results[key] = result
+        if moves or result not in ("", before):
+            text = "; ".join([*moves, result + _describe_obstacles(attempt)])
+            self.announce(key, text + _describe_triggers(attempt.triggers))
 
-    def tell(self, about: str, text: str) -> None:
+    def announce(self, about: str, text: str) -> None:
         headline = Headline(self._clock.now(), about, text)
         self._latest.append(headline)
         self._publish(headline)
@@ -62,7 +63,7 @@ class Headlines:
         return list(self._latest)[-count:] if count > 0 else []
 
 
-def _moves(decision: Decision | None) -> list[str]:
+def _describe_moves(decision: Decision | None) -> list[str]:
     moves: list[str] = []
     operations = () if decision is None else decision.operations
     for action, verb in _VERBS:
@@ -72,24 +73,24 @@ def _moves(decision: Decision | None) -> list[str]:
     return moves
 
 
-def _standing(attempt: AttemptRecord) -> str:
-    """Where the placement stands after the attempt; empty where that is for somebody else to say."""
+def _describe_result(attempt: AttemptRecord) -> str:
+    """The state of the placement after the attempt; empty if there is no decision."""
     if attempt.result is AttemptResult.CLEANED_UP:
         return "is being deleted, and its bindings with it"
     if attempt.result.is_failure:
         return f"cannot be scheduled: {attempt.failure}"
-    return "" if attempt.decision is None else _count(attempt.decision)
+    return "" if attempt.decision is None else _describe_count(attempt.decision)
 
 
-def _obstacles(attempt: AttemptRecord) -> str:
-    """Why clusters are missing. That alone is no news: in a large fleet it changes all the time."""
+def _describe_obstacles(attempt: AttemptRecord) -> str:
+    """Why clusters are missing. A change of this alone has no headline: in a large fleet it changes all the time."""
     if attempt.decision is None or attempt.decision.fulfilled or attempt.result.is_failure:
         return ""
-    others = summarize(attempt.decision).partition(": ")[2]  # before that it counts again
+    others = summarize(attempt.decision).partition(": ")[2]  # the part before it repeats the count
     return f": {others}" if others else ""
 
 
-def _count(decision: Decision) -> str:
+def _describe_count(decision: Decision) -> str:
     request, active = decision.request, decision.active or 0
     wanted = len(request.cluster_names) if request.wanted is None else request.wanted
     if request.placement_type == PICK_ALL:
@@ -97,7 +98,7 @@ def _count(decision: Decision) -> str:
     return f"{active} of {wanted} clusters"
 
 
-def _because(triggers: Sequence[str]) -> str:
+def _describe_triggers(triggers: Sequence[str]) -> str:
     if not triggers:
         return ""
     more = f" and {len(triggers) - 1} more" if len(triggers) > 1 else ""

@@ -1,6 +1,6 @@
-"""Where the simulated members stand: regions, zones, sizes and prices that could be somebody's fleet.
+"""Locations of the simulated members: plausible regions, zones, sizes and prices.
 
-Member number n is the same on every machine and in every run, so that a demo can be talked about.
+Member number n is the same on every machine and in every run, so that demos are reproducible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LONGEST_FLEET: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """What does not change about a cluster while it lives, and the size and the prices it starts with."""
+    """The constant properties of a cluster, and its initial size and prices."""
 
     name: str
     region: str
@@ -77,7 +77,7 @@ _SITES: Final = (
     _Site("jnb", "af-south-2", 1.21),
 )
 _FIRST_SITES: Final = 6
-_FIRST_HOMES: Final = 12
+_FIRST_LOCATIONS: Final = 12
 _MAKES: Final = (_Make(4, 16, 1.0), _Make(8, 32, 0.98), _Make(8, 64, 1.05), _Make(16, 64, 0.95))
 _GPU_MAKE: Final = _Make(32, 256, 2.6)
 _VERSIONS: Final = ("1.34.2", "1.34.1", "1.33.6", "1.33.4", "1.32.9")
@@ -94,7 +94,7 @@ _MAINTENANCE: Final = Taint(key="maintenance", value="kernel-upgrade", effect="N
 
 
 def location_at(number: int) -> Location:
-    """The home of member `number`, counted from 0."""
+    """The location of member `number`, counted from 0."""
     site, ordinal = _site_of(number)
     chance = Random(f"{site.city}-{ordinal}")
     env = "prod" if ordinal == 1 else chance.choice(_ENVIRONMENTS)
@@ -118,7 +118,7 @@ def location_at(number: int) -> Location:
 
 
 def find_location(name: str) -> Location:
-    """The home of that name; a cluster that somebody else has named gets one of ordinary size and price."""
+    """The location of that name; a cluster with any other name gets one of ordinary size and price."""
     city, _, ordinal = name.rpartition("-")
     known = _number_of(city.removesuffix("-gpu"), int(ordinal)) if ordinal.isdecimal() else None
     if known is not None and (location := location_at(known)).name == name:
@@ -130,19 +130,19 @@ def _number_of(city: str, ordinal: int) -> int | None:
     column = next((column for column, site in enumerate(_SITES) if site.city == city), None)
     if column is None:
         return None
-    first_rows = _FIRST_HOMES // _FIRST_SITES if column < _FIRST_SITES else 0
+    first_rows = _FIRST_LOCATIONS // _FIRST_SITES if column < _FIRST_SITES else 0
     if ordinal <= first_rows:
         return (ordinal - 1) * _FIRST_SITES + column
-    return _FIRST_HOMES + (ordinal - 1 - first_rows) * len(_SITES) + column
+    return _FIRST_LOCATIONS + (ordinal - 1 - first_rows) * len(_SITES) + column
 
 
 def _site_of(number: int) -> tuple[_Site, int]:
     """The site, and which of its clusters it is, counted from 1."""
-    if number < _FIRST_HOMES:
+    if number < _FIRST_LOCATIONS:
         row, column = divmod(number, _FIRST_SITES)
         return _SITES[column], row + 1
-    row, column = divmod(number - _FIRST_HOMES, len(_SITES))
-    first_rows = _FIRST_HOMES // _FIRST_SITES if column < _FIRST_SITES else 0
+    row, column = divmod(number - _FIRST_LOCATIONS, len(_SITES))
+    first_rows = _FIRST_LOCATIONS // _FIRST_SITES if column < _FIRST_SITES else 0
     return _SITES[column], first_rows + row + 1
 
 

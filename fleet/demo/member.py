@@ -1,4 +1,4 @@
-"""One simulated member: what its agent would report, and how that drifts. No clock, no API."""
+"""One simulated member: the status its agent would report, and its drift. No clock, no API."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ VERSION: Final = "k8s.io/k8s-version"
 CORE_PRICE: Final = "kubernetes.azure.com/per-cpu-core-cost"
 GIBIBYTE_PRICE: Final = "kubernetes.azure.com/per-gb-memory-cost"
 OWN_NAMESPACES: Final[Mapping[str, str]] = {"default": "", "kube-system": ""}
-"""Of every cluster, and owned by nobody."""
+"""Namespaces of every cluster, without an owner."""
 
 _ALLOCATABLE: Final = 0.97
-"""What the system of a node leaves to workloads."""
+"""Share of a node that is not reserved for the system."""
 _BUSIEST: Final = 0.95
 _IDLEST: Final = 0.15
 _RESIZES: Final = 0.04
@@ -49,7 +49,7 @@ class Member:
     """Since when, as the API writes times."""
 
     @classmethod
-    def fresh(cls, location: Location, random: Random, *, now: str) -> Member:
+    def create(cls, location: Location, random: Random, *, now: str) -> Member:
         return cls(
             location,
             location.nodes,
@@ -60,9 +60,9 @@ class Member:
         )
 
     @classmethod
-    def resumed(cls, location: Location, seen: MemberCluster, random: Random, *, now: str) -> Member:
-        """Goes on from what the cluster reported last, as far as that can be read."""
-        member = cls.fresh(location, random, now=_joined(seen) or now)
+    def resume(cls, location: Location, seen: MemberCluster, random: Random, *, now: str) -> Member:
+        """Continues from the last reported status, as far as it can be parsed."""
+        member = cls.create(location, random, now=_find_join_time(seen) or now)
         reported = {name: value.value for name, value in (seen.status.properties or {}).items()}
         member.nodes = round(_number(reported.get(NODE_COUNT), member.nodes))
         member.core_price = _number(reported.get(CORE_PRICE), member.core_price)
@@ -70,7 +70,7 @@ class Member:
         return member
 
     def drift(self, random: Random) -> None:
-        """One step of a walk that keeps to what is believable."""
+        """One step of a random walk within plausible bounds."""
         self.load = min(max(self.load + random.gauss(0, 0.04), _IDLEST), _BUSIEST)
         if random.random() < _RESIZES:
             self.nodes = max(1, self.nodes + random.choice((-1, 1)))
@@ -81,8 +81,8 @@ class Member:
 
     # --- documents ----------------------------------------------------------------------------------------------------
 
-    def created(self, *, heartbeat_seconds: int) -> Document:
-        """What the administrator of the fleet writes to let the cluster join."""
+    def build_document(self, *, heartbeat_seconds: int) -> Document:
+        """The MemberCluster that an administrator creates to let the cluster join."""
         name = self.location.name
         taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in self.location.taints]
         return {
@@ -94,8 +94,8 @@ class Member:
             },
         }
 
-    def report(self, now: str, *, namespaces: Mapping[str, str | None]) -> Document:
-        """The whole status, as a merge patch: a namespace without a value is gone."""
+    def build_status(self, now: str, *, namespaces: Mapping[str, str | None]) -> Document:
+        """The whole status, as a merge patch: null removes a namespace."""
         return {
             "conditions": [
                 _condition("ReadyToJoin", "MemberClusterReadyToJoin", "The cluster may join the fleet.", self.joined),
@@ -107,11 +107,11 @@ class Member:
             },
             "resourceUsage": {**self._usage(), "observationTime": now},
             "namespaces": dict(namespaces),
-            **self.heartbeat(now),
+            **self.build_heartbeat(now),
         }
 
-    def heartbeat(self, now: str) -> Document:
-        """The least that keeps the cluster connected, as a merge patch."""
+    def build_heartbeat(self, now: str) -> Document:
+        """The minimum that keeps the cluster connected, as a merge patch."""
         agent = {"type": MEMBER_AGENT, "lastReceivedHeartbeat": now, "conditions": _agent_conditions(self.joined)}
         return {"agentStatus": [agent]}
 
@@ -151,6 +151,6 @@ def _number(text: str | None, otherwise: float) -> float:
         return otherwise
 
 
-def _joined(seen: MemberCluster) -> str | None:
+def _find_join_time(seen: MemberCluster) -> str | None:
     conditions = [condition for agent in seen.status.agent_status for condition in agent.conditions]
     return next((condition.last_transition_time for condition in conditions if condition.type == JOINED), None)

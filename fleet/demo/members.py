@@ -1,7 +1,7 @@
 """Simulated member clusters: they join, report, drift, fall silent, come back and leave.
 
-Whatever MemberCluster is on the hub is given an agent, whoever created it, so `kubectl apply` and `kubectl delete` work
-as on a real fleet. Time and chance are handed in.
+Every MemberCluster on the hub gets a simulated agent, so `kubectl apply` and `kubectl delete` work as on a real fleet.
+Clock and random generator are parameters.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from fleet.model.views import MemberCluster
 T = TypeVar("T")
 
 SILENT: Final = "demo.fleet/silent"
-"""Annotation: with the value "true", the agent of that cluster says nothing."""
+"""Annotation: with the value "true", the agent of the cluster sends no heartbeats."""
 
 _LOG: Final = logging.getLogger(__name__)
 _SHORTEST_TICK: Final = 0.2
 _LONGEST_TICK: Final = 1.0
-"""So long it takes at most until a newcomer is heard."""
+"""Longest delay of the first heartbeat of a new member."""
 _AT_ONCE: Final = 16
 _JOINING: Final = 32
 _CODEC: Final[Codec[MemberCluster]] = Codec(msgspec.json.Decoder(MemberCluster).decode, lambda seen: seen.metadata)
@@ -49,15 +49,15 @@ _CODEC: Final[Codec[MemberCluster]] = Codec(msgspec.json.Decoder(MemberCluster).
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberBehavior:
-    """How members behave, in seconds. What happens `every` so long does so on average, and never if that is 0."""
+    """How members behave, in seconds. `…_every` is an average interval; 0 disables the event."""
 
     heartbeat: float = 5.0
     heartbeats_per_second: float = 60.0
-    """Of all members together; more members are heard less often."""
+    """Of all members together; large fleets send heartbeats less often."""
     report: float = 30.0
-    """Between two looks at nodes, load and prices."""
+    """Between two full reports with nodes, load and prices."""
     calm: float = 60.0
-    """At the beginning, in which nobody falls silent, leaves or joins."""
+    """Initial period in which no member falls silent, leaves or joins."""
     silence_every: float = 90.0
     silence_lasts: float = 60.0
     leave_every: float = 300.0
@@ -70,10 +70,10 @@ class MemberBehavior:
 
 
 Announce = Callable[[str, str], None]
-"""About whom, and what."""
+"""Subject and text."""
 
 
-def _tell_nobody(about: str, text: str) -> None:
+def _ignore(about: str, text: str) -> None:
     del about, text
 
 
@@ -82,8 +82,8 @@ def _nothing_placed(_: str) -> Mapping[str, str]:
 
 
 class SimulatedMembers:
-    """`namespaces_on` says which namespaces were placed on a cluster, and whose work they are; `tell` hears in words
-    what the members do of their own accord."""
+    """`namespaces_on` returns the namespaces that were placed on a cluster, and the work that owns each; `announce` is
+    called when a member falls silent, comes back, leaves or joins."""
 
     def __init__(
         self,
@@ -91,122 +91,123 @@ class SimulatedMembers:
         *,
         clock: Clock,
         random: Random,
-        habits: MemberBehavior | None = None,
+        behavior: MemberBehavior | None = None,
         namespaces_on: Callable[[str], Mapping[str, str]] = _nothing_placed,
-        tell: Announce = _tell_nobody,
+        announce: Announce = _ignore,
     ) -> None:
         self._clock = clock
         self._random = random
         self._size = 0
         self._established = asyncio.Event()
-        self._habits = habits or MemberBehavior()
+        self._behavior = behavior or MemberBehavior()
         self._namespaces_on = namespaces_on
-        self._tell = tell
-        jitter = Random(random.random()).random  # how often requests are repeated must not change what happens
+        self._announce = announce
+        jitter = Random(random.random()).random  # retries must not change the sequence of events
         self._retry_policy = RetryPolicy(clock, jitter)
-        self._timetable = HeartbeatSchedule(self._habits.heartbeat)
+        self._schedule = HeartbeatSchedule(self._behavior.heartbeat)
         self._members: dict[str, Member] = {}
-        self._unheard: set[str] = set()
-        """Members that had no turn yet."""
+        self._without_heartbeat: set[str] = set()
+        """Members before their first heartbeat."""
         self._reported: dict[str, float] = {}
         self._silent: dict[str, float] = {}
         self._leaving: dict[str, float] = {}
         access = InformerConfig(reads=api, writes=api, clock=clock, jitter=jitter)
         self.clusters: Informer[MemberCluster] = Informer(access, MEMBER_CLUSTERS, _CODEC)
-        self.clusters.store.subscribe(self._changed)
+        self.clusters.store.subscribe(self._on_change)
 
     @property
     def interval(self) -> float:
         """Seconds between two heartbeats of one member."""
-        return self._timetable.interval
+        return self._schedule.interval
 
     async def run(self) -> None:
-        """Until cancelled. Nobody is heard before `establish` is called."""
-        habits = self._habits
+        """Until cancelled. No heartbeats are sent before `establish` is called."""
+        behavior = self._behavior
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.clusters.reflector.run(), name="demo-clusters")
             await self._established.wait()
-            tasks.create_task(self._speak(), name="demo-heartbeats")
+            tasks.create_task(self._run_heartbeats(), name="demo-heartbeats")
             for every, act in (
-                (habits.silence_every, self._fall_silent),
-                (habits.leave_every, self._leave),
-                (habits.join_every, self._join),
+                (behavior.silence_every, self._fall_silent),
+                (behavior.leave_every, self._leave),
+                (behavior.join_every, self._join),
             ):
                 if every:
-                    tasks.create_task(self._now_and_then(every, act), name=f"demo-{act.__name__.strip('_')}")
+                    tasks.create_task(self._repeat_randomly(every, act), name=f"demo-{act.__name__.strip('_')}")
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         await self.clusters.reflector.wait_for_sync()
 
     async def establish(self, size: int) -> None:
-        """Lets clusters join until there are that many, and returns when each was heard. If there are more, nobody is
-        asked to leave."""
-        await self.synced()
+        """Creates missing clusters, and returns after the first heartbeat of each. Never deletes existing clusters."""
+        await self.wait_for_sync()
         self._size = max(size, len(self.clusters.store))
         missing = self._size - len(self.clusters.store)
-        self._timetable.interval = self._habits.interval(self._size)
+        self._schedule.interval = self._behavior.interval(self._size)
         self._established.set()
-        await self._each(self._create, list(islice(self._homes_without_cluster(), missing)), at_once=_JOINING)
-        while self._unheard:
+        await self._run_concurrently(self._create, list(islice(self._iter_free_locations(), missing)), at_once=_JOINING)
+        while self._without_heartbeat:
             await self._clock.sleep(_SHORTEST_TICK)
 
-    # --- the store ----------------------------------------------------------------------------------------------------
+    # --- informer -----------------------------------------------------------------------------------------------------
 
-    def _changed(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+    def _on_change(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         if new is None:
             assert old is not None, "a change has a state before or after it"
             self._forget(old.metadata.name)
         elif new.metadata.deletion_timestamp is not None:
-            self._timetable.remove(new.metadata.name)
-            self._unheard.discard(new.metadata.name)
-            self._leaving.setdefault(new.metadata.name, self._clock.elapsed() + self._habits.leaving_takes)
+            self._schedule.remove(new.metadata.name)
+            self._without_heartbeat.discard(new.metadata.name)
+            self._leaving.setdefault(new.metadata.name, self._clock.elapsed() + self._behavior.leaving_takes)
         elif new.metadata.name not in self._members:
             self._adopt(new)
 
     def _adopt(self, seen: MemberCluster) -> None:
         name = seen.metadata.name
-        self._members[name] = Member.resumed(find_location(name), seen, self._random, now=self._now())
-        self._timetable.add(name, self._clock.elapsed())
-        self._unheard.add(name)
+        self._members[name] = Member.resume(find_location(name), seen, self._random, now=self._now())
+        self._schedule.add(name, self._clock.elapsed())
+        self._without_heartbeat.add(name)
 
     def _forget(self, name: str) -> None:
-        self._timetable.remove(name)
-        self._unheard.discard(name)
+        self._schedule.remove(name)
+        self._without_heartbeat.discard(name)
         for known in (self._members, self._reported, self._silent, self._leaving):
             known.pop(name, None)
 
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 
-    async def _speak(self) -> None:
+    async def _run_heartbeats(self) -> None:
         while True:
             now = self._clock.elapsed()
-            await self._each(self._beat, self._timetable.due(now))
-            await self._each(self._part, [name for name, due in self._leaving.items() if due <= now])
-            await self._clock.sleep(min(max(self._timetable.wait(now), _SHORTEST_TICK), _LONGEST_TICK))
+            await self._run_concurrently(self._send_heartbeat, self._schedule.due(now))
+            await self._run_concurrently(
+                self._remove_finalizer, [name for name, due in self._leaving.items() if due <= now]
+            )
+            await self._clock.sleep(min(max(self._schedule.wait(now), _SHORTEST_TICK), _LONGEST_TICK))
 
-    async def _beat(self, name: str) -> None:
+    async def _send_heartbeat(self, name: str) -> None:
         member, seen = self._members.get(name), self.clusters.store.get(name)
         try:
             if member is not None and seen is not None and not self._is_silent(seen):
                 status = {"status": self._status_of(member, seen)}
                 await self.clusters.objects.merge_patch(name, status, subresource=STATUS)
         finally:
-            self._unheard.discard(name)
+            self._without_heartbeat.discard(name)
 
     def _status_of(self, member: Member, seen: MemberCluster) -> Document:
         name, namespaces = seen.metadata.name, self._namespace_changes(seen)
         if not namespaces and not self._report_is_due(name):
-            return member.heartbeat(self._now())
+            return member.build_heartbeat(self._now())
         member.drift(self._random)
         self._reported[name] = self._clock.elapsed()
-        return member.report(self._now(), namespaces=namespaces)
+        return member.build_status(self._now(), namespaces=namespaces)
 
     def _is_silent(self, seen: MemberCluster) -> bool:
         name = seen.metadata.name
         until = self._silent.get(name)
         if until is not None and until <= self._clock.elapsed():
             del self._silent[name]
-            self._tell(f"cluster {name}", "is heard again")
+            self._announce(f"cluster {name}", "is heard again")
         return name in self._silent or seen.metadata.annotation(SILENT) == "true"
 
     def _namespace_changes(self, seen: MemberCluster) -> dict[str, str | None]:
@@ -217,56 +218,56 @@ class SimulatedMembers:
 
     def _report_is_due(self, name: str) -> bool:
         last = self._reported.get(name)
-        return last is None or self._clock.elapsed() - last >= self._habits.report
+        return last is None or self._clock.elapsed() - last >= self._behavior.report
 
-    # --- now and then -------------------------------------------------------------------------------------------------
+    # --- random events ------------------------------------------------------------------------------------------------
 
-    async def _now_and_then(self, every: float, act: Callable[[], Awaitable[None]]) -> None:
-        await self._clock.sleep(self._habits.calm)
+    async def _repeat_randomly(self, every: float, act: Callable[[], Awaitable[None]]) -> None:
+        await self._clock.sleep(self._behavior.calm)
         while True:
             await self._clock.sleep(self._random.expovariate(1 / every))
-            if not self._unheard:  # else the fleet is still gathering
-                await self._trying(act())
+            if not self._without_heartbeat:  # else members are still joining
+                await self._log_errors(act())
 
     async def _fall_silent(self) -> None:
-        lasts = self._habits.silence_lasts
-        if name := self._anybody():
+        lasts = self._behavior.silence_lasts
+        if name := self._pick_member():
             self._silent[name] = self._clock.elapsed() + lasts
-            self._tell(f"cluster {name}", f"falls silent for {lasts:.0f} s")
+            self._announce(f"cluster {name}", f"falls silent for {lasts:.0f} s")
 
     async def _leave(self) -> None:
-        staying = len(self._timetable)
+        staying = len(self._schedule)
         few = staying <= math.floor(self._size * 3 / 4)
-        if not few and (name := self._anybody()):
+        if not few and (name := self._pick_member()):
             await self.clusters.objects.delete(name)
-            self._tell(f"cluster {name}", "leaves the fleet")
+            self._announce(f"cluster {name}", "leaves the fleet")
 
     async def _join(self) -> None:
         many = len(self.clusters.store) >= math.ceil(self._size * 5 / 4)
-        newcomer = next(self._homes_without_cluster(first=self._size), None)
+        newcomer = next(self._iter_free_locations(first=self._size), None)
         if newcomer is not None and not many:
             await self._create(newcomer)
-            self._tell(f"cluster {newcomer.name}", "joins the fleet")
+            self._announce(f"cluster {newcomer.name}", "joins the fleet")
 
-    def _anybody(self) -> str | None:
-        heard = sorted(name for name in self._members if name in self._timetable and name not in self._silent)
+    def _pick_member(self) -> str | None:
+        heard = sorted(name for name in self._members if name in self._schedule and name not in self._silent)
         return self._random.choice(heard) if heard else None
 
-    def _homes_without_cluster(self, *, first: int = 0) -> Iterator[Location]:
-        """In the order of their numbers, from the first on and then from 0."""
+    def _iter_free_locations(self, *, first: int = 0) -> Iterator[Location]:
+        """In the order of their numbers, from `first` on and then from 0."""
         numbers = (*range(first, LONGEST_FLEET), *range(first))
         return (free for free in map(location_at, numbers) if free.name not in self.clusters.store)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
     async def _create(self, newcomer: Location) -> None:
-        member = Member.fresh(newcomer, self._random, now=self._now())
-        document = member.created(heartbeat_seconds=min(math.ceil(self.interval), 600))
-        with contextlib.suppress(AlreadyExists):  # somebody was faster, or an answer was lost
+        member = Member.create(newcomer, self._random, now=self._now())
+        document = member.build_document(heartbeat_seconds=min(math.ceil(self.interval), 600))
+        with contextlib.suppress(AlreadyExists):  # created by another client, or the response was lost
             await call_with_retries(lambda: self.clusters.objects.create(document), retry_policy=self._retry_policy)
 
-    async def _part(self, name: str) -> None:
-        """The last thing an agent does on the hub, once what was placed on its cluster is gone."""
+    async def _remove_finalizer(self, name: str) -> None:
+        """The last step of a leaving member, after its workloads are removed."""
         seen = self.clusters.store.get(name)
         if seen is None or MEMBER_CLUSTER_FINALIZER not in seen.metadata.finalizers:
             return
@@ -274,25 +275,27 @@ class SimulatedMembers:
         patch = {"metadata": {"finalizers": kept, "resourceVersion": seen.metadata.resource_version}}
         await self.clusters.objects.merge_patch(name, patch)
 
-    async def _each(self, act: Callable[[T], Awaitable[None]], items: Sequence[T], *, at_once: int = _AT_ONCE) -> None:
-        """Some at the same time; what fails is done again at the next occasion."""
+    async def _run_concurrently(
+        self, act: Callable[[T], Awaitable[None]], items: Sequence[T], *, at_once: int = _AT_ONCE
+    ) -> None:
+        """Runs some at the same time; what fails is retried on the next occasion."""
         waiting = iter(items)
 
         async def work() -> None:
             for item in waiting:
-                await self._trying(act(item))
+                await self._log_errors(act(item))
 
         async with asyncio.TaskGroup() as tasks:
             for number in range(min(at_once, len(items))):
                 tasks.create_task(work(), name=f"demo-members-{number}")
 
-    async def _trying(self, act: Awaitable[None]) -> None:
+    async def _log_errors(self, act: Awaitable[None]) -> None:
         try:
             await act
         except NotFound:
-            pass  # it left meanwhile
+            pass  # the member left meanwhile
         except ApiError as error:
-            _LOG.info("a simulated member was not heard: %s", error)
+            _LOG.info("heartbeat of a simulated member failed: %s", error)
 
     def _now(self) -> str:
         return format_timestamp(epoch_nanoseconds(self._clock))

@@ -1,6 +1,6 @@
-"""What the agents after the scheduler would write into a binding: where it goes next, and what its status says.
+"""Rollout steps: the next spec and status of a binding, as the agents behind the scheduler would write them.
 
-Plain functions from one document to the next; `agents` does the writing.
+Pure functions from one document to the next; `agents` writes them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _DONE: Final = (
     ("Available", "AllWorkAreAvailable", "All objects are available."),
 )
 _STARTED: Final = 3
-"""Conditions that hold as soon as work is under way."""
+"""Number of conditions that are true as soon as the rollout has started."""
 _CHAIN: Final = {type for type, _, _ in _DONE}
 
 
-def bound(document: Document, resource_snapshot: str | None) -> Document | None:
-    """The binding bound to the newest resource snapshot, where there is one; None if it is already."""
+def bind(document: Document, resource_snapshot: str | None) -> Document | None:
+    """The binding, Bound to the latest resource snapshot if there is one; None if it is already."""
     spec = document["spec"]
     if spec["state"] not in (SCHEDULED, BOUND):
         return None
@@ -34,20 +34,19 @@ def bound(document: Document, resource_snapshot: str | None) -> Document | None:
     return None if wanted == spec else document | {"spec": wanted}
 
 
-def under_way(document: Document, now: str) -> Document | None:
-    """Rolled out, and no word yet of whether it is applied; None if the status says that, or more, of this
-    generation."""
+def mark_started(document: Document, now: str) -> Document | None:
+    """Rolled out, but not applied yet; None if the status has these conditions, or more, for this generation."""
     return _with_conditions(document, _DONE[:_STARTED], now)
 
 
-def available(document: Document, now: str) -> Document | None:
-    """Applied and available; None if the status says so of this generation."""
+def mark_available(document: Document, now: str) -> Document | None:
+    """Applied and available; None if the status has these conditions for this generation."""
     return _with_conditions(document, _DONE, now)
 
 
 def _with_conditions(document: Document, wanted: tuple[tuple[str, str, str], ...], now: str) -> Document | None:
-    """All of these true, and the rest of the chain unsaid."""
-    if _reports(document, wanted):
+    """All of these are true, and the rest of the chain is removed."""
+    if _has_conditions(document, wanted):
         return None
     status = document.get("status", {})
     before = {condition["type"]: condition for condition in status.get("conditions", ())}
@@ -58,8 +57,8 @@ def _with_conditions(document: Document, wanted: tuple[tuple[str, str, str], ...
     return document | {"status": status | {"conditions": conditions + others}}
 
 
-def _reports(document: Document, wanted: tuple[tuple[str, str, str], ...]) -> bool:
-    """Whether all of these are true of the generation that there is."""
+def _has_conditions(document: Document, wanted: tuple[tuple[str, str, str], ...]) -> bool:
+    """Whether all of these are true for the current generation."""
     true = {
         condition["type"]
         for condition in document.get("status", {}).get("conditions", ())

@@ -1,4 +1,4 @@
-"""What the terminal view shows, in rows: derived from the hub's objects alone, so it says what `kubectl` would say."""
+"""Rows of the terminal view, derived only from objects of the hub, so it agrees with `kubectl`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STAGES: Final = {
 
 
 class State(enum.StrEnum):
-    """Of a member cluster, worst first."""
+    """State of a member cluster, worst first."""
 
     SILENT = "not connected"
     LATE = "late"
@@ -51,43 +51,43 @@ class PlacementStatusRow(NamedTuple):
     selected: tuple[str, ...]
     status: str
     is_settled: bool
-    """Everything asked for is selected and available."""
+    """All wanted clusters are selected and available."""
 
 
 class HeartbeatThresholds(NamedTuple):
     """In seconds."""
 
     late: float
-    """When a heartbeat is overdue."""
+    """Age at which a heartbeat is overdue."""
     silent: float
-    """When a cluster counts as not connected."""
+    """Age at which a cluster counts as not connected."""
 
 
 def cluster_rows(
-    clusters: Iterable[MemberCluster], *, now: int, patience: HeartbeatThresholds
+    clusters: Iterable[MemberCluster], *, now: int, thresholds: HeartbeatThresholds
 ) -> list[ClusterStatusRow]:
     """Those that need attention first, then by name. `now` in nanoseconds since the epoch."""
-    rows = [_cluster_row(cluster, now, patience) for cluster in clusters]
+    rows = [_cluster_row(cluster, now, thresholds) for cluster in clusters]
     order = list(State)
     return sorted(rows, key=lambda row: (order.index(row.state), row.name))
 
 
-def _cluster_row(cluster: MemberCluster, now: int, patience: HeartbeatThresholds) -> ClusterStatusRow:
+def _cluster_row(cluster: MemberCluster, now: int, thresholds: HeartbeatThresholds) -> ClusterStatusRow:
     metadata = cluster.metadata
     agents = (agent for agent in cluster.status.agent_status if agent.type == MEMBER_AGENT)
     heard = next((timestamp_or_none(agent.last_received_heartbeat) for agent in agents), None)
     age = None if heard is None else max(0.0, (now - heard) / SECOND)
-    state = State.LEAVING if metadata.deletion_timestamp else _state_at(age, patience)
+    state = State.LEAVING if metadata.deletion_timestamp else _state_at(age, thresholds)
     taints = ", ".join(taint.key for taint in cluster.spec.taints)
     return ClusterStatusRow(metadata.name, metadata.label("region") or "", age, state, taints)
 
 
-def _state_at(age: float | None, patience: HeartbeatThresholds) -> State:
+def _state_at(age: float | None, thresholds: HeartbeatThresholds) -> State:
     if age is None:
         return State.JOINING
-    if age > patience.silent:
+    if age > thresholds.silent:
         return State.SILENT
-    return State.LATE if age > patience.late else State.CONNECTED
+    return State.LATE if age > thresholds.late else State.CONNECTED
 
 
 # --- placements -------------------------------------------------------------------------------------------------------
@@ -113,17 +113,17 @@ def placement_row(placement: Observed[Placement]) -> PlacementStatusRow:
     selected = tuple(cluster.cluster_name for cluster in status.placement_statuses if cluster.cluster_name)
     text, is_settled = _status_text(placement, status)
     kind = policy.placement_type or PICK_ALL
-    return PlacementStatusRow(key_of(view.metadata), kind, _wanted(policy), selected, text, is_settled)
+    return PlacementStatusRow(key_of(view.metadata), kind, _format_wanted_count(policy), selected, text, is_settled)
 
 
 def is_decided(placement: Observed[Placement]) -> bool:
-    """Whether the scheduler's answer to the placement as it is now has arrived in its status."""
+    """Whether the status has the scheduler's result for the current generation."""
     status = msgspec.json.decode(placement.view.status, type=_Status)
-    scheduled = _current(placement, status).get(_SCHEDULED)
+    scheduled = _index_current(placement, status).get(_SCHEDULED)
     return scheduled is not None and scheduled.status != "Unknown"
 
 
-def _wanted(policy: PlacementPolicy) -> str:
+def _format_wanted_count(policy: PlacementPolicy) -> str:
     if policy.placement_type == PICK_FIXED:
         return str(len(policy.cluster_names))
     return "all" if policy.number_of_clusters is None else str(policy.number_of_clusters)
@@ -132,7 +132,7 @@ def _wanted(policy: PlacementPolicy) -> str:
 def _status_text(placement: Observed[Placement], status: _Status) -> tuple[str, bool]:
     if placement.view.metadata.deletion_timestamp:
         return "being deleted", False
-    current = _current(placement, status)
+    current = _index_current(placement, status)
     scheduled = current.get(_SCHEDULED)
     if scheduled is None or scheduled.status == "Unknown":
         return _PENDING, False
@@ -143,8 +143,8 @@ def _status_text(placement: Observed[Placement], status: _Status) -> tuple[str, 
     return rollout or ("available" if _CHAIN[-1] in current else "scheduled"), not rollout
 
 
-def _current(placement: Observed[Placement], status: _Status) -> dict[str, Condition]:
-    """The conditions that speak of the placement as it is now, without the prefix of their kind."""
+def _index_current(placement: Observed[Placement], status: _Status) -> dict[str, Condition]:
+    """Conditions of the current generation, by type without the prefix of the kind."""
     generation = placement.view.metadata.generation
     names = (
         (condition, condition.type.removeprefix("Cluster").removeprefix("ResourcePlacement"))

@@ -1,4 +1,4 @@
-"""The fleet on a terminal: clusters, placements, and what was decided lately, as much as fits."""
+"""Terminal view of the fleet: clusters, placements and the latest decisions, as much as fits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _FRAME: Final = 2
 _HEADING: Final = 1
 _CLUSTERS_WIDTH: Final = 58
 _NARROW: Final = 110
-"""Columns below which clusters and placements do not fit beside each other."""
+"""Terminal width below which clusters and placements are stacked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """Everything there is to show at one moment."""
+    """The content of the view at one moment."""
 
     title: str
     clusters: Sequence[ClusterStatusRow] = ()
@@ -40,12 +40,12 @@ class Screen:
     commands: Sequence[str] = ()
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        yield _arranged(self, width=options.max_width)
+        yield _build_layout(self, width=options.max_width)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveScreen:
-    """Asks for a new picture each time it is drawn."""
+    """Builds a new screen each time it is drawn."""
 
     take: Callable[[], Screen]
 
@@ -53,7 +53,7 @@ class LiveScreen:
         yield from self.take().__rich_console__(console, options)
 
 
-def _arranged(picture: Screen, *, width: int) -> Layout:
+def _build_layout(picture: Screen, *, width: int) -> Layout:
     head = len(picture.commands) + _FRAME
     tables = Layout(name="tables", ratio=3)
     left = Layout(name="clusters", size=_CLUSTERS_WIDTH) if width >= _NARROW else Layout(name="clusters")
@@ -61,16 +61,16 @@ def _arranged(picture: Screen, *, width: int) -> Layout:
     split = tables.split_row if width >= _NARROW else tables.split_column
     split(left, right)
     whole = Layout()
-    whole.split_column(Layout(_header(picture), size=head), tables, Layout(name="news", ratio=2))
-    left.update(_Fitting(lambda room: _clusters(picture.clusters, room)))
-    right.update(_Fitting(lambda room: _placements(picture.placements, room)))
-    whole["news"].update(_Fitting(lambda room: _news(picture.headlines, room)))
+    whole.split_column(Layout(_build_header(picture), size=head), tables, Layout(name="news", ratio=2))
+    left.update(_Fitting(lambda room: _build_clusters_panel(picture.clusters, room)))
+    right.update(_Fitting(lambda room: _build_placements_panel(picture.placements, room)))
+    whole["news"].update(_Fitting(lambda room: _build_decisions_panel(picture.headlines, room)))
     return whole
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """What a frame contains is decided when its height is known."""
+    """A panel that is built when its height is known."""
 
     make: Callable[[int], Panel]
 
@@ -78,46 +78,46 @@ class _Fitting:
         yield self.make(max((options.height or console.height) - _FRAME, _HEADING))
 
 
-def _header(picture: Screen) -> Panel:
+def _build_header(picture: Screen) -> Panel:
     return Panel(Text("\n".join(picture.commands), style="bold"), title=Text(picture.title), title_align="left")
 
 
-def _clusters(rows: Sequence[ClusterStatusRow], room: int) -> Panel:
-    table = _table("CLUSTER", "REGION", "HEARD", "STATE")
+def _build_clusters_panel(rows: Sequence[ClusterStatusRow], room: int) -> Panel:
+    table = _build_table("CLUSTER", "REGION", "HEARD", "STATE")
     shown = room - _HEADING
     for row in rows[:shown]:
-        table.add_row(Text(row.name), Text(row.region), age_text(row.age), _state(row))
-    return _framed(table, f"{len(rows)} clusters", rows[shown:])
+        table.add_row(Text(row.name), Text(row.region), age_text(row.age), _build_state_text(row))
+    return _build_panel(table, f"{len(rows)} clusters", rows[shown:])
 
 
-def _state(row: ClusterStatusRow) -> Text:
+def _build_state_text(row: ClusterStatusRow) -> Text:
     text = Text(row.state.value, style=_STYLES[row.state])
     return text.append(f" ({row.taints})", style="dim") if row.taints else text
 
 
-def _placements(rows: Sequence[PlacementStatusRow], room: int) -> Panel:
-    table = _table("PLACEMENT", "TYPE", "WANTED", "STATUS", "CLUSTERS")
+def _build_placements_panel(rows: Sequence[PlacementStatusRow], room: int) -> Panel:
+    table = _build_table("PLACEMENT", "TYPE", "WANTED", "STATUS", "CLUSTERS")
     shown = room - _HEADING
     for row in rows[:shown]:
         status = Text(row.status, style="green" if row.is_settled else "yellow")
         selected = f"{len(row.selected)}: {join_names(row.selected)}" if row.selected else "0"
         table.add_row(Text(row.key), Text(row.type), row.wanted, status, Text(selected))
-    return _framed(table, f"{len(rows)} placements", rows[shown:])
+    return _build_panel(table, f"{len(rows)} placements", rows[shown:])
 
 
-def _news(headlines: Sequence[Headline], room: int) -> Panel:
+def _build_decisions_panel(headlines: Sequence[Headline], room: int) -> Panel:
     lines = [Text(str(headline), no_wrap=True, overflow="ellipsis") for headline in headlines[-room:]]
     return Panel(Group(*lines), title="decisions", title_align="left", border_style="dim")
 
 
-def _table(*headings: str) -> Table:
+def _build_table(*headings: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", show_edge=False, expand=True)
-    for heading in headings:  # the last takes what the others leave
+    for heading in headings:  # the last column takes the remaining width
         table.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if heading == headings[-1] else None)
     return table
 
 
-def _framed(table: Table, title: str, left_out: Sequence[object]) -> Panel:
+def _build_panel(table: Table, title: str, left_out: Sequence[object]) -> Panel:
     more = f"and {len(left_out)} more" if left_out else None
     return Panel(table, title=title, title_align="left", subtitle=more, subtitle_align="left", border_style="dim")
 

@@ -1,7 +1,7 @@
-"""The workloads of the demo and the five placements that bring them to the members.
+"""The workloads of the demo, and the five placements that place them.
 
-Each object is created once in the life of a hub. What was created is written down on the hub itself, so that whatever
-people delete or change stays deleted or changed when the demo starts again.
+Each object is created once in the life of a hub. A ConfigMap on the hub records the created objects, so that objects
+that users delete or change stay so when the demo starts again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RECORDS: Final = Codec(msgspec.json.Decoder(_Record).decode, lambda record: rec
 
 
 class Workloads:
-    """Creates what is missing and was never there before."""
+    """Creates the objects that were never created before."""
 
     def __init__(self, api: Api, *, clock: Clock, jitter: Jitter) -> None:
         self._api = api
@@ -62,35 +62,35 @@ class Workloads:
             name = _recorded_name(resource, document)
             if name not in known:
                 await self._create(resource, document)
-                await self._write_down(name)
+                await self._record_created(name)
 
     async def _record(self) -> set[str]:
-        await self._create(NAMESPACE, _named(RECORD_NAMESPACE))
-        await self._create(CONFIG_MAP, _named(RECORD_NAME, RECORD_NAMESPACE) | {"data": {}})
+        await self._create(NAMESPACE, _build_metadata(RECORD_NAMESPACE))
+        await self._create(CONFIG_MAP, _build_metadata(RECORD_NAME, RECORD_NAMESPACE) | {"data": {}})
         return set(
             (await call_with_retries(lambda: self._records.get(_RECORD), retry_policy=self._retry_policy)).data or {}
         )
 
-    async def _write_down(self, name: str) -> None:
-        """After the object: what a crash leaves unwritten is created again and found to exist."""
+    async def _record_created(self, name: str) -> None:
+        """After the object: without the record, a restart creates it again, which AlreadyExists ends."""
         patch = {"data": {name: "created"}}
         await call_with_retries(lambda: self._records.merge_patch(_RECORD, patch), retry_policy=self._retry_policy)
 
     async def _create(self, resource: Resource, document: Document) -> None:
         objects = Objects(self._api, resource, _RECORDS)
-        with contextlib.suppress(AlreadyExists, NotFound):  # NotFound: somebody took its namespace away
+        with contextlib.suppress(AlreadyExists, NotFound):  # NotFound: its namespace was deleted
             await call_with_retries(lambda: objects.create(document), retry_policy=self._retry_policy)
 
 
 def demo_objects() -> list[DemoObject]:
-    """In an order in which they can be created."""
-    return [*_namespaces(), *_content(), *_placements()]
+    """In order of creation."""
+    return [*_namespaces(), *_content(), *_build_placements_panel()]
 
 
 def placement_keys() -> list[str]:
     return [
         "/".join(filter(None, (placement["metadata"].get("namespace"), placement["metadata"]["name"])))
-        for _, placement in _placements()
+        for _, placement in _build_placements_panel()
     ]
 
 
@@ -101,7 +101,7 @@ def _recorded_name(resource: Resource, document: Document) -> str:
     return ".".join(part for part in parts if part)
 
 
-def _named(name: str, namespace: str | None = None) -> Document:
+def _build_metadata(name: str, namespace: str | None = None) -> Document:
     return {"metadata": {"name": name} | ({"namespace": namespace} if namespace else {})}
 
 
@@ -109,7 +109,7 @@ def _named(name: str, namespace: str | None = None) -> Document:
 
 
 def _namespaces() -> list[DemoObject]:
-    return [(NAMESPACE, _named(name)) for name in ("shop", "payments", "batch-reports", "node-agents")]
+    return [(NAMESPACE, _build_metadata(name)) for name in ("shop", "payments", "batch-reports", "node-agents")]
 
 
 def _content() -> list[DemoObject]:
@@ -130,17 +130,17 @@ def _deployment(namespace: str, name: str, *, replicas: int) -> DemoObject:
     container = {"name": name, "image": f"registry.example.com/{namespace}/{name}:1.4.2"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-    return DEPLOYMENT, _named(name, namespace) | {"spec": spec}
+    return DEPLOYMENT, _build_metadata(name, namespace) | {"spec": spec}
 
 
 def _config_map(namespace: str, name: str, **data: str) -> DemoObject:
-    return CONFIG_MAP, _named(name, namespace) | {"data": data}
+    return CONFIG_MAP, _build_metadata(name, namespace) | {"data": data}
 
 
 # --- where it is placed -----------------------------------------------------------------------------------------------
 
 
-def _placements() -> list[DemoObject]:
+def _build_placements_panel() -> list[DemoObject]:
     return [
         _cluster_placement("node-agents", "node-agents", _everywhere()),
         _cluster_placement("payments-ledger", "payments", _by_name()),
@@ -152,7 +152,9 @@ def _placements() -> list[DemoObject]:
 
 def _cluster_placement(name: str, namespace: str, policy: Document) -> DemoObject:
     selector = {"group": "", "version": "v1", "kind": "Namespace", "name": namespace}
-    return CLUSTER_SCOPED.placement, _named(name) | {"spec": {"resourceSelectors": [selector], "policy": policy}}
+    return CLUSTER_SCOPED.placement, _build_metadata(name) | {
+        "spec": {"resourceSelectors": [selector], "policy": policy}
+    }
 
 
 def _everywhere() -> Document:
@@ -214,10 +216,10 @@ def _by_property(weight: int, name: str, order: str) -> Document:
 
 
 def _catalog_cache() -> DemoObject:
-    """Goes only where its namespace has arrived, so it has to wait for the storefront."""
+    """Eligible clusters need its namespace, so it waits for the storefront."""
     selector = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "catalog-cache"}
     preferred = [{"weight": 50, "preference": {"labelSelector": {"matchLabels": {"region": "eu-west"}}}}]
     affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     policy = {"placementType": "PickN", "numberOfClusters": 2, "affinity": affinity}
     spec = {"resourceSelectors": [selector], "policy": policy}
-    return NAMESPACED.placement, _named("catalog-cache", "shop") | {"spec": spec}
+    return NAMESPACED.placement, _build_metadata("catalog-cache", "shop") | {"spec": spec}

@@ -1,7 +1,7 @@
-"""Probes and figures over HTTP: `/livez`, `/readyz` and `/metrics`.
+"""Probes and metrics over HTTP: `/livez`, `/readyz` and `/metrics`.
 
-Alive means that the event loop turns and that nobody who should give a sign of life regularly has fallen silent; a
-process that is not alive is restarted. Ready means that it could work now. Answers read like those of the API server.
+Live means that the event loop runs and no registered component is overdue; kubelet restarts a process that is not live.
+Ready means that it could work now. Responses have the format of the API server's.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from fleet.errors import ConfigurationError
 from fleet.settings import Address
 
 LOOP: Final = "event-loop"
-_TURN: Final = 1.0
-"""Seconds between two signs of life of the event loop."""
-_LONGEST_TURN: Final = 30.0
-_GOODBYE: Final = 1.0
-"""Seconds for requests under way when the server ends."""
+_HEARTBEAT: Final = 1.0
+"""Seconds between two heartbeats of the event loop."""
+_LONGEST_SILENCE: Final = 30.0
+_SHUTDOWN_SECONDS: Final = 1.0
+"""Seconds for requests in flight when the server stops."""
 
 Missing = Callable[[], Iterable[str]]
-"""What is not there yet; nothing when all is well."""
+"""Names of what is not ready yet; empty if the check passes."""
 Age = Callable[[], float]
-"""Seconds since the last sign of life."""
+"""Seconds since the last heartbeat."""
 
 
-class Health:
-    """Who is asked whether all is well."""
+class HealthChecks:
+    """Registry of readiness and liveness checks."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ready: dict[str, Missing] = {}
         self._alive: dict[str, tuple[Age, float]] = {}
-        self._turned = clock.elapsed()
-        self.expect(LOOP, lambda: clock.elapsed() - self._turned, within=_LONGEST_TURN)
+        self._last_turn = clock.elapsed()
+        self.add_liveness_check(LOOP, lambda: clock.elapsed() - self._last_turn, within=_LONGEST_SILENCE)
 
-    def require(self, name: str, missing: Missing) -> None:
-        """For being ready. `missing` says what is not there yet."""
+    def add_readiness_check(self, name: str, missing: Missing) -> None:
+        """`missing` returns the names of what is not ready yet."""
         self._ready[name] = missing
 
-    def expect(self, name: str, age: Age, *, within: float) -> None:
-        """For being alive: a sign of life at least every so many seconds."""
+    def add_liveness_check(self, name: str, age: Age, *, within: float) -> None:
+        """Fails when the last heartbeat is more than `within` seconds ago."""
         self._alive[name] = (age, within)
 
     def readiness(self) -> dict[str, str]:
-        """By check what is wrong; empty texts where all is well."""
+        """The problem by check; an empty string where the check passes."""
         return {name: ", ".join(missing()) for name, missing in self._ready.items()}
 
     def liveness(self) -> dict[str, str]:
-        return {name: _silence(age(), within) for name, (age, within) in self._alive.items()}
+        return {name: _describe_silence(age(), within) for name, (age, within) in self._alive.items()}
 
-    async def watch_loop(self) -> None:
-        """Until cancelled: the event loop's own sign of life."""
+    async def watch_event_loop(self) -> None:
+        """Heartbeat of the event loop, until cancelled."""
         while True:
-            self._turned = self._clock.elapsed()
-            await self._clock.sleep(_TURN)
+            self._last_turn = self._clock.elapsed()
+            await self._clock.sleep(_HEARTBEAT)
 
 
-def _silence(age: float, within: float) -> str:
+def _describe_silence(age: float, within: float) -> str:
     return f"silent for {age:.0f} s, expected every {within:.0f} s" if age > within else ""
 
 
@@ -73,7 +73,7 @@ class HealthServer:
 
     def __init__(
         self,
-        health: Health,
+        health: HealthChecks,
         registry: CollectorRegistry,
         *,
         health_address: Address,
@@ -87,7 +87,7 @@ class HealthServer:
 
     @property
     def health_address(self) -> tuple[str, int] | None:
-        """Where it really listens: host and port. None when it does not."""
+        """The bound host and port; None if it does not listen."""
         return self._bound.get("health")
 
     @property
@@ -96,11 +96,11 @@ class HealthServer:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
-            for address, purposes in self._by_address().items():
+            for address, purposes in self._group_by_address().items():
                 bound = await self._serve(address, purposes, opening)
                 self._bound |= dict.fromkeys(purposes, bound)
-            watching = asyncio.create_task(self._health.watch_loop(), name="event loop watchdog")
-            opening.push_async_callback(_cancelled, watching)
+            watching = asyncio.create_task(self._health.watch_event_loop(), name="event loop watchdog")
+            opening.push_async_callback(_cancel, watching)
             self._open = opening.pop_all()
         return self
 
@@ -108,7 +108,7 @@ class HealthServer:
         await self._open.aclose()
         self._bound.clear()
 
-    def _by_address(self) -> dict[Address, list[str]]:
+    def _group_by_address(self) -> dict[Address, list[str]]:
         purposes: dict[Address, list[str]] = {}
         for purpose, address in self._wanted:
             if not address.is_off:
@@ -116,7 +116,7 @@ class HealthServer:
         return purposes
 
     async def _serve(self, address: Address, purposes: list[str], opening: AsyncExitStack) -> tuple[str, int]:
-        runner = web.AppRunner(self._app(purposes), access_log=None, shutdown_timeout=_GOODBYE)
+        runner = web.AppRunner(self._app(purposes), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         opening.push_async_callback(runner.cleanup)
         site = web.TCPSite(runner, address.host, address.port)
@@ -139,31 +139,31 @@ class HealthServer:
         return app
 
     async def _livez(self, request: web.Request) -> web.Response:
-        return _answer("livez", self._health.liveness(), request)
+        return _build_response("livez", self._health.liveness(), request)
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        return _answer("readyz", self._health.readiness(), request)
+        return _build_response("readyz", self._health.readiness(), request)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
 
 
-def _answer(probe: str, checks: dict[str, str], request: web.Request) -> web.Response:
+def _build_response(probe: str, checks: dict[str, str], request: web.Request) -> web.Response:
     failed = any(checks.values())
     if not failed and "verbose" not in request.query:
         return web.Response(text="ok")
     verdict = "failed" if failed else "passed"
-    text = "\n".join([*_lines(checks), f"{probe} check {verdict}", ""])
+    text = "\n".join([*_format_checks(checks), f"{probe} check {verdict}", ""])
     return web.Response(text=text, status=503 if failed else 200)
 
 
-def _lines(checks: dict[str, str]) -> Iterator[str]:
+def _format_checks(checks: dict[str, str]) -> Iterator[str]:
     for name, problem in checks.items():
         yield f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

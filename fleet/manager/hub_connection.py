@@ -1,4 +1,4 @@
-"""Which hub a controller works for, and as whom: a kubeconfig where one is named, else the pod it runs in."""
+"""Connection to the hub: from a kubeconfig where one is given, else from the pod's service account."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from fleet.kube.client.transport import Transport
 from fleet.settings import Settings
 
 _POD_IDENTITY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_BUDGETED: Final = ("bind", "evict", "status")
+_WRITE_CLASSES: Final = ("bind", "evict", "status")
 
 
 async def connect(
     settings: Settings, *, kubeconfig: Path | None = None, context: str | None = None, clock: Clock
 ) -> Transport:
-    flow = flow_of(settings, clock)
+    rate_limiter = build_rate_limiter(settings, clock)
     if kubeconfig is None and context is None and has_pod_identity(os.environ):
-        return await Transport.in_cluster(clock=clock, rate_limiter=flow)
-    return await Transport.from_kubeconfig(kubeconfig, clock=clock, context=context, rate_limiter=flow)
+        return await Transport.in_cluster(clock=clock, rate_limiter=rate_limiter)
+    return await Transport.from_kubeconfig(kubeconfig, clock=clock, context=context, rate_limiter=rate_limiter)
 
 
-def flow_of(settings: Settings, clock: Clock) -> RateLimiter:
-    """Each class of writes has a budget of its own; all other requests share none but have the general limit each."""
+def build_rate_limiter(settings: Settings, clock: Clock) -> RateLimiter:
+    """Each class of writes has its own budget; every other class of requests has the default limit."""
     api = settings.api
-    budgets = {name: RateLimit(api.rate_of(name), api.burst_of(name)) for name in _BUDGETED}
+    budgets = {name: RateLimit(api.rate_of(name), api.burst_of(name)) for name in _WRITE_CLASSES}
     return RateLimiter(clock, budgets, RateLimit(api.qps, api.burst))
 
 
 def has_pod_identity(environ: Mapping[str, str], folder: Path = _POD_IDENTITY) -> bool:
-    """Whether this is a container with a service account, and nobody has named a kubeconfig."""
+    """Whether this is a container with a service account and no kubeconfig is given."""
     if environ.get("KUBECONFIG") or not environ.get("KUBERNETES_SERVICE_HOST"):
         return False
     return all((folder / name).is_file() for name in ("token", "ca.crt"))

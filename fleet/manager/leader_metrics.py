@@ -1,7 +1,7 @@
-"""Which of several controllers leads, and whether it works, for Prometheus: these two tell that nobody serves a hub.
+"""Prometheus gauges about leadership and running controllers, for an alert on a hub without a leader.
 
-A standby is as ready as the leader, and a leader that waits for a list holds its lease all the same; so neither probes
-nor other figures tell.
+Probes do not show this: a standby is as ready as the leader, and a leader that still waits for its caches holds the
+lease.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
 
 _LEADER: Final = "fleet_leader"
 _WORKING: Final = "fleet_working"
-_READ_WHEN_ASKED: Final = (
+_SCRAPED: Final = (
     (_LEADER, "Whether this process holds the lease: 1 or 0.", ("lease",)),
-    (_WORKING, "Whether it has begun to work: 1 or 0.", ()),
+    (_WORKING, "Whether its controllers are running: 1 or 0.", ()),
 )
 
 
 class LeadershipMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._gauges = ScrapeGauges(registry, _READ_WHEN_ASKED)
+        self._gauges = ScrapeGauges(registry, _SCRAPED)
 
     def watch_lease(self, key: str, is_held: Callable[[], bool]) -> None:
-        """Where there is one to compete for. `key`: its namespace and name."""
+        """With leader election only. `key` is the namespace and name of the lease."""
         self._gauges.attach(_LEADER, lambda: {(key,): float(is_held())})
 
-    def watch_work(self, has_begun: Callable[[], bool]) -> None:
-        self._gauges.attach(_WORKING, lambda: {(): float(has_begun())})
+    def watch_work(self, is_working: Callable[[], bool]) -> None:
+        self._gauges.attach(_WORKING, lambda: {(): float(is_working())})

@@ -1,8 +1,8 @@
-"""Lines on standard error: one JSON object each, or something for people.
+"""Logging to standard error: one JSON object per line, or a console format.
 
-Everybody logs through `structlog.get_logger(__name__)` with a short event and named values; `placement`, `cluster` and
-`decision` are the names that operators look for, and stand first. What libraries say through `logging` takes the same
-way out. A line below the level formats nothing.
+Modules log through `structlog.get_logger(__name__)` with a short event and key-value pairs; `placement`, `cluster` and
+`decision` come first, because operators search for them. Records of libraries that use `logging` have the same format.
+A record below the level is not formatted.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import msgspec
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
-_FIRST: Final = ("timestamp", "level", "logger", "event", "placement", "cluster", "decision")
-_QUIET: Final = ("aiohttp.access", "asyncio", "kubernetes", "uvicorn.access")
-"""Libraries that tell every request at the level at which we tell decisions."""
+_LEADING_KEYS: Final = ("timestamp", "level", "logger", "event", "placement", "cluster", "decision")
+_QUIET_LIBRARIES: Final = ("aiohttp.access", "asyncio", "kubernetes", "uvicorn.access")
+"""Libraries that log every request at the level at which we log decisions."""
 
 
 def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None = None) -> None:
-    """`style`: json, console, or auto, which is console on a terminal. Replaces what was configured before."""
+    """`style`: json, console, or auto, which is console on a terminal. Replaces the previous configuration."""
     out = sys.stderr if stream is None else stream
     for_people = style == "console" or (style == "auto" and out.isatty())
     numeric = logging.getLevelNamesMapping()[level.upper()]
-    last = _for_people(out) if for_people else _for_machines()
+    last = _build_console_processors(out) if for_people else _build_json_processors()
     structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, _name, *_common(), *last],
+        processors=[structlog.contextvars.merge_contextvars, _add_logger_name, *_build_common_processors(), *last],
         wrapper_class=structlog.make_filtering_bound_logger(numeric),
         logger_factory=_Factory(out),
         cache_logger_on_first_use=False,
@@ -36,7 +36,7 @@ def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None
 
 
 class _Factory:
-    """Loggers that know the name they were asked for with."""
+    """Creates loggers that keep their name."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -51,14 +51,14 @@ class _Logger(structlog.WriteLogger):
         self.name = name
 
 
-def _name(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+def _add_logger_name(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     del method
     if logger.name:
         event["logger"] = logger.name
     return event
 
 
-def _common() -> list[Processor]:
+def _build_common_processors() -> list[Processor]:
     return [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -66,29 +66,29 @@ def _common() -> list[Processor]:
     ]
 
 
-def _for_machines() -> list[Processor]:
+def _build_json_processors() -> list[Processor]:
     return [
         structlog.processors.format_exc_info,
         structlog.processors.UnicodeDecoder(),
-        _in_order,
-        structlog.processors.JSONRenderer(serializer=_encoded),
+        _order_keys,
+        structlog.processors.JSONRenderer(serializer=_encode),
     ]
 
 
-def _for_people(out: TextIO) -> list[Processor]:
+def _build_console_processors(out: TextIO) -> list[Processor]:
     traces = structlog.dev.plain_traceback
     return [
-        _in_order,
+        _order_keys,
         structlog.dev.ConsoleRenderer(colors=out.isatty(), sort_keys=False, exception_formatter=traces),
     ]
 
 
-def _in_order(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+def _order_keys(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     del logger, method
-    return {name: event[name] for name in _FIRST if name in event} | dict(event)
+    return {name: event[name] for name in _LEADING_KEYS if name in event} | dict(event)
 
 
-def _encoded(event: EventDict, **_: Any) -> str:
+def _encode(event: EventDict, **_: Any) -> str:
     return msgspec.json.encode(event, enc_hook=str).decode()
 
 
@@ -96,7 +96,7 @@ def _route_libraries(level: int, out: TextIO, last: list[Processor]) -> None:
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, *_common()],
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *_build_common_processors()],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
@@ -108,5 +108,5 @@ def _route_libraries(level: int, out: TextIO, last: list[Processor]) -> None:
         logger.handlers.clear()
         logger.propagate = True
         logger.setLevel(logging.NOTSET)
-    for name in _QUIET:
+    for name in _QUIET_LIBRARIES:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

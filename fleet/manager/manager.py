@@ -1,9 +1,9 @@
-"""The controller: what is watched, who works on it, and when it may write.
+"""The manager: runs informers, leader election and controllers, and gates writes.
 
-Watching starts at once; work starts when this process leads, after everything has been read anew. It ends in order:
-nothing new is taken, what runs is finished or, after a grace period, cut off, then the lease is given back. It is not
-given back while the server may yet carry out a write of ours: then it expires. Losing the lease ends the process:
-whoever starts it again starts from what the hub has.
+Informers start at once; controllers start when this process leads, after all caches have been refreshed. Shutdown is
+ordered: controllers take no new keys and finish those in flight, or are cancelled after a grace period, then the lease
+is released. It is not released while the server may still apply one of our writes: then it expires. Losing the lease
+ends the process; after a restart it continues from the state on the hub.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ CONTROLLERS: Final = frozenset({PLACEMENT, SCHEDULER})
 
 SCHEDULER_COMPONENT: Final = "fleet-scheduler"
 PLACEMENT_COMPONENT: Final = "fleet-placement-controller"
-"""Who events come from."""
+"""Reporting components of Kubernetes events."""
 
 log = structlog.get_logger(__name__)
 
 
-class Worker(Protocol):
+class Runnable(Protocol):
     async def run(self, stopping: asyncio.Event) -> None:
-        """Until `stopping` is set and what was begun is finished."""
+        """Runs until `stopping` is set and the keys in flight are finished."""
 
     def in_flight(self) -> Set[str]:
-        """What was begun."""
+        """Keys being processed."""
 
 
 class Manager:
-    """One candidate for the lease, or, without `elects`, the only one there is."""
+    """One candidate for the lease or, without `elects`, the only instance."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class Manager:
         self._stopping = asyncio.Event()
         self._working = asyncio.Event()
         self.is_cut_off = False
-        """Whether work had to be abandoned at the end."""
-        self._tell_leadership()
+        """Whether keys in flight were cancelled at shutdown."""
+        self._register_metrics()
         access = InformerConfig(
-            reads=api, writes=self._gate, clock=self._clock, jitter=jitter, on_problem=_tell_problem
+            reads=api, writes=self._gate, clock=self._clock, jitter=jitter, on_problem=_log_watch_problem
         )
         self.caches = Caches(access, namespaced_placements=settings.resource_placements.enabled)
         self.events = EventRecorder(self._gate, clock=self._clock, component=SCHEDULER_COMPONENT)
@@ -120,41 +120,41 @@ class Manager:
         try:
             await self._run()
         finally:
-            if self.scheduler is not None:  # its plugins were made with the process, whether it ever led or not
+            if self.scheduler is not None:  # plugins are created with the process, whether it ever leads or not
                 close_plugins(self.scheduler.framework)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            beside = [
-                group.create_task(self.caches.run(), name="watching"),
+            background = [
+                group.create_task(self.caches.run(), name="informers"),
                 group.create_task(self.events.run(), name="sending events"),
                 group.create_task(self._placement_events.run(), name="sending events of placements"),
             ]
             try:
-                await self._lead()
+                await self._run_elected()
             finally:
-                for task in beside:
+                for task in background:
                     task.cancel()
 
     def stop(self) -> None:
-        """Finish what runs, and end."""
+        """Starts an ordered shutdown."""
         self._stopping.set()
 
     async def ready(self) -> None:
-        """Returns once everything is synced and work has begun."""
+        """Returns once the caches are synced and the controllers run."""
         await self._working.wait()
 
     @property
     def is_working(self) -> bool:
         return self._working.is_set()
 
-    def missing(self) -> list[str]:
-        """What is not there yet before this process could work at once; empty when it is ready."""
+    def list_unsynced(self) -> list[str]:
+        """Kinds whose informers are not synced yet; empty when the process is ready."""
         return self.caches.list_unsynced()
 
     # --- leading ------------------------------------------------------------------------------------------------------
 
-    def _tell_leadership(self) -> None:
+    def _register_metrics(self) -> None:
         metrics = LeadershipMetrics(self.registry)
         metrics.watch_work(self._working.is_set)
         if self._elects:
@@ -163,9 +163,9 @@ class Manager:
     def _holds_lease(self) -> bool:
         return self._leadership is not None and self._leadership.remaining > 0
 
-    async def _lead(self) -> None:
+    async def _run_elected(self) -> None:
         if not self._elects:
-            await self._work(None)
+            await self._run_controllers(None)
             return
         leading = self.settings.leader_election
         election = LeaderElector(
@@ -176,35 +176,35 @@ class Manager:
             jitter=self._jitter,
             terms=LeaseDurations(*leading.terms()),
             on_problem=lambda error: log.warning("the lease could not be read or written", error=str(error)),
-            may_release=self._is_settled,
+            may_release=self._may_release,
         )
-        await self._unless_stopping(election.lead(self._work), only_while=lambda: not self._leads)
+        await self._run_unless_stopping(election.lead(self._run_controllers), only_while=lambda: not self._leads)
 
-    async def _work(self, leadership: Leadership | None) -> None:
+    async def _run_controllers(self, leadership: Leadership | None) -> None:
         self._leads = True
         self._leadership = leadership
-        if not await self._unless_stopping(self._caught_up()):
+        if not await self._run_unless_stopping(self._catch_up()):
             return
         self._gate.open(leadership)
-        log.info("working", identity=self._identity)
+        log.info("leader: controllers started", identity=self._identity)
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(worker.run(self._stopping)) for worker in self._workers()]
+                tasks = [group.create_task(worker.run(self._stopping)) for worker in self._iter_controllers()]
                 self._working.set()
                 await self._stopping.wait()
-                await self._finish(tasks)
+                await self._wait_for_controllers(tasks)
         finally:
             self._working.clear()
             self._gate.close()
 
-    def _workers(self) -> Iterator[Worker]:
+    def _iter_controllers(self) -> Iterator[Runnable]:
         if self.scheduler is not None:
             yield self.scheduler
         if self.placements is not None:
             yield self.placements
 
-    async def _finish(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """Within the grace period, whatever the server does."""
+    async def _wait_for_controllers(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """Takes at most the grace period, even if the server does not respond."""
         grace = self.settings.shutdown.grace_period.seconds
         try:
             async with asyncio.timeout(grace):
@@ -212,14 +212,14 @@ class Manager:
                     await asyncio.wait((task,))
                 await asyncio.gather(self.events.flush(), self._placement_events.flush())
         except TimeoutError:
-            self._cut_off(tasks, after=grace)
+            self._cancel_in_flight(tasks, after=grace)
 
-    def _cut_off(self, tasks: Iterable[asyncio.Task[None]], *, after: float) -> None:
-        placements = sorted({key for worker in self._workers() for key in worker.in_flight()})
+    def _cancel_in_flight(self, tasks: Iterable[asyncio.Task[None]], *, after: float) -> None:
+        placements = sorted({key for worker in self._iter_controllers() for key in worker.in_flight()})
         if placements:
             self.is_cut_off = True
             log.warning(
-                "the grace period is over: what was begun is cut off, and whoever leads next takes it up again",
+                "grace period exceeded: placements in flight are cancelled, and the next leader reconciles them",
                 after_seconds=after,
                 placements=shorten_names(placements),
                 writes=shorten_names(self._gate.list_unsettled()),
@@ -227,27 +227,27 @@ class Manager:
         for task in tasks:
             task.cancel()
 
-    def _is_settled(self) -> bool:
+    def _may_release(self) -> bool:
         writes = self._gate.list_unsettled()
         if writes:
             log.warning(
-                "the lease is left to expire: the server may yet carry out what it was asked for",
+                "not releasing the lease: writes may still be in flight",
                 writes=shorten_names(writes),
                 seconds=self.settings.leader_election.lease_duration.seconds,
             )
         return not writes
 
-    async def _caught_up(self) -> None:
-        """What a former leader wrote a moment ago is seen before anything is decided: a list that was begun before we
-        had the lease proves nothing."""
+    async def _catch_up(self) -> None:
+        """Refreshes the caches after winning the lease: a list begun earlier may lack the last writes of the former
+        leader."""
         await (self.caches.refresh() if self._elects else self.caches.wait_until_synced())
         gc.collect()
-        gc.freeze()  # what was read stays for long: later collections need not look at it
+        gc.freeze()  # cached objects live long: later collections skip them
 
-    async def _unless_stopping(
+    async def _run_unless_stopping(
         self, work: Coroutine[None, None, None], *, only_while: Callable[[], bool] = lambda: True
     ) -> bool:
-        """The work, cut short when we are asked to stop; says whether it came to its end."""
+        """Runs the work, cancelled on `stop`; returns whether it completed."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -265,15 +265,14 @@ class Manager:
         return True
 
 
-def _tell_problem(resource: Resource, problem: WatchProblem) -> None:
+def _log_watch_problem(resource: Resource, problem: WatchProblem) -> None:
     if isinstance(problem, UnreadableObject):
-        log.error("an object cannot be read", kind=resource.kind, object=problem.key, error=str(problem.error))
+        log.error("cannot decode object", kind=resource.kind, object=problem.key, error=str(problem.error))
     elif isinstance(problem, Unreachable):
         log.warning(
-            "the API server cannot be reached and is tried again: see whether it runs, and which server the kubeconfig "
-            "names",
+            "cannot reach the API server, retrying: check that it runs, and the server in the kubeconfig",
             kind=resource.kind,
             error=str(problem),
         )
     else:
-        log.warning("watching failed and is tried again", kind=resource.kind, error=str(problem))
+        log.warning("watch failed, retrying", kind=resource.kind, error=str(problem))

@@ -1,4 +1,4 @@
-"""The controller as a process of its own: connection, logs, probes, signals and exit codes."""
+"""The controller process: connection, logs, probes, signals and exit codes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import structlog
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, LeadershipLost, NotLeading, find_first_error
 from fleet.eventloop import loop_factory
-from fleet.manager.health import Health, HealthServer
+from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
 from fleet.manager.manager import CONTROLLERS, Manager
-from fleet.manager.watchdog import AFTERWARDS, end_within
+from fleet.manager.watchdog import SHUTDOWN_MARGIN, start_watchdog
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
 from fleet.settings import Settings
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from fleet.clock import Clock
     from fleet.history import History
 
-_COLLECTING: Final = (10_000, 50, 50)
-"""Thresholds of the garbage collector. Hardly anything here is part of a cycle: the usual ones find nothing, often."""
+_GC_THRESHOLDS: Final = (10_000, 50, 50)
+"""Thresholds of the garbage collector. Reference cycles are rare here, so the defaults would run it for nothing."""
 
 STOPPED: Final = 0
 FAILED: Final = 1
@@ -48,14 +48,14 @@ class ControllerOptions:
 
 
 def run_controller(options: ControllerOptions) -> int:
-    """Until a signal says stop (exit code 0), or the lease is lost, something breaks or work is cut off (1)."""
+    """Exit code 0 after a signal; 1 if the lease is lost, an error occurs or keys in flight are cancelled."""
     configure(options.settings.logging.level, options.settings.logging.format)
-    gc.set_threshold(*_COLLECTING)
+    gc.set_threshold(*_GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             return runner.run(_serve(options))
         except* (LeadershipLost, NotLeading) as lost:
-            log.error("the lease is lost, so this process ends; start it again", error=str(find_first_error(lost)))
+            log.error("lost the lease: exiting, to be restarted", error=str(find_first_error(lost)))
         except* ConfigurationError as wrong:
             raise find_first_error(wrong) from None
     return FAILED
@@ -65,37 +65,37 @@ async def _serve(options: ControllerOptions) -> int:
     clock, settings = SystemClock(), options.settings
     async with (
         await connect(settings, kubeconfig=options.kubeconfig, context=options.context, clock=clock) as transport,
-        _history(settings, clock=clock) as history,
+        _open_history(settings, clock=clock) as history,
     ):
-        controller = Manager(
+        manager = Manager(
             transport,
             settings,
             controllers=options.controllers,
             elects=settings.leader_election.leader_elect,
-            recorder=_recorder(history, settings),
+            recorder=_build_recorder(history, settings),
             clock=clock,
         )
-        _tell_about(history, controller.registry)
-        health = Health(clock)
-        health.require("caches", controller.missing)
+        _register_history_metrics(history, manager.registry)
+        health = HealthChecks(clock)
+        health.add_readiness_check("caches", manager.list_unsynced)
         async with HealthServer(
             health,
-            controller.registry,
+            manager.registry,
             health_address=settings.health.address,
             metrics_address=settings.metrics.address,
         ):
-            _stop_on_signals(controller, within=settings.shutdown.grace_period.seconds + AFTERWARDS)
+            _stop_on_signals(manager, within=settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
             log.info("started", server=transport.server, controllers=sorted(options.controllers))
-            await controller.run()
+            await manager.run()
     log.info("stopped")
-    return FAILED if controller.is_cut_off else STOPPED
+    return FAILED if manager.is_cut_off else STOPPED
 
 
-# The history brings the library of a database, which takes longer to load than all the rest: only where it is kept.
+# The history imports the database library, which takes longer than all other imports: only if it is enabled.
 
 
 @asynccontextmanager
-async def _history(settings: Settings, *, clock: Clock) -> AsyncIterator[History | None]:
+async def _open_history(settings: Settings, *, clock: Clock) -> AsyncIterator[History | None]:
     if settings.history.url is None:
         yield None
         return
@@ -105,7 +105,7 @@ async def _history(settings: Settings, *, clock: Clock) -> AsyncIterator[History
         yield history
 
 
-def _recorder(history: History | None, settings: Settings) -> Recorder:
+def _build_recorder(history: History | None, settings: Settings) -> Recorder:
     if history is None:
         return NoRecorder()
     from fleet.recorder.recorder import build_recorder
@@ -113,22 +113,22 @@ def _recorder(history: History | None, settings: Settings) -> Recorder:
     return build_recorder(history, settings)
 
 
-def _tell_about(history: History | None, registry: CollectorRegistry) -> None:
+def _register_history_metrics(history: History | None, registry: CollectorRegistry) -> None:
     if history is not None:
         from fleet.recorder.metrics import RecorderMetrics
 
         RecorderMetrics(registry, counts=history.counts, state=history.state)
 
 
-def _stop_on_signals(controller: Manager, *, within: float) -> None:
-    """The first asks for an orderly end, within so many seconds. The second ends the process as it is: nothing is lost
-    by that either."""
+def _stop_on_signals(manager: Manager, *, within: float) -> None:
+    """The first signal starts an ordered shutdown, limited to `within` seconds. The second ends the process at once,
+    which loses nothing either."""
     loop = asyncio.get_running_loop()
 
     def stop(number: signal.Signals) -> None:
         log.info("stopping", signal=number.name)
-        controller.stop()
-        end_within(within)
+        manager.stop()
+        start_watchdog(within)
         loop.remove_signal_handler(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,7 +1,7 @@
-"""The end of a process that was asked to stop, whatever hangs.
+"""Shutdown watchdog: ends a process that does not stop in time.
 
-All that is waited for at the end has a deadline. What cannot be cut off has none: a thread that looks up a name, or a
-plugin that never returns and keeps the event loop from turning.
+Every step of the shutdown has a deadline, but some work cannot be cancelled: a thread in a name lookup, or a plugin
+that never returns and blocks the event loop.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Final
 
 import structlog
 
-AFTERWARDS: Final = 12.0
-"""Seconds after the grace period: the lease and the history take five each at most."""
+SHUTDOWN_MARGIN: Final = 12.0
+"""Seconds added to the grace period: the lease and the history take at most five each."""
 _FAILED: Final = 1
 
 log = structlog.get_logger(__name__)
 
 
-def end_within(seconds: float) -> None:
-    """Returns at once. A process that is still there by then is ended as it is."""
-    timer = threading.Timer(seconds, _end, args=(seconds,))
+def start_watchdog(seconds: float) -> None:
+    """Returns at once. Terminates the process if it still runs after `seconds`."""
+    timer = threading.Timer(seconds, _terminate, args=(seconds,))
     timer.daemon = True
-    timer.name = "last resort"
+    timer.name = "shutdown watchdog"
     timer.start()
 
 
-def _end(seconds: float) -> None:
-    log.error("the process does not come to its end and is ended as it is", after_seconds=seconds)
+def _terminate(seconds: float) -> None:
+    log.error("shutdown timed out: terminating the process", after_seconds=seconds)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(_FAILED)

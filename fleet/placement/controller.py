@@ -1,4 +1,4 @@
-"""The placement controller at work: a queue of placements, the changes that fill it, and the workers that empty it."""
+"""The placement controller: a work queue of placement keys, the event handlers that fill it, and its workers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fleet.placement.reconciler import PlacementReconciler
 from fleet.placement.status.namespaced_status import NamespacedStatuses
 
 RECHECK: Final = 1800.0
-"""Seconds after which every placement is looked at, whether anything seems to have changed or not."""
+"""Resync period in seconds: every placement is reconciled at least this often."""
 WORKERS: Final = 16
 
 SUCCESS: Final = "success"
 REQUEUE_AFTER: Final = "requeue_after"
-"""A success after which the pass itself asked for another look at a certain time."""
+"""Success, and the reconciler asked to requeue the placement after a certain time."""
 ERROR: Final = "error"
 
 _STOPPING: Final = (NotLeading, LeadershipLost)
@@ -33,18 +33,18 @@ _STOPPING: Final = (NotLeading, LeadershipLost)
 log = structlog.get_logger(__name__)
 
 
-class Watches(Protocol):
-    """Selected objects, or snapshots of them: watched as long as the controller runs."""
+class KeySource(Protocol):
+    """Informers for selected objects or resource snapshots; they run as long as the controller."""
 
-    def subscribe(self, wake: Callable[[str], None]) -> None: ...
+    def subscribe(self, enqueue: Callable[[str], None]) -> None: ...
 
     async def run(self) -> Any: ...
 
 
-class Metrics(Protocol):
-    def reconciled(self, *, controller: str, result: str, seconds: float) -> None: ...
+class ReconcileMetrics(Protocol):
+    def observe_reconcile(self, *, controller: str, result: str, seconds: float) -> None: ...
 
-    def working(self, controller: str) -> AbstractContextManager[None]: ...
+    def track_worker(self, controller: str) -> AbstractContextManager[None]: ...
 
     def set_workers(self, controller: str, count: int) -> None: ...
 
@@ -53,92 +53,92 @@ class PlacementController:
     def __init__(
         self,
         caches: Caches,
-        passes: PlacementReconciler,
-        visible: NamespacedStatuses,
-        *watches: Watches,
-        metrics: Metrics,
+        reconciler: PlacementReconciler,
+        namespaced: NamespacedStatuses,
+        *sources: KeySource,
+        metrics: ReconcileMetrics,
         clock: Clock,
         workers: int = WORKERS,
     ) -> None:
         self._caches = caches
-        self._passes = passes
-        self._copies = visible.copies
-        self._watches = watches
+        self._reconciler = reconciler
+        self._copies = namespaced.copies
+        self._sources = sources
         self._metrics = metrics
         self._clock = clock
         self._workers = workers
         self._queue: WorkQueue[str] = WorkQueue(clock=clock)
-        self._doubtful: set[str] = set()
-        self._sources = PlacementEventHandlers(self._queue, on_gone=passes.forget)
+        self._failed_keys: set[str] = set()
+        self._handlers = PlacementEventHandlers(self._queue, on_gone=reconciler.forget)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Until `stopping` is set and what was begun is finished; cancel it, and that is cut off. The caches are synced
-        when this is called."""
-        for watch in self._watches:
-            watch.subscribe(self._sources.content)
+        """Runs until `stopping` is set and the keys in flight are finished; cancellation cuts them off. Requires synced
+        caches."""
+        for source in self._sources:
+            source.subscribe(self._handlers.enqueue_soon)
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._copies.reflector.run(), name="watching visible statuses")]
-            beside += [group.create_task(watch.run(), name="watching content") for watch in self._watches]
-            self._sources.subscribe(self._caches, self._copies.store)
+            tasks = [group.create_task(self._copies.reflector.run(), name="watching status copies")]
+            tasks += [group.create_task(source.run(), name="watching selected objects") for source in self._sources]
+            self._handlers.subscribe(self._caches, self._copies.store)
             try:
-                await self._work_until(stopping)
+                await self._run_workers(stopping)
             finally:
                 self._queue.close()
-                for task in beside:
+                for task in tasks:
                     task.cancel()
 
-    def wake(self, key: str) -> None:
-        """Look at this placement at once."""
+    def enqueue(self, key: str) -> None:
+        """Enqueues a placement without delay."""
         self._queue.add(key)
 
     def in_flight(self) -> Set[str]:
         return self._queue.in_flight
 
-    async def _work_until(self, stopping: asyncio.Event) -> None:
+    async def _run_workers(self, stopping: asyncio.Event) -> None:
         for kinds in self._caches.kinds:
             self._metrics.set_workers(kinds.flavour.placement.plural, self._workers)
         async with asyncio.TaskGroup() as group:
             for position in range(self._workers):
-                group.create_task(self._work(), name=f"placement worker {position}")
+                group.create_task(self._run_worker(), name=f"placement worker {position}")
             await stopping.wait()
             self._queue.close()
 
-    async def _work(self) -> None:
+    async def _run_worker(self) -> None:
         with suppress(QueueClosed):
             while True:
                 key = await self._queue.get()
                 try:
-                    await self._pass(key)
+                    await self._reconcile(key)
                 finally:
                     self._queue.finish(key)
 
-    async def _pass(self, key: str) -> None:
+    async def _reconcile(self, key: str) -> None:
         started, controller = self._clock.elapsed(), find_scope(key).placement.plural
-        with self._metrics.working(controller):
-            result = await self._outcome(key)
-        self._metrics.reconciled(controller=controller, result=result, seconds=self._clock.elapsed() - started)
+        with self._metrics.track_worker(controller):
+            result = await self._reconcile_once(key)
+        self._metrics.observe_reconcile(controller=controller, result=result, seconds=self._clock.elapsed() - started)
 
-    async def _outcome(self, key: str) -> str:
+    async def _reconcile_once(self, key: str) -> str:
         try:
-            wait = await self._passes.run(key, reads_live=key in self._doubtful)
+            wait = await self._reconciler.reconcile(key, reads_live=key in self._failed_keys)
         except _STOPPING:
             raise
         except Exception as error:
-            self._put_off(key, error)
+            self._handle_error(key, error)
             return ERROR
-        self._settle(key, wait)
+        self._handle_success(key, wait)
         return SUCCESS if wait is None else REQUEUE_AFTER
 
-    def _settle(self, key: str, wait: float | None) -> None:
-        self._doubtful.discard(key)
+    def _handle_success(self, key: str, wait: float | None) -> None:
+        self._failed_keys.discard(key)
         self._queue.forget(key)
         if self._caches.placement(PlacementKey.parse(key)) is not None:
             self._queue.add_after(key, RECHECK if wait is None else min(wait, RECHECK))
 
-    def _put_off(self, key: str, error: Exception) -> None:
-        self._doubtful.add(key)
+    def _handle_error(self, key: str, error: Exception) -> None:
+        self._failed_keys.add(key)
         wait = self._queue.retry(key)
         if isinstance(error, ApiError | StaleInputs):
-            log.warning("the pass failed", placement=key, error=str(error), retry_in=wait)
+            log.warning("reconcile failed", placement=key, error=str(error), retry_in=wait)
         else:
-            log.error("the pass failed", placement=key, exc_info=error, retry_in=wait)
+            log.error("reconcile failed", placement=key, exc_info=error, retry_in=wait)

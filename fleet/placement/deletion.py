@@ -1,7 +1,7 @@
-"""The end of a placement: its snapshots go, then our finalizer. `delete_object` is the end of a single object.
+"""Finalizer of a placement: deletes its snapshots, then removes the finalizer.
 
-Bindings are the scheduler's to delete and works the work generator's; nobody waits for the members here. Every step may
-be repeated: what is gone is gone.
+The scheduler deletes bindings and the work generator works; the finalizer does not wait for the members. Every step is
+idempotent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fleet.model.views import Metadata, Observed, Placement
 async def add_finalizer(
     kinds: PlacementKinds, placement: Observed[Placement], *, retry_policy: RetryPolicy
 ) -> Observed[Placement] | None:
-    """Our finalizer on the placement, so that nothing of it stays behind; None if it is gone or going."""
+    """Adds our finalizer, so that no snapshot outlives the placement; None if it is deleted or terminating."""
     if PLACEMENT_CLEANUP in placement.view.metadata.finalizers:
         return placement
 
@@ -47,11 +47,11 @@ async def delete_snapshots(
     *,
     retry_policy: RetryPolicy,
 ) -> bool:
-    """Whether there was anything to do for us."""
+    """Deletes the snapshots and removes our finalizer. False if the placement does not have it."""
     metadata = placement.view.metadata
     if PLACEMENT_CLEANUP not in metadata.finalizers:
         return False
-    if is_label_value(metadata.name):  # with a longer name there never was a snapshot, and no way to ask for one
+    if is_label_value(metadata.name):  # with a longer name there cannot be a snapshot or a label selector for it
         labels = f"{PARENT_PLACEMENT}={metadata.name}"
         for objects in (kinds.policy_snapshots.objects, resource_snapshots):
             await _delete_all(objects, namespace=metadata.namespace, labels=labels, retry_policy=retry_policy)
@@ -62,27 +62,27 @@ async def delete_snapshots(
 async def delete_orphans(
     kinds: PlacementKinds, resource_snapshots: Objects[Any], key: str, *, retry_policy: RetryPolicy
 ) -> None:
-    """What a pass made for a placement that went meanwhile in spite of our finalizer: an API server that has begun to
-    delete an object does not look for finalizers that came since.
+    """Deletes snapshots created while their placement was deleted in spite of our finalizer: an API server that has
+    begun to delete an object ignores finalizers added since.
 
-    They are listed before the placement is looked for, so that none can be its successor's."""
+    They are listed before the placement is looked up, so that none can belong to a new placement of that name."""
     namespace, name = split_key(key)
     if not is_label_value(name):
         return
     kept = (kinds.policy_snapshots.objects, resource_snapshots)
     labels = f"{PARENT_PLACEMENT}={name}"
-    listed = [
+    snapshots = [
         (objects, snapshot) for objects in kept for snapshot in await objects.list(namespace=namespace, labels=labels)
     ]
-    if not listed or await kinds.placements.objects.find(key) is not None:
+    if not snapshots or await kinds.placements.objects.find(key) is not None:
         return
-    for objects, snapshot in listed:
-        with suppress(Conflict):  # another has its name by now
+    for objects, snapshot in snapshots:
+        with suppress(Conflict):  # another object has the name by now
             await delete_object(objects, objects.codec.metadata_of(snapshot), retry_policy=retry_policy)
 
 
 async def delete_object(objects: Objects[Any], metadata: Metadata, *, retry_policy: RetryPolicy) -> None:
-    """That one object: what is gone is gone, and a Conflict says that another has taken its place."""
+    """Deletes this object. A missing one is ignored; Conflict means that another object has the name by now."""
     with suppress(NotFound):
         await call_with_retries(lambda: objects.delete(key_of(metadata), uid=metadata.uid), retry_policy=retry_policy)
 
@@ -101,8 +101,8 @@ async def _remove_finalizer(
         finalizers = metadata.get("finalizers") or []
         if PLACEMENT_CLEANUP not in finalizers:
             return None
-        left = [finalizer for finalizer in finalizers if finalizer != PLACEMENT_CLEANUP]
-        return {**document, "metadata": {**metadata, "finalizers": left}}
+        remaining = [finalizer for finalizer in finalizers if finalizer != PLACEMENT_CLEANUP]
+        return {**document, "metadata": {**metadata, "finalizers": remaining}}
 
     await update_with_retries(
         kinds.placements.objects, key_of(placement.view.metadata), change, retry_policy=retry_policy, cached=placement

@@ -1,7 +1,7 @@
-"""Which changes make the placement controller look at a placement again.
+"""Event handlers: enqueue the placements that a change of a watched object may affect.
 
-A binding changes more often than what it reports, and what it reports changes for many clusters at once. So only
-reports are compared, and what they cause is collected for a moment; people who wait for a status do not notice.
+A binding changes more often than its reported status, and that changes for many clusters at once. So only the reported
+status is compared, and events are collected for a moment before the placement is enqueued.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DeletionHandler(Protocol):
 
 
 class _BindingReport(View, frozen=True):
-    """Of a binding, what other controllers wrote into it."""
+    """The part of a binding that other controllers write."""
 
     status: BindingStatus = BindingStatus()
 
@@ -39,46 +39,46 @@ class PlacementEventHandlers:
         self._on_gone = on_gone
 
     def subscribe(self, caches: Caches, copies: Store[StatusCopy]) -> None:
-        """From now on; every placement that is there already comes up once."""
+        """Registers the handlers; every existing placement is enqueued once."""
         for kinds in caches.kinds:
-            kinds.placements.store.subscribe(self._placement)
-            kinds.policy_snapshots.store.subscribe(self._snapshot)
-            kinds.bindings.store.subscribe(self._binding)
-        copies.subscribe(self._copy)
+            kinds.placements.store.subscribe(self._on_placement)
+            kinds.policy_snapshots.store.subscribe(self._on_policy_snapshot)
+            kinds.bindings.store.subscribe(self._on_binding)
+        copies.subscribe(self._on_status_copy)
 
-    def content(self, key: str) -> None:
-        """What the placement selects may have changed."""
+    def enqueue_soon(self, key: str) -> None:
+        """Enqueues a placement whose selected objects may have changed, after collecting further events."""
         self._queue.add_after(key, COLLECTING)
 
-    def _placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
+    def _on_placement(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
         if new is None:
             if old is not None:
                 self._on_gone(old.view.metadata.namespace, old.view.metadata.name)
-        elif old is None or _asks(old.view.metadata) != _asks(new.view.metadata):
+        elif old is None or _spec_version(old.view.metadata) != _spec_version(new.view.metadata):
             self._queue.add(key_of(new.view.metadata))
 
-    def _snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
+    def _on_policy_snapshot(self, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None) -> None:
         for owner in {owner_key(state.view.metadata) for state in (old, new) if state is not None}:
             if owner is not None:
                 self._queue.add(str(owner))
 
-    def _binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
-        some = new or old
-        owner = None if some is None else owner_key(some.view.metadata)
-        if owner is not None and _report(old) != _report(new):
+    def _on_binding(self, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
+        current = new or old
+        owner = None if current is None else owner_key(current.view.metadata)
+        if owner is not None and _read_reported_status(old) != _read_reported_status(new):
             self._queue.add_after(str(owner), COLLECTING)
 
-    def _copy(self, old: StatusCopy | None, new: StatusCopy | None) -> None:
+    def _on_status_copy(self, old: StatusCopy | None, new: StatusCopy | None) -> None:
         if new is None and old is not None:
             self._queue.add(old.view.metadata.name)
 
 
-def _asks(metadata: Metadata) -> tuple[object, ...]:
+def _spec_version(metadata: Metadata) -> tuple[object, ...]:
     return metadata.generation, metadata.deletion_timestamp, metadata.finalizers
 
 
-def _report(binding: Observed[Binding] | None) -> BindingStatus:
-    """What counts of it: nothing, once the binding is going."""
+def _read_reported_status(binding: Observed[Binding] | None) -> BindingStatus:
+    """Empty for a missing or terminating binding."""
     if binding is None or binding.view.metadata.deletion_timestamp:
         return BindingStatus()
     status = decode(binding.raw, _BindingReport).view.status

@@ -1,4 +1,4 @@
-"""Figures about the hub that nobody keeps: counted from the caches when somebody asks for them."""
+"""Gauges about the hub, computed from the caches at scrape time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _NO_STATE: Final = ""
 
 
 def count_bindings_by_state(caches: Caches) -> Mapping[str, int]:
-    """Of both flavours; a binding without a state counts under an empty one."""
+    """Of both scopes; a binding without a state counts under the empty string."""
     bindings = (binding for kinds in caches.kinds for binding in kinds.bindings.store.values())
     return Counter(binding.view.spec.state or _NO_STATE for binding in bindings)
 
 
 def total_snapshots_by_kind(caches: Caches, groups: ResourceSnapshots) -> Mapping[str, SnapshotTotals]:
-    """Of policies and of resources: how many, and their size as the API server sends them."""
-    return {kind: SnapshotTotals(len(sizes), sum(sizes)) for kind, sizes in _snapshot_sizes(caches, groups)}
+    """Number and size of policy and resource snapshots; the size as the API server sends them."""
+    return {kind: SnapshotTotals(len(sizes), sum(sizes)) for kind, sizes in _iter_snapshot_sizes(caches, groups)}
 
 
-def _snapshot_sizes(caches: Caches, groups: ResourceSnapshots) -> Iterator[tuple[str, list[int]]]:
+def _iter_snapshot_sizes(caches: Caches, groups: ResourceSnapshots) -> Iterator[tuple[str, list[int]]]:
     for kinds in caches.kinds:
         policies = kinds.policy_snapshots
         yield policies.resource.kind, [len(snapshot.raw) for snapshot in policies.store.values()]
@@ -36,7 +36,7 @@ def _snapshot_sizes(caches: Caches, groups: ResourceSnapshots) -> Iterator[tuple
 
 
 def compute_heartbeat_ages(caches: Caches, clock: Clock) -> Mapping[str, float]:
-    """Seconds by cluster. A cluster that was never heard of has no age."""
+    """Seconds by cluster. A cluster without a heartbeat is left out."""
     now = epoch_nanoseconds(clock)
     seen = {cluster.metadata.name: signals_of(cluster) for cluster in caches.clusters.values()}
     return {

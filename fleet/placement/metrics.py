@@ -1,4 +1,4 @@
-"""What the placement controller tells Prometheus, under the names that dashboards of KubeFleet know."""
+"""Prometheus metrics of the placement controller, named as in KubeFleet where its dashboards use them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 _MINUTES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 _SNAPSHOTS: Final = "fleet_snapshots"
 _SNAPSHOT_BYTES: Final = "fleet_snapshot_bytes"
-_READ_WHEN_ASKED: Final = (
+_SCRAPED: Final = (
     ("fleet_bindings", "Bindings on the hub, by state.", ("state",)),
     (_SNAPSHOTS, "Policy and resource snapshots on the hub, by kind.", ("kind",)),
-    (_SNAPSHOT_BYTES, "Their size, by kind.", ("kind",)),
+    (_SNAPSHOT_BYTES, "Size of policy and resource snapshots on the hub, by kind.", ("kind",)),
     (
         "fleet_placed_objects",
         "Placed objects that are failed, drifted or different, as the statuses of placements list them.",
         ("state",),
     ),
-    ("fleet_cluster_heartbeat_age_seconds", "Since a member cluster was heard of.", ("cluster",)),
+    ("fleet_cluster_heartbeat_age_seconds", "Time since the last heartbeat of a member cluster.", ("cluster",)),
 )
 
 _Series = tuple[str, str, str, str, str, str]
@@ -49,25 +49,32 @@ class PlacementMetrics:
         )
         self._series: defaultdict[tuple[str, str], set[_Series]] = defaultdict(set)
         self._reconciled = Children(
-            Counter("fleet_workload_reconcile_total", "Passes over a key.", ("controller", "result"), registry=registry)
+            Counter("fleet_workload_reconcile_total", "Reconciliations.", ("controller", "result"), registry=registry)
         )
         self._errors = Children(
-            Counter("fleet_workload_reconcile_errors_total", "Passes that failed.", ("controller",), registry=registry)
+            Counter(
+                "fleet_workload_reconcile_errors_total", "Failed reconciliations.", ("controller",), registry=registry
+            )
         )
         self._seconds = Children(
             Histogram(
                 "fleet_workload_reconcile_time_seconds",
-                "Length of a pass.",
+                "Duration of a reconciliation.",
                 ("controller",),
                 registry=registry,
                 buckets=_BUCKETS,
             )
         )
-        self._most = Children(
-            Gauge("fleet_workload_max_concurrent_reconciles", "Workers.", ("controller",), registry=registry)
+        self._worker_limit = Children(
+            Gauge(
+                "fleet_workload_max_concurrent_reconciles",
+                "Maximum number of concurrent workers.",
+                ("controller",),
+                registry=registry,
+            )
         )
         self._active = Children(
-            Gauge("fleet_workload_active_workers", "Workers inside a pass.", ("controller",), registry=registry)
+            Gauge("fleet_workload_active_workers", "Workers that are reconciling.", ("controller",), registry=registry)
         )
         self._available = Children(
             Histogram(
@@ -78,7 +85,7 @@ class PlacementMetrics:
                 buckets=_MINUTES,
             )
         )
-        self._readings = ScrapeGauges(registry, _READ_WHEN_ASKED)
+        self._readings = ScrapeGauges(registry, _SCRAPED)
 
     # --- placements ---------------------------------------------------------------------------------------------------
 
@@ -93,9 +100,9 @@ class PlacementMetrics:
         reason: str,
         timestamp: float,
     ) -> None:
-        """At the end of a pass: the first condition that is not True, or `Completed`.
+        """At the end of a reconcile: the first condition that is not True, or `Completed`.
 
-        Series of earlier generations of the placement end."""
+        Removes the series of earlier generations of the placement."""
         series = (namespace, name, str(generation), condition_type, status, reason)
         known = self._series[namespace, name]
         for old in [labels for labels in known if labels[2] != series[2]]:
@@ -104,18 +111,18 @@ class PlacementMetrics:
         known.add(series)
         self._conditions.labels(*series).set(timestamp)
 
-    def drop(self, namespace: str, name: str) -> None:
+    def remove_placement(self, namespace: str, name: str) -> None:
         """The placement is gone."""
         for series in self._series.pop((namespace, name), ()):
             self._conditions.remove(*series)
 
-    def available(self, *, kind: str, seconds: float) -> None:
+    def observe_available(self, *, kind: str, seconds: float) -> None:
         """A change of a placement of that kind is available everywhere."""
         self._available(kind).observe(seconds)
 
-    # --- passes -------------------------------------------------------------------------------------------------------
+    # --- reconciliations ----------------------------------------------------------------------------------------------
 
-    def reconciled(self, controller: str, result: str, seconds: float) -> None:
+    def observe_reconcile(self, controller: str, result: str, seconds: float) -> None:
         """`result`: success, requeue_after or error."""
         self._reconciled(controller, result).inc()
         self._seconds(controller).observe(seconds)
@@ -123,21 +130,21 @@ class PlacementMetrics:
             self._errors(controller).inc()
 
     @contextmanager
-    def working(self, controller: str) -> Iterator[None]:
-        """While a worker is inside a pass."""
+    def track_worker(self, controller: str) -> Iterator[None]:
+        """Counts the worker as active."""
         with self._active(controller).track_inprogress():
             yield
 
     def set_workers(self, controller: str, count: int) -> None:
-        self._most(controller).set(count)
-        # There from the start, so that the first of each is an increase.
+        self._worker_limit(controller).set(count)
+        # Created here, so that the first count of each is an increase for Prometheus.
         self._errors(controller)
         self._reconciled.initialize((controller,), (SUCCESS, REQUEUE_AFTER, ERROR))
 
-    # --- what is read when somebody asks ------------------------------------------------------------------------------
+    # --- computed at scrape time --------------------------------------------------------------------------------------
 
     def watch_bindings(self, by_state: Callable[[], Mapping[str, int]]) -> None:
-        self._readings.attach("fleet_bindings", _keyed(by_state))
+        self._readings.attach("fleet_bindings", _label_by_name(by_state))
 
     def watch_snapshots(self, by_kind: Callable[[], Mapping[str, SnapshotTotals]]) -> None:
         def read() -> Mapping[str, Values]:
@@ -149,13 +156,13 @@ class PlacementMetrics:
 
         self._readings.attach_together((_SNAPSHOTS, _SNAPSHOT_BYTES), read)
 
-    def watch_troubles(self, by_state: Callable[[], Mapping[str, int]]) -> None:
-        self._readings.attach("fleet_placed_objects", _keyed(by_state))
+    def watch_placed_objects(self, by_state: Callable[[], Mapping[str, int]]) -> None:
+        self._readings.attach("fleet_placed_objects", _label_by_name(by_state))
 
     def watch_heartbeats(self, ages: Callable[[], Mapping[str, float]]) -> None:
         """Seconds by cluster."""
-        self._readings.attach("fleet_cluster_heartbeat_age_seconds", _keyed(ages))
+        self._readings.attach("fleet_cluster_heartbeat_age_seconds", _label_by_name(ages))
 
 
-def _keyed(read: Callable[[], Mapping[str, float]]) -> Read:
+def _label_by_name(read: Callable[[], Mapping[str, float]]) -> Read:
     return lambda: {(name,): value for name, value in read().items()}

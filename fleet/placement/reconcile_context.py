@@ -1,17 +1,18 @@
-"""One placement as one pass sees it."""
+"""The input of one reconcile of a placement: the placement as read, its spec and its kinds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
 
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.resource import key_of
 from fleet.model.keys import PICK_FIXED, PICK_N
 from fleet.model.views import Observed, Placement, PlacementSpec
-from fleet.placement.snapshots.policy_snapshots import read_policy
-from fleet.placement.status.conditions import Chain
-from fleet.placement.status.namespaced_status import is_accessible
-from fleet.placement.status.status import chain_of
+
+ACCESSIBLE: Final = "NamespaceAccessible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class ReconcileContext:
     placement: Observed[Placement]
     spec: PlacementSpec
     reads_live: bool = False
-    """After a failure: the caches may lack one of our own writes."""
+    """Set after a failure: the caches may lack one of our own writes."""
 
     @property
     def key(self) -> str:
@@ -39,18 +40,21 @@ class ReconcileContext:
         return self.kinds.flavour.condition_prefix
 
     @property
-    def chain(self) -> Chain:
-        return chain_of(self.spec)
-
-    @property
     def is_accessible(self) -> bool:
-        return is_accessible(self.spec, self.placement)
+        """Whether a copy of the status is wanted in the selected namespace."""
+        return self.spec.status_reporting_scope == ACCESSIBLE and not self.placement.view.metadata.namespace
 
     @property
     def selects_no_cluster(self) -> bool:
-        """No cluster at all is what was asked for."""
+        """The policy asks for no cluster."""
         policy = read_policy(self.spec) or {}
         kind = policy.get("placementType")
         return (kind == PICK_N and policy.get("numberOfClusters") == 0) or (
             kind == PICK_FIXED and not policy.get("clusterNames")
         )
+
+
+def read_policy(spec: PlacementSpec) -> dict[str, Any] | None:
+    document = bytes(spec.policy)
+    policy: dict[str, Any] | None = msgspec.json.decode(document) if document else None
+    return policy

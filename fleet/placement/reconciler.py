@@ -1,7 +1,7 @@
-"""One look at one placement: from what its owner asks for to snapshots, and from what became of it to its status.
+"""Reconciles one placement: creates policy and resource snapshots from its spec, and its status from bindings.
 
-Every step may be repeated after a failure at any point, because each compares what should be with what is. What a
-pass cannot finish it raises; when to try again is left to `loop`.
+Every step is idempotent: it compares the desired with the current state, so a reconcile may fail at any point and run
+again. Errors are raised; retries and backoff are left to `controller`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import BindingReport, Observed, Placement, PlacementPolicy, PolicySnapshot
 from fleet.placement.deletion import add_finalizer, delete_orphans, delete_snapshots
 from fleet.placement.reconcile_context import ReconcileContext
-from fleet.placement.selection.selection import SelectionResult
+from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.snapshots.policy_snapshots import PolicySnapshots, read_cluster_count
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, ResourceSnapshots
 from fleet.placement.status.cluster_statuses import ClusterProgress, PublishedDecision, build_progress
@@ -32,24 +32,25 @@ from fleet.placement.status.namespaced_status import (
     check_namespace_unchanged,
     find_chosen_namespace,
 )
-from fleet.placement.status.publisher import StatusWriter
-from fleet.placement.status.staged_runs import StagedRunLister, find_common_index
-from fleet.placement.status.status import (
+from fleet.placement.status.placement_status import (
     DesiredStatus,
     ReportedSnapshot,
-    build_external,
+    build_externally_controlled,
     build_pending,
     build_rejected,
+    build_scheduled,
     is_external,
     read_scheduled_condition,
-    scheduled,
+    select_chain,
     spec_of,
 )
+from fleet.placement.status.staged_runs import StagedRunLister, find_common_index
+from fleet.placement.status.status_writer import PlacementStatusWriter
 
 Json = dict[str, Any]
 
 
-class ResourceSelection(Protocol):
+class SelectionResolver(Protocol):
     async def resolve(self, placement: Observed[Placement]) -> SelectionResult: ...
 
     def forget(self, key: str) -> None: ...
@@ -57,142 +58,160 @@ class ResourceSelection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerDeps:
-    """What passes work with."""
-
     caches: Caches
-    content: ResourceSelection
-    groups: ResourceSnapshots
-    visible: NamespacedStatuses
+    selection: SelectionResolver
+    resource_snapshots: ResourceSnapshots
+    namespaced: NamespacedStatuses
     runs: StagedRunLister
-    reports: PlacementReporter
+    reporter: PlacementReporter
     retry_policy: RetryPolicy
     clock: Clock
 
 
 class PlacementReconciler:
-    def __init__(self, equipment: ReconcilerDeps) -> None:
-        self._with = equipment
-        self._policies = PolicySnapshots(equipment.caches, retry_policy=equipment.retry_policy)
-        self._publisher = StatusWriter(
-            equipment.visible, equipment.reports, retry_policy=equipment.retry_policy, clock=equipment.clock
+    def __init__(self, deps: ReconcilerDeps) -> None:
+        self._deps = deps
+        self._policies = PolicySnapshots(deps.caches, retry_policy=deps.retry_policy)
+        self._status_writer = PlacementStatusWriter(
+            deps.namespaced, deps.reporter, retry_policy=deps.retry_policy, clock=deps.clock
         )
 
-    async def run(self, key: str, *, reads_live: bool = False) -> float | None:
-        """Seconds after which another look is due; None where only a change asks for one.
+    async def reconcile(self, key: str, *, reads_live: bool = False) -> float | None:
+        """Seconds after which to requeue the placement; None where only an event requires that.
 
-        `reads_live` after a failed pass, when the caches may lack one of our own writes."""
-        kinds = self._with.caches.kinds_of(PlacementKey.parse(key))
-        placement = await self._read(kinds, key, reads_live=reads_live)
+        `reads_live` after a failed reconcile, when the caches may lack one of our own writes."""
+        kinds = self._deps.caches.kinds_of(PlacementKey.parse(key))
+        placement = await self._get_placement(kinds, key, reads_live=reads_live)
         if placement is None:
             if reads_live:
-                await self._sweep(kinds, key)
+                await self._delete_orphans(kinds, key)
             self.forget(*split_key(key))
             return None
         if placement.view.metadata.deletion_timestamp:
-            await self._end(kinds, placement)
+            await self._finalize(kinds, placement)
             return None
-        claimed = await add_finalizer(kinds, placement, retry_policy=self._with.retry_policy)
+        claimed = await add_finalizer(kinds, placement, retry_policy=self._deps.retry_policy)
         if claimed is None:
-            return None  # deleted this moment: that change brings it here again
-        return await self._bring_about(ReconcileContext(kinds, claimed, spec_of(claimed), reads_live))
+            return None  # deleted just now: its event enqueues it again
+        return await self._reconcile_live(ReconcileContext(kinds, claimed, spec_of(claimed), reads_live))
 
     def forget(self, namespace: str, name: str) -> None:
         """The placement is gone."""
         key = join_key(namespace, name)
-        self._with.content.forget(key)
-        self._with.groups.forget(key)
-        self._with.reports.forget(namespace, name)
+        self._deps.selection.forget(key)
+        self._deps.resource_snapshots.forget(key)
+        self._deps.reporter.forget(namespace, name)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    async def _read(self, kinds: PlacementKinds, key: str, *, reads_live: bool) -> Observed[Placement] | None:
+    async def _get_placement(self, kinds: PlacementKinds, key: str, *, reads_live: bool) -> Observed[Placement] | None:
         if not reads_live:
             return kinds.placements.store.get(key)
         return await kinds.placements.objects.find(key)
 
-    async def _end(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
-        snapshots = self._with.groups.objects(placement.view.metadata.namespace)
-        if await delete_snapshots(kinds, snapshots, placement, retry_policy=self._with.retry_policy):
-            self._with.reports.released(kinds, placement)
+    async def _finalize(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
+        snapshots = self._deps.resource_snapshots.objects(placement.view.metadata.namespace)
+        if await delete_snapshots(kinds, snapshots, placement, retry_policy=self._deps.retry_policy):
+            self._deps.reporter.report_released(kinds, placement)
         metadata = placement.view.metadata
         self.forget(metadata.namespace, metadata.name)
 
-    async def _sweep(self, kinds: PlacementKinds, key: str) -> None:
-        snapshots = self._with.groups.objects(split_key(key)[0])
-        await delete_orphans(kinds, snapshots, key, retry_policy=self._with.retry_policy)
+    async def _delete_orphans(self, kinds: PlacementKinds, key: str) -> None:
+        snapshots = self._deps.resource_snapshots.objects(split_key(key)[0])
+        await delete_orphans(kinds, snapshots, key, retry_policy=self._deps.retry_policy)
 
-    async def _bring_about(self, look: ReconcileContext) -> float | None:
-        if look.is_accessible:
-            await self._with.visible.ready()
-        selected = await self._with.content.resolve(look.placement)
-        namespace_before = self._with.visible.namespace_in_use(look.placement) if look.is_accessible else ""
-        namespace = find_chosen_namespace(look.placement, selected) if look.is_accessible else ""
-        problem = _overlong(look) or check_namespace_unchanged(namespace_before, namespace) or selected.user_error
+    async def _reconcile_live(self, context: ReconcileContext) -> float | None:
+        if context.is_accessible:
+            await self._deps.namespaced.wait_for_sync()
+        selected = await self._deps.selection.resolve(context.placement)
+        namespace_before = self._deps.namespaced.namespace_in_use(context.placement) if context.is_accessible else ""
+        namespace = find_chosen_namespace(context.placement, selected) if context.is_accessible else ""
+        problem = (
+            _check_name_length(context) or check_namespace_unchanged(namespace_before, namespace) or selected.user_error
+        )
         wait = None
         if problem is None:
-            self._with.reports.unmatched(look, selected.unmatched)
-            statement, wait = await self._carry_out(look, selected)
+            self._deps.reporter.report_unmatched(context, selected.unmatched)
+            desired, wait = await self._apply_spec(context, selected)
         else:
-            statement = build_rejected(problem)
-        shows = look.is_accessible and (namespace_before or problem is None)
-        await self._publisher.publish(look, statement, shown_in=(namespace_before or namespace) if shows else None)
+            desired = build_rejected(problem)
+        shows = context.is_accessible and (namespace_before or problem is None)
+        await self._status_writer.publish(
+            context, desired, namespace=(namespace_before or namespace) if shows else None
+        )
         return wait
 
-    async def _carry_out(self, look: ReconcileContext, selected: SelectionResult) -> tuple[DesiredStatus, float | None]:
-        snapshot = await self._policies.ensure(look.kinds, look.placement, look.spec, reads_live=look.reads_live)
-        group = None if is_external(look.spec) else await self._ensure_group(look, selected)
-        shown = None if group is None else self._shown(look, group, selected)
+    async def _apply_spec(
+        self, context: ReconcileContext, selected: SelectionResult
+    ) -> tuple[DesiredStatus, float | None]:
+        snapshot = await self._policies.ensure(
+            context.kinds, context.placement, context.spec, reads_live=context.reads_live
+        )
+        group = None if is_external(context.spec) else await self._ensure_group(context, selected)
+        reported = None if group is None else self._build_reported_snapshot(context, group, selected)
         wait = None if group is None else group.wait_seconds
-        said = read_scheduled_condition(snapshot.view, look.generation)
-        if said.status == UNKNOWN:
-            return build_pending(look.generation, shown), wait
-        decided = _decided(snapshot.view)
+        condition = read_scheduled_condition(snapshot.view, context.generation)
+        if condition.status == UNKNOWN:
+            return build_pending(context.generation, reported), wait
+        published = _read_published_decision(snapshot.view)
         if group is None:
-            await self._with.groups.ready()
-        clusters = self._progress(look, decided, master=None if group is None else group.master)
-        statement = scheduled(said, shown=shown, chain=look.chain, clusters=clusters, unfilled=decided.unfilled)
-        return statement if group is not None else await self._externally(look, statement, clusters), wait
+            await self._deps.resource_snapshots.wait_for_sync()
+        clusters = self._collect_progress(context, published, master=None if group is None else group.master)
+        desired = build_scheduled(
+            condition,
+            reported=reported,
+            chain=select_chain(context.spec),
+            clusters=clusters,
+            unfilled=published.unfilled,
+        )
+        return desired if group is not None else await self._build_external_status(context, desired, clusters), wait
 
-    async def _ensure_group(self, look: ReconcileContext, selected: SelectionResult) -> EnsureResult:
-        now = epoch_nanoseconds(self._with.clock)
-        return await self._with.groups.ensure(look.placement, selected, now=now, reads_live=look.reads_live)
+    async def _ensure_group(self, context: ReconcileContext, selected: SelectionResult) -> EnsureResult:
+        now = epoch_nanoseconds(self._deps.clock)
+        return await self._deps.resource_snapshots.ensure(
+            context.placement, selected, now=now, reads_live=context.reads_live
+        )
 
-    def _shown(self, look: ReconcileContext, group: EnsureResult, selected: SelectionResult) -> ReportedSnapshot:
-        """While a newer group has to wait, the status goes on describing the present one."""
+    def _build_reported_snapshot(
+        self, context: ReconcileContext, group: EnsureResult, selected: SelectionResult
+    ) -> ReportedSnapshot:
+        """While a newer group has to wait, the status describes the current one."""
         if group.wait_seconds is None:
             return ReportedSnapshot(
                 index=str(group.index), resources=[selected_object.identifier() for selected_object in selected.objects]
             )
-        return self._shown_as_stored(look, group.index)
+        return self._build_stored_snapshot(context, group.index)
 
-    def _shown_as_stored(self, look: ReconcileContext, index: int) -> ReportedSnapshot:
-        return ReportedSnapshot(index=str(index), resources=self._with.groups.resources_of(look.placement, index))
+    def _build_stored_snapshot(self, context: ReconcileContext, index: int) -> ReportedSnapshot:
+        return ReportedSnapshot(
+            index=str(index), resources=self._deps.resource_snapshots.resources_of(context.placement, index)
+        )
 
-    async def _externally(
-        self, look: ReconcileContext, statement: DesiredStatus, clusters: Sequence[ClusterProgress]
+    async def _build_external_status(
+        self, context: ReconcileContext, desired: DesiredStatus, clusters: Sequence[ClusterProgress]
     ) -> DesiredStatus:
-        """Others decide about the rollout: the status is about what the clusters have."""
+        """Staged update runs control the rollout, so the status describes what the clusters run."""
         index = find_common_index(clusters)
         if index:
-            return replace(statement, shown=self._shown_as_stored(look, int(index)))
-        runs = await self._with.runs.naming(look.placement.view.metadata) if clusters else []
-        return build_external(statement, runs=runs)
+            return replace(desired, reported=self._build_stored_snapshot(context, int(index)))
+        runs = await self._deps.runs.list_names(context.placement.view.metadata) if clusters else []
+        return build_externally_controlled(desired, runs=runs)
 
-    def _progress(
-        self, look: ReconcileContext, decided: PublishedDecision, *, master: str | None
+    def _collect_progress(
+        self, context: ReconcileContext, published: PublishedDecision, *, master: str | None
     ) -> list[ClusterProgress]:
         @cache
         def index_of(snapshot: str) -> str:
-            index = self._with.groups.index_of(look.placement, snapshot)
+            index = self._deps.resource_snapshots.index_of(context.placement, snapshot)
             return "" if index is None else str(index)
 
-        observed = self._with.caches.bindings(PlacementKey.of(look.placement.view.metadata))
+        observed = self._deps.caches.bindings(PlacementKey.of(context.placement.view.metadata))
         bindings = [decode(binding.raw, BindingReport).view for binding in observed]
-        return build_progress(decided, bindings, chain=look.chain, master=master, index_of=index_of)
+        return build_progress(published, bindings, chain=select_chain(context.spec), master=master, index_of=index_of)
 
 
-def _overlong(look: ReconcileContext) -> str | None:
-    length = len(look.placement.view.metadata.name)
+def _check_name_length(context: ReconcileContext) -> str | None:
+    length = len(context.placement.view.metadata.name)
     if length <= LONGEST_LABEL_VALUE:
         return None
     return (
@@ -200,7 +219,7 @@ def _overlong(look: ReconcileContext) -> str | None:
     )
 
 
-def _decided(snapshot: PolicySnapshot) -> PublishedDecision:
+def _read_published_decision(snapshot: PolicySnapshot) -> PublishedDecision:
     return PublishedDecision(
         snapshot=snapshot.metadata.name,
         policy=snapshot.spec.policy or PlacementPolicy(),

@@ -1,4 +1,4 @@
-"""The placement controller, put together from settings."""
+"""Builds the placement controller from settings."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
 from fleet.placement.selection.resource_filter import KindList, ResourceFilter
 from fleet.placement.selection.resource_selection import ResourceSelection
 from fleet.placement.snapshots.resource_snapshots import Pacing, ResourceSnapshots
-from fleet.placement.status.kubernetes_events import Events, PlacementReporter
+from fleet.placement.status.kubernetes_events import PlacementEventSink, PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
 from fleet.placement.status.staged_runs import StagedRunLister
 from fleet.settings import Settings
 
 
 def build_placement_controller(
-    caches: Caches, access: InformerConfig, settings: Settings, *, events: Events, metrics: PlacementMetrics
+    caches: Caches, access: InformerConfig, settings: Settings, *, events: PlacementEventSink, metrics: PlacementMetrics
 ) -> PlacementController:
     metrics.watch_bindings(lambda: count_bindings_by_state(caches))
     metrics.watch_heartbeats(lambda: compute_heartbeat_ages(caches, access.clock))
-    reports = PlacementReporter(events, metrics, access.clock)
-    metrics.watch_troubles(reports.troubles.counts)
+    reporter = PlacementReporter(events, metrics, access.clock)
+    metrics.watch_placed_objects(reporter.placed_objects.counts)
     retry_policy = RetryPolicy(access.clock, access.jitter)
-    content = ResourceSelection(access, build_resource_filter(settings))
-    groups = ResourceSnapshots(
+    selection = ResourceSelection(access, build_resource_filter(settings))
+    resource_snapshots = ResourceSnapshots(
         access,
         [kinds.flavour for kinds in caches.kinds],
         retry_policy=retry_policy,
@@ -35,21 +35,23 @@ def build_placement_controller(
             settings.resource_snapshots.minimum_interval.seconds, settings.resource_snapshots.collection_time.seconds
         ),
     )
-    metrics.watch_snapshots(lambda: total_snapshots_by_kind(caches, groups))
-    visible = NamespacedStatuses(build_copy_informer(access), retry_policy=retry_policy, clock=access.clock)
-    passes = PlacementReconciler(
+    metrics.watch_snapshots(lambda: total_snapshots_by_kind(caches, resource_snapshots))
+    namespaced = NamespacedStatuses(build_copy_informer(access), retry_policy=retry_policy, clock=access.clock)
+    reconciler = PlacementReconciler(
         ReconcilerDeps(
             caches=caches,
-            content=content,
-            groups=groups,
-            visible=visible,
+            selection=selection,
+            resource_snapshots=resource_snapshots,
+            namespaced=namespaced,
             runs=StagedRunLister(access.reads),
-            reports=reports,
+            reporter=reporter,
             retry_policy=retry_policy,
             clock=access.clock,
         )
     )
-    return PlacementController(caches, passes, visible, content, groups, metrics=metrics, clock=access.clock)
+    return PlacementController(
+        caches, reconciler, namespaced, selection, resource_snapshots, metrics=metrics, clock=access.clock
+    )
 
 
 def build_resource_filter(settings: Settings) -> ResourceFilter:

@@ -134,7 +134,9 @@ def recorded_in(url: str) -> list[tuple[Any, ...]]:
 
 async def leading(both: list[Container]) -> Container | None:
     """Who says in its log that it works."""
-    found = [one for one in both if '"event":"working"' in one.process.log.read_text(encoding="utf-8")]
+    found = [
+        one for one in both if '"event":"leader: controllers started"' in one.process.log.read_text(encoding="utf-8")
+    ]
     return found[0] if found else None
 
 

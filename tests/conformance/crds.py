@@ -18,7 +18,7 @@ from tests.control_plane.sharing import ROOT
 FOLDER: Final = ROOT / "charts" / "fleet" / "files" / "crds"
 PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SECONDS_TO_SERVE: Final = 90.0
-SECONDS_BETWEEN_LOOKS: Final = 0.05
+SECONDS_BETWEEN_REFRESHES: Final = 0.05
 
 
 def read_crds() -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def _wait_until_served(client: HttpClient, wanted: list[dict[str, Any]]) -> None
     while not (_all_established(client, wanted) and _all_listed(client, wanted) and _all_documented(client, wanted)):
         if time.monotonic() > deadline:
             raise NeverReady(f"Fleet's kinds are not served after {SECONDS_TO_SERVE:.0f} s")
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(SECONDS_BETWEEN_REFRESHES)
 
 
 def _all_established(client: HttpClient, wanted: list[dict[str, Any]]) -> bool:

@@ -19,7 +19,7 @@ from tests.control_plane.instance import LOOPBACK, ControlPlane, free_port
 from tests.control_plane.process import ServerProcess
 
 SECONDS_TO_START: Final = 90.0  # about two on an idle laptop
-SECONDS_BETWEEN_LOOKS: Final = 0.02
+SECONDS_BETWEEN_REFRESHES: Final = 0.02
 
 
 class EmbeddedHub:
@@ -60,7 +60,7 @@ class EmbeddedHub:
         while not self._ready.exists():
             if not self.server.is_running or time.monotonic() > deadline:
                 raise NeverReady(f"the embedded hub did not start:\n{self.server.last_words()}")
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_REFRESHES)
 
     def restart(self) -> None:
         self.server.stop()

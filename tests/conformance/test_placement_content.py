@@ -18,12 +18,12 @@ from fleet.kube.informer import InformerConfig
 from fleet.kube.patch import RetryPolicy
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
+from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.resource_selection import ResourceSelection
-from fleet.placement.selection.selection import SelectionResult
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
-from tests.control_plane.waiting import SECONDS_BETWEEN_LOOKS
+from tests.control_plane.waiting import SECONDS_BETWEEN_REFRESHES
 
 PLACEMENTS: Final = CLUSTER_SCOPED.placement.collection()
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -43,7 +43,7 @@ class Bench:
         while True:
             with suppress(StaleInputs):
                 return await self.content.resolve(placement)
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            await asyncio.sleep(SECONDS_BETWEEN_REFRESHES)
 
     async def told(self, key: str) -> None:
         """Waits until the placement is woken."""

@@ -16,7 +16,7 @@ from typing import Final
 from tests.control_plane.access import Access
 from tests.control_plane.failures import NeverReady
 from tests.control_plane.http_client import HttpClient
-from tests.control_plane.instance import LOOPBACK, SECONDS_BETWEEN_LOOKS, SECONDS_TO_START, ControlPlane
+from tests.control_plane.instance import LOOPBACK, SECONDS_BETWEEN_REFRESHES, SECONDS_TO_START, ControlPlane
 from tests.control_plane.process import ServerProcess, Startable
 
 PROGRAMS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "helm")
@@ -82,7 +82,7 @@ class Cluster(Startable):
             if time.monotonic() > deadline:
                 words = "\n".join(f"{helper.name}:\n{helper.last_words()}" for helper in self.helpers)
                 raise NeverReady(f"the cluster is not ready after {SECONDS_TO_START:.0f} s:\n{words}")
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_REFRESHES)
 
     def _is_ready(self) -> bool:
         client = HttpClient(self.access)

@@ -23,7 +23,7 @@ from tests.control_plane.process import ServerProcess, Startable
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = range(10_000, 32_000)  # below the range systems take for outgoing connections
 SECONDS_TO_START: Final = 90.0  # about five on an idle laptop
-SECONDS_BETWEEN_LOOKS: Final = 0.05
+SECONDS_BETWEEN_REFRESHES: Final = 0.05
 WITHOUT_CONTROLLERS: Final = ("--disable-admission-plugins=ServiceAccount",)
 """Without the controller that makes them for every namespace, no pod could be created."""
 
@@ -90,7 +90,7 @@ class ControlPlane(Startable):
                     raise NeverReady(f"{server.name} ended:\n{server.last_words()}")
             if time.monotonic() > deadline:
                 raise NeverReady(f"not ready after {seconds:.0f} s:\n{self.api_server.last_words()}")
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_REFRESHES)
 
     def is_ready(self) -> bool:
         """Whether the API server has started completely; the namespace `default` is the last thing it makes."""

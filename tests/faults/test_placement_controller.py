@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from fleet.errors import ApiError, StaleInputs
 from fleet.kube.api import Request
-from fleet.placement.selection.selection import SelectionResult
+from fleet.placement.selection.resolution import SelectionResult
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import run_virtually
 from tests.unit.controllers.memory_hub import PLACEMENTS, Fault, Json, Lost, MemoryHub, Refused
@@ -118,7 +118,7 @@ class Life:
 
     async def change_of_content(self) -> None:
         self.bench.content.selected = SelectionResult((THE_NAMESPACE, an_object("settings"), an_object("more")))
-        self.bench.content.wake("web")
+        self.bench.content.enqueue("web")
         await self.rest()
         await asyncio.sleep(60)  # changes are collected for a while
         await self.rest()

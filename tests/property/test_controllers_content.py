@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.kube.resource import Resource
+from fleet.placement.selection import canonical_json as canonical
 from fleet.placement.selection.candidates import candidate_codec
+from fleet.placement.selection.resolution import SelectedObject
 from fleet.placement.selection.sanitizing import sanitize
-from fleet.placement.selection.selection import SelectedObject
-from fleet.placement.snapshots import canonical_json as canonical
 from fleet.placement.snapshots.hashing import are_policies_equal, fingerprint, policy_hash, resources_hash
-from fleet.placement.snapshots.snapshot_group import split
+from fleet.placement.snapshots.snapshot_group import split_objects
 
 KINDS = ("Namespace", "ConfigMap", "Service", "Job", "Deployment", "Widget", "Gear")
 NAMES = st.text("ab-<é\u2028", min_size=1, max_size=4)
@@ -100,7 +100,7 @@ def as_selected(document: dict[str, Any]) -> SelectedObject:
 
 
 def hash_of(documents: list[dict[str, Any]]) -> str:
-    objects = sorted(map(as_selected, documents), key=lambda one: (one.place, one.content))
+    objects = sorted(map(as_selected, documents), key=lambda one: (one.sort_position, one.content))
     return resources_hash(one.content for one in objects)
 
 
@@ -149,7 +149,7 @@ def test_sanitising_twice_is_sanitising_once(document: dict[str, Any]) -> None:
 @given(st.lists(OBJECTS, min_size=1, max_size=4), st.lists(OBJECTS, min_size=1, max_size=4))
 def test_equal_groups_have_equal_fingerprints(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
     def prints(documents: list[dict[str, Any]]) -> str:
-        objects = sorted(map(as_selected, documents), key=lambda each: (each.place, each.content))
+        objects = sorted(map(as_selected, documents), key=lambda each: (each.sort_position, each.content))
         return fingerprint(each.content for each in objects)
 
     assert hash_of(one) != hash_of(other) or prints(one) == prints(other)
@@ -158,7 +158,7 @@ def test_equal_groups_have_equal_fingerprints(one: list[dict[str, Any]], other: 
 @given(st.lists(st.integers(0, 120), max_size=30), st.integers(1, 100))
 def test_splitting_keeps_the_order_and_fills_every_part(sizes: list[int], limit: int) -> None:
     objects = [SelectedObject("", "v1", "ConfigMap", "", str(at), b"x" * size) for at, size in enumerate(sizes)]
-    parts = split(objects, limit=limit)
+    parts = split_objects(objects, limit=limit)
     assert parts
     assert [one for part in parts for one in part] == objects
     assert all(parts) or parts == [()]

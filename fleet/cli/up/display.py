@@ -59,7 +59,7 @@ class UpView:
         self._caches = caches
         self._headlines = headlines
         self._endpoint = endpoint
-        self._patience = HeartbeatThresholds(_LATE * interval, settings.eligibility.heartbeat_timeout.seconds)
+        self._thresholds = HeartbeatThresholds(_LATE * interval, settings.eligibility.heartbeat_timeout.seconds)
 
     async def run(self, clock: Clock, console: Console | None = None) -> None:
         """Run until cancelled, then restore the terminal."""
@@ -74,7 +74,7 @@ class UpView:
         return Screen(
             title=f"fleet up: {self._endpoint.url}, Ctrl-C to stop",
             clusters=cluster_rows(
-                self._caches.clusters.values(), now=epoch_nanoseconds(clock), patience=self._patience
+                self._caches.clusters.values(), now=epoch_nanoseconds(clock), thresholds=self._thresholds
             ),
             placements=sorted(map(placement_row, placements)),
             headlines=self._headlines.latest(_HEADLINES),
@@ -90,5 +90,5 @@ class LogHeadlines(io.TextIOBase):
 
     def write(self, text: str) -> int:
         for line in filter(None, map(str.strip, text.splitlines())):
-            self._headlines.tell("log", line)
+            self._headlines.announce("log", line)
         return len(text)

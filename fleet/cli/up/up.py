@@ -37,7 +37,7 @@ from fleet.kube.api import Method, Request
 from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.manager import logs
-from fleet.manager.hub_connection import flow_of
+from fleet.manager.hub_connection import build_rate_limiter
 from fleet.manager.manager import Manager
 from fleet.recorder.recorder import CombinedRecorder, build_recorder
 from fleet.settings import Duration, Effective, Settings, load_settings
@@ -137,7 +137,7 @@ class Up:
         publish: Callable[[Headline], None] = (lambda _: None) if self._shows_view else lines.headline
         headlines = Headlines(self._clock, publish=publish)
         self._configure_logs(headlines)
-        demo = Demo(members, clock=self._clock, random=Random(), tell=headlines.tell)
+        demo = Demo(members, clock=self._clock, random=Random(), announce=headlines.announce)
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(demo.run(), name="demo")]
             try:
@@ -277,7 +277,7 @@ async def _connect(
     endpoint: Endpoint, effective: Effective, clock: Clock
 ) -> AsyncIterator[tuple[Transport, Transport]]:
     """Connections of the controller, with its rate limits, and of the members."""
-    own, theirs = flow_of(adapt_settings(effective), clock), RateLimiter(clock, default=_MANY_MEMBERS)
+    own, theirs = build_rate_limiter(adapt_settings(effective), clock), RateLimiter(clock, default=_MANY_MEMBERS)
     path = endpoint.kubeconfig
     async with (
         await Transport.from_kubeconfig(path, clock=clock, rate_limiter=own) as controller,

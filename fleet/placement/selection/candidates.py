@@ -1,4 +1,4 @@
-"""Objects that may be selected: as much of them as selecting needs, and their content once it is wanted."""
+"""Objects that may be selected: the fields that selecting needs, and the content on demand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from fleet.kube.cache.store import Codec, build_codec
 from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Metadata, View
+from fleet.placement.selection import canonical_json as canonical
 from fleet.placement.selection.sanitizing import sanitize
-from fleet.placement.snapshots import canonical_json as canonical
 
 
 class OwnerUid(View, frozen=True, gc=False):
@@ -23,7 +23,7 @@ class ObjectMetadata(Metadata, frozen=True):
 class AnyObject(View, frozen=True):
     metadata: ObjectMetadata = ObjectMetadata()
     type: Any = None
-    """Of a Secret what it holds; other kinds may mean anything by it."""
+    """The type of a Secret; other kinds use the field freely."""
 
 
 class CandidateObject:
@@ -41,7 +41,7 @@ class CandidateObject:
 
     @cached_property
     def content(self) -> bytes:
-        """As it goes to members, in canonical JSON. Worked out at most once for each state of the object."""
+        """The object as sent to members, in canonical JSON. Computed at most once per state of the object."""
         document = canonical.read(self._raw)
         return canonical.write(sanitize(document, api_version=self.resource.api_version, kind=self.resource.kind))
 

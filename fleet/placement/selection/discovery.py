@@ -1,8 +1,8 @@
-"""Which kinds the API server serves, at which versions, and whether they can be watched.
+"""API discovery: the kinds and versions that the API server serves, and whether they can be watched.
 
-Reads the plain discovery documents, because every API server has them: two lists of groups, and one document per
-version of a group. What cannot be read (an extension API server that is down) keeps what was known of it, and is told
-apart from what does not exist. When to start watching a kind is left to `content`.
+Reads the unaggregated discovery documents, because every API server has them: two lists of groups, and one document per
+version of a group. A version that cannot be read (its extension API server is down) keeps its last known kinds and is
+distinguished from one that does not exist. When to start informers is left to `resource_selection`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fleet.kube.resource import Resource
 
 _T = TypeVar("_T")
 
-SECONDS_BETWEEN_LOOKS: Final = 10.0
-"""For a kind that is not there; a change of the custom kinds is looked at at once."""
+SECONDS_BETWEEN_REFRESHES: Final = 10.0
+"""Limits refreshes for a missing kind; a change of a CustomResourceDefinition causes one without this delay."""
 _NEEDED: Final = frozenset({"list", "watch"})
 
 
 class KindsUnreadable(StaleInputs):
-    """Part of the API does not say which kinds it has, so nobody knows whether a kind exists."""
+    """The discovery document of a version could not be read, so its kinds are unknown."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,26 +49,26 @@ GroupVersion = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredKinds:
-    """What the API server served when it was asked."""
+    """The kinds that the API server served at the last refresh."""
 
     by_version: Mapping[GroupVersion, Mapping[str, Resource]] = field(default_factory=dict)
     """In the order of preference of each group."""
     unwatchable: frozenset[KindName] = frozenset()
     unreadable: frozenset[GroupVersion] = frozenset()
-    """What was known of them is kept, if anything was."""
+    """They keep their last known kinds, if any."""
 
     def find(self, name: KindName) -> Resource | None:
-        """None for what does not exist and for what cannot be watched."""
+        """None for a kind that does not exist or cannot be watched."""
         return self.by_version.get(name.group_version, {}).get(name.kind)
 
     def knows(self, name: KindName) -> bool:
         return self.find(name) is not None or name in self.unwatchable
 
     def missing(self, wanted: Callable[[str, str], bool]) -> list[GroupVersion]:
-        """Of these versions of groups, those of which nothing could ever be read."""
+        """The wanted versions that could never be read."""
         return sorted(version for version in self.unreadable if version not in self.by_version and wanted(*version))
 
-    def preferred(self) -> Iterator[Resource]:
+    def iter_preferred(self) -> Iterator[Resource]:
         """Every kind once, at the version its group prefers among those that have it."""
         seen = set[tuple[str, str]]()
         for (group, _), resources in self.by_version.items():
@@ -86,7 +86,7 @@ def match_no_group(_group: str, _version: str) -> bool:
 
 
 class Discovery:
-    """The kinds, read when first asked for, and again when a kind is missing or `refresh` is called."""
+    """The kinds, read on first use, and again when a kind is missing or `refresh` is called."""
 
     def __init__(
         self, api: Api, clock: Clock, *, on_change: Callable[[DiscoveredKinds, DiscoveredKinds], None] = lambda *_: None
@@ -96,7 +96,7 @@ class Discovery:
         self._on_change = on_change
         self._kinds: DiscoveredKinds | None = None
         self._read_at = 0.0
-        self._under_way: asyncio.Event | None = None
+        self._refreshing: asyncio.Event | None = None
 
     @property
     def kinds(self) -> DiscoveredKinds:
@@ -105,42 +105,41 @@ class Discovery:
     async def resolve_kinds(
         self, names: Iterable[KindName], *, completely: Callable[[str, str], bool] = match_no_group
     ) -> DiscoveredKinds:
-        """The kinds, as new as it takes to say whether these exist, and with every kind of the latter groups.
-
-        Half a namespace would look as if the rest had been deleted: then rather no answer."""
+        """The kinds, refreshed if one of `names` is missing. Raises if one of them, or a kind of the versions selected
+        by `completely`, is unknown: with part of the kinds, the objects of the others would look deleted."""
         wanted = list(names)
         while self._kinds is None:
             await self.refresh()
         knows = all(self.kinds.knows(name) for name in wanted) and not self.kinds.missing(completely)
-        if not knows and self._clock.elapsed() - self._read_at >= SECONDS_BETWEEN_LOOKS:
+        if not knows and self._clock.elapsed() - self._read_at >= SECONDS_BETWEEN_REFRESHES:
             await self.refresh()
-        self._refuse_guessing(wanted, completely)
+        self._raise_if_unreadable(wanted, completely)
         return self.kinds
 
     async def refresh(self) -> None:
-        """Whoever asks while an answer is under way shares it."""
-        if self._under_way is not None:
-            await self._under_way.wait()
+        """Concurrent callers share one refresh."""
+        if self._refreshing is not None:
+            await self._refreshing.wait()
             return
-        self._under_way = asyncio.Event()
+        self._refreshing = asyncio.Event()
         try:
-            self._take(await read_kinds(self._api, known=self.kinds))
+            self._replace_kinds(await discover_kinds(self._api, known=self.kinds))
         finally:
-            self._under_way.set()
-            self._under_way = None
+            self._refreshing.set()
+            self._refreshing = None
 
-    def _take(self, kinds: DiscoveredKinds) -> None:
+    def _replace_kinds(self, kinds: DiscoveredKinds) -> None:
         before, self._kinds = self.kinds, kinds
         self._read_at = self._clock.elapsed()
         if kinds.resources() != before.resources():
             self._on_change(before, kinds)
 
-    def _refuse_guessing(self, names: Iterable[KindName], completely: Callable[[str, str], bool]) -> None:
+    def _raise_if_unreadable(self, names: Iterable[KindName], completely: Callable[[str, str], bool]) -> None:
         unknown = {name.group_version for name in names if not self.kinds.knows(name)} & self.kinds.unreadable
         missing = sorted(unknown.union(self.kinds.missing(completely)))
         if missing:
             texts = ", ".join(f"{group}/{version}" if group else version for group, version in missing)
-            raise KindsUnreadable(f"the API server does not say which kinds {texts} has")
+            raise KindsUnreadable(f"the API server did not return the kinds of {texts}")
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -155,7 +154,7 @@ class _Group(msgspec.Struct, frozen=True, rename="camel"):
     versions: tuple[_Version, ...] = ()
     preferred_version: _Version = _Version("")
 
-    def ordered(self) -> Iterator[str]:
+    def iter_versions(self) -> Iterator[str]:
         versions = [entry.version for entry in self.versions]
         return iter(sorted(versions, key=lambda version: version != self.preferred_version.version))
 
@@ -180,21 +179,24 @@ class _Entries(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _VersionKinds:
     resources: Mapping[str, Resource]
     unwatchable: frozenset[KindName] = frozenset()
     is_readable: bool = True
     is_known: bool = True
 
 
-async def read_kinds(api: Api, *, known: DiscoveredKinds) -> DiscoveredKinds:
-    """One look at the whole API. Parts that cannot be read are taken from what is known."""
+async def discover_kinds(api: Api, *, known: DiscoveredKinds) -> DiscoveredKinds:
+    """Reads all discovery documents. Versions that cannot be read are taken from `known`."""
     versions = [("", version) for version in (await _get(api, "/api", _Core)).versions]
     groups = (await _get(api, "/apis", _Groups)).groups
-    versions += [(group.name, version) for group in groups for version in group.ordered()]
+    versions += [(group.name, version) for group in groups for version in group.iter_versions()]
     async with asyncio.TaskGroup() as tasks:
-        looks = [tasks.create_task(_look(api, version, known), name=f"discovery of {version}") for version in versions]
-    documents = dict(zip(versions, (look.result() for look in looks), strict=True))
+        tasks_by_version = [
+            tasks.create_task(_discover_version(api, version, known), name=f"discovery of {version}")
+            for version in versions
+        ]
+    documents = dict(zip(versions, (task.result() for task in tasks_by_version), strict=True))
     return DiscoveredKinds(
         by_version={version: document.resources for version, document in documents.items() if document.is_known},
         unwatchable=frozenset[KindName]().union(*(document.unwatchable for document in documents.values())),
@@ -202,26 +204,26 @@ async def read_kinds(api: Api, *, known: DiscoveredKinds) -> DiscoveredKinds:
     )
 
 
-async def _look(api: Api, version: GroupVersion, known: DiscoveredKinds) -> _Found:
+async def _discover_version(api: Api, version: GroupVersion, known: DiscoveredKinds) -> _VersionKinds:
     group, name = version
     path = f"/apis/{group}/{name}" if group else f"/api/{name}"
     try:
         entries = (await _get(api, path, _Entries)).resources or ()
-    except NotFound:  # gone since the groups were listed
-        return _Found({})
+    except NotFound:  # removed since the groups were listed
+        return _VersionKinds({})
     except ApiError:
-        return _as_known(version, known)
-    return _sorted_out(version, [entry for entry in entries if "/" not in entry.name])
+        return _keep_known(version, known)
+    return _collect_watchable(version, [entry for entry in entries if "/" not in entry.name])
 
 
-def _as_known(version: GroupVersion, known: DiscoveredKinds) -> _Found:
+def _keep_known(version: GroupVersion, known: DiscoveredKinds) -> _VersionKinds:
     unwatchable = frozenset(name for name in known.unwatchable if name.group_version == version)
-    return _Found(
+    return _VersionKinds(
         known.by_version.get(version, {}), unwatchable, is_readable=False, is_known=version in known.by_version
     )
 
 
-def _sorted_out(version: GroupVersion, entries: Iterable[_Entry]) -> _Found:
+def _collect_watchable(version: GroupVersion, entries: Iterable[_Entry]) -> _VersionKinds:
     resources: dict[str, Resource] = {}
     unwatchable = set[KindName]()
     for entry in entries:
@@ -229,7 +231,7 @@ def _sorted_out(version: GroupVersion, entries: Iterable[_Entry]) -> _Found:
             unwatchable.add(KindName(*version, entry.kind))
         elif entry.kind not in resources:
             resources[entry.kind] = Resource(*version, entry.name, entry.kind, namespaced=entry.namespaced)
-    return _Found(resources, frozenset(unwatchable))
+    return _VersionKinds(resources, frozenset(unwatchable))
 
 
 async def _get(api: Api, path: str, shape: type[_T]) -> _T:
@@ -237,4 +239,4 @@ async def _get(api: Api, path: str, shape: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body, type=shape)
     except msgspec.MsgspecError as error:
-        raise UnreadableAnswer(f"{path} is no discovery document: {error}") from error
+        raise UnreadableAnswer(f"{path} is not a discovery document: {error}") from error

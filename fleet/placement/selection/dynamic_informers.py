@@ -1,7 +1,7 @@
-"""One watched store for each kind that some placement selects, started when it is first needed.
+"""Dynamic informers: one for each kind that a placement selects, started on first use.
 
-Kinds that nobody selects any more stay watched: starting them again would cost more than keeping them. A kind the API
-server no longer serves is forgotten.
+Informers of kinds that are no longer selected keep running: starting them again would cost more. The informer of a kind
+that the API server no longer serves is stopped.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Handler = Callable[[CandidateObject | None, CandidateObject | None], None]
 
 
 class NotSyncedYet(StaleInputs):
-    """A cache that a selection rests on is not complete; trying again helps."""
+    """An informer that a resolution needs is not synced yet; retriable."""
 
 
 @dataclass(slots=True)
 class KindInformer:
-    watched: Informer[CandidateObject]
-    tells_first_list: bool
-    """Whether what the first list holds is told as news: those who asked for the kind wait for it anyway."""
+    informer: Informer[CandidateObject]
+    reports_first_list: bool
+    """Whether `on_change` is called for the objects of the first list; otherwise the caller waits for them."""
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: tuple[asyncio.Task[None], ...] = ()
 
 
 class DynamicInformers:
-    """Stores by kind. `on_change` hears of changes from the first complete list on."""
+    """Informers by kind. `on_change` is called for changes after the first complete list."""
 
     def __init__(self, access: InformerConfig, on_change: Handler) -> None:
         self._access = access
@@ -48,80 +48,80 @@ class DynamicInformers:
         return self._kinds
 
     async def run(self) -> NoReturn:
-        """Until cancelled. What was asked for before begins now."""
+        """Until cancelled. Runs the informers that were added before and later."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for kind in self._kinds.values():
-                self._begin(kind)
+                self._start_tasks(kind)
             await asyncio.Event().wait()
-        raise AssertionError("nothing ends the waiting but cancellation")
+        raise AssertionError("only cancellation ends this")
 
-    def start(self, resource: Resource, *, tells_first_list: bool = False) -> None:
+    def start(self, resource: Resource, *, reports_first_list: bool = False) -> None:
         if resource in self._kinds:
             return
-        watched = Informer(self._access, resource, candidate_codec(resource))
-        watched.store.add_index(BY_NAMESPACE, lambda candidate: (candidate.metadata.namespace,))
-        kind = self._kinds[resource] = KindInformer(watched, tells_first_list)
-        watched.store.subscribe(lambda old, new: self._tell(kind, old, new))
+        informer = Informer(self._access, resource, candidate_codec(resource))
+        informer.store.add_index(BY_NAMESPACE, lambda candidate: (candidate.metadata.namespace,))
+        kind = self._kinds[resource] = KindInformer(informer, reports_first_list)
+        informer.store.subscribe(lambda old, new: self._forward_change(kind, old, new))
         if self._group is not None:
-            self._begin(kind)
+            self._start_tasks(kind)
 
     def stop(self, resource: Resource) -> None:
-        """The API server does not serve the kind any more."""
+        """The API server no longer serves the kind."""
         kind = self._kinds.pop(resource, None)
         for task in kind.tasks if kind else ():
             task.cancel()
 
-    async def ready(self, resources: Collection[Resource], *, within: float) -> None:
-        """Starts what is not there yet, and returns when all of it is complete."""
+    async def wait_for_sync(self, resources: Collection[Resource], *, within: float) -> None:
+        """Starts the missing informers, and returns when all of them are synced."""
         for resource in resources:
             self.start(resource)
-        late = [self._kinds[resource] for resource in resources if not self._kinds[resource].synced.is_set()]
-        if not late:
+        unsynced = [self._kinds[resource] for resource in resources if not self._kinds[resource].synced.is_set()]
+        if not unsynced:
             return
         try:
             async with asyncio.timeout(within):
-                for kind in late:
+                for kind in unsynced:
                     await kind.synced.wait()
         except TimeoutError:
-            raise NotSyncedYet(_which(kind for kind in late if not kind.synced.is_set())) from None
+            raise NotSyncedYet(_describe_unsynced(kind for kind in unsynced if not kind.synced.is_set())) from None
 
     def all_of(self, resource: Resource) -> list[CandidateObject]:
-        """Nothing, if the kind has just ceased to exist."""
+        """Empty if the kind was just removed."""
         kind = self._kinds.get(resource)
-        return [] if kind is None else kind.watched.store.values()
+        return [] if kind is None else kind.informer.store.values()
 
     def within(self, resource: Resource, namespace: str) -> list[CandidateObject]:
         kind = self._kinds.get(resource)
-        return [] if kind is None else kind.watched.store.by_index(BY_NAMESPACE, namespace)
+        return [] if kind is None else kind.informer.store.by_index(BY_NAMESPACE, namespace)
 
     def get(self, resource: Resource, key: str) -> CandidateObject | None:
         kind = self._kinds.get(resource)
-        return None if kind is None else kind.watched.store.get(key)
+        return None if kind is None else kind.informer.store.get(key)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
-    def _begin(self, kind: KindInformer) -> None:
+    def _start_tasks(self, kind: KindInformer) -> None:
         assert self._group is not None
-        name = f"{kind.watched.resource.api_version} {kind.watched.resource.kind}"
+        name = f"{kind.informer.resource.api_version} {kind.informer.resource.kind}"
         kind.tasks = (
-            self._group.create_task(kind.watched.reflector.run(), name=f"watch {name}"),
-            self._group.create_task(self._open(kind), name=f"first list of {name}"),
+            self._group.create_task(kind.informer.reflector.run(), name=f"watch {name}"),
+            self._group.create_task(self._mark_synced(kind), name=f"first list of {name}"),
         )
 
-    async def _open(self, kind: KindInformer) -> None:
-        await kind.watched.reflector.wait_for_sync()
+    async def _mark_synced(self, kind: KindInformer) -> None:
+        await kind.informer.reflector.wait_for_sync()
         kind.synced.set()
-        if kind.tells_first_list:
-            for candidate in kind.watched.store.values():
+        if kind.reports_first_list:
+            for candidate in kind.informer.store.values():
                 self._on_change(None, candidate)
 
-    def _tell(self, kind: KindInformer, old: CandidateObject | None, new: CandidateObject | None) -> None:
+    def _forward_change(self, kind: KindInformer, old: CandidateObject | None, new: CandidateObject | None) -> None:
         if kind.synced.is_set():
             self._on_change(old, new)
 
 
-def _which(kinds: Iterable[KindInformer]) -> str:
-    resources = [kind.watched.resource for kind in kinds]
+def _describe_unsynced(kinds: Iterable[KindInformer]) -> str:
+    resources = [kind.informer.resource for kind in kinds]
     names = sorted(f"{resource.api_version} {resource.kind}" for resource in resources)
     return f"cache of kind {', '.join(names)} is not synced yet"

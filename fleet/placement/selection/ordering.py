@@ -1,6 +1,6 @@
-"""The order of selected objects. It feeds the hash of a group, so it must stay as it is.
+"""The order of selected objects. It is part of the hash of a snapshot group, so it must not change.
 
-In which order members apply the objects is their own business.
+Members apply the objects in an order of their own.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _KINDS: Final = (
 _RANKS: Final = {kind: rank for rank, kind in enumerate(_KINDS)}
 _UNKNOWN: Final = len(_KINDS)
 
-Place = tuple[int, str, str]
+SortPosition = tuple[int, str, str]
 
 
-def place(*, api_version: str, kind: str, namespace: str, name: str) -> Place:
-    """Sorts objects. Texts are compared as a whole, as they are written: `apps/v1` comes before `v1`."""
+def sort_position(*, api_version: str, kind: str, namespace: str, name: str) -> SortPosition:
+    """Sort key of an object. Strings are compared as a whole: `apps/v1` comes before `v1`."""
     rank = _RANKS.get(kind, _UNKNOWN)
     if rank < _UNKNOWN:
         return rank, api_version, f"{namespace}/{name}"

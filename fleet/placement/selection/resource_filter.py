@@ -1,4 +1,4 @@
-"""What is never placed: kinds that belong to the hub or are listed by the operator, objects that others derive."""
+"""Resource filter: excludes kinds of the hub, kinds listed by the operator, and objects that controllers derive."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KindList:
         """Each text may hold several entries, separated by semicolons."""
         names: dict[int, set[tuple[str, ...]]] = {1: set(), 2: set(), 3: set()}
         for entry in filter(None, (part.strip() for text in texts for part in text.split(";"))):
-            for name in _names_in(entry):
+            for name in _parse_entry(entry):
                 names[len(name)].add(name)
         return cls(
             frozenset(group for (group,) in names[1]),
@@ -57,19 +57,21 @@ class KindList:
     def has(self, group: str, version: str, kind: str) -> bool:
         return (group, version, kind) in self.kinds or (group, version) in self.versions or (group in self.groups)
 
-    def has_some(self, group: str, version: str) -> bool:
+    def has_any_of(self, group: str, version: str) -> bool:
         named = {(kind_group, kind_version) for kind_group, kind_version, _ in self.kinds}
         return group in self.groups or (group, version) in self.versions | named
 
 
-def _names_in(entry: str) -> list[tuple[str, ...]]:
+def _parse_entry(entry: str) -> list[tuple[str, ...]]:
     parts = [part.strip() for part in entry.split("/")]
     if len(parts) > 1 and _is_version(parts[0]):
         parts.insert(0, "")  # the core group has no name
     if len(parts) == 1 and _is_version(parts[0]):
         return [("", parts[0])]
     if len(parts) > 3 or not all(parts[1:]) or any("," in part for part in parts[:2]):
-        raise ConfigurationError(f"{entry!r} names no kinds: write group, group/version or group/version/Kind,Kind")
+        raise ConfigurationError(
+            f"{entry!r} is not a list of kinds: write group, group/version or group/version/Kind,Kind"
+        )
     if len(parts) < 3:
         return [tuple(parts)]
     return [(parts[0], parts[1], kind.strip()) for kind in parts[2].split(",") if kind.strip()]
@@ -81,7 +83,7 @@ def _is_version(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceFilter:
-    """What the operator decided, on top of what holds everywhere."""
+    """The operator's settings, on top of the built-in exclusions."""
 
     skipped: KindList = field(default_factory=KindList)
     allowed: KindList = field(default_factory=KindList)
@@ -93,21 +95,21 @@ class ResourceFilter:
         if self.skipped and self.allowed:
             raise ConfigurationError("kinds are either skipped or allowed: give one of the two lists")
 
-    def places_kind(self, group: str, version: str, kind: str) -> bool:
+    def allows_kind(self, group: str, version: str, kind: str) -> bool:
         if self.skipped.has(group, version, kind) or (self.allowed and not self.allowed.has(group, version, kind)):
             return False
         if (group, kind) == ("", "PersistentVolumeClaim") and self.workloads_on_hub:
             return False
-        return not _is_of_the_hub(group, kind)
+        return not _is_hub_kind(group, kind)
 
-    def places(self, resource: Resource) -> bool:
-        return self.places_kind(resource.group, resource.version, resource.kind)
+    def allows(self, resource: Resource) -> bool:
+        return self.allows_kind(resource.group, resource.version, resource.kind)
 
-    def may_place_from(self, group: str, version: str) -> bool:
-        """Whether any kind of this version of a group can be placed."""
+    def may_allow_version(self, group: str, version: str) -> bool:
+        """Whether any kind of this group and version can be placed."""
         if group in _GROUPS or group in self.skipped.groups or (group, version) in self.skipped.versions:
             return False
-        return not self.allowed or self.allowed.has_some(group, version)
+        return not self.allowed or self.allowed.has_any_of(group, version)
 
     def is_reserved(self, namespace: str) -> bool:
         return (
@@ -115,14 +117,14 @@ class ResourceFilter:
         )
 
 
-def _is_of_the_hub(group: str, kind: str) -> bool:
+def _is_hub_kind(group: str, kind: str) -> bool:
     if group == PLACEMENT_GROUP:
         return kind not in ENVELOPES
     return group in _GROUPS or (group, kind) in _KINDS
 
 
 def is_placeable(resource: Resource, candidate: CandidateObject, *, has_service: Callable[[str], bool]) -> bool:
-    """Whether this object of a placeable kind may go; `has_service` tells whether a key is that of a Service."""
+    """Whether this object of an allowed kind may be placed; `has_service` is true for the key of a Service."""
     metadata = candidate.metadata
     if metadata.deletion_timestamp is not None:
         return False

@@ -1,7 +1,7 @@
-"""What placements select, kept true: the selection of a placement on demand, and a word when it may have changed.
+"""Resource selection: resolves the selectors of a placement, and enqueues it when the result may have changed.
 
-Joins the parts: `discovery` knows the kinds, `selectable` has their objects, `selection` picks, and `attention` finds
-the placements that a change concerns.
+Combines `discovery` (kinds), `dynamic_informers` (objects), `resolution` (the selected objects) and `selector_index`
+(the placements that a change may affect).
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from fleet.kube.resource import Resource, key_of
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.candidates import CandidateObject
 from fleet.placement.selection.discovery import (
-    SECONDS_BETWEEN_LOOKS,
+    SECONDS_BETWEEN_REFRESHES,
     DiscoveredKinds,
     Discovery,
     KindName,
     match_no_group,
 )
 from fleet.placement.selection.dynamic_informers import DynamicInformers
+from fleet.placement.selection.resolution import SelectionResult, select
 from fleet.placement.selection.resource_filter import ResourceFilter
-from fleet.placement.selection.selection import SelectionResult, select
 from fleet.placement.selection.selector_index import Labels, SelectorIndex
 from fleet.placement.selection.selectors import SelectorTerm, read_selectors
 
 SYNC_SECONDS: Final = 10.0
-"""How long a pass waits for a cache before it gives way to others."""
+"""Longest wait of a reconcile for an informer before it fails and is retried."""
 SETTLING_SECONDS: Final = 1.0
-"""Between a change of a custom kind and its appearance in the documents of discovery."""
+"""Time until a changed CustomResourceDefinition appears in the discovery documents."""
 
-DEFINITIONS: Final = Resource(
+CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -43,61 +43,67 @@ SERVICES: Final = Resource("", "v1", "services", "Service", namespaced=True)
 
 class ResourceSelection:
     def __init__(
-        self, access: InformerConfig, rules: ResourceFilter | None = None, *, sync_seconds: float = SYNC_SECONDS
+        self,
+        access: InformerConfig,
+        resource_filter: ResourceFilter | None = None,
+        *,
+        sync_seconds: float = SYNC_SECONDS,
     ) -> None:
-        self._rules = rules or ResourceFilter()
+        self._filter = resource_filter or ResourceFilter()
         self._clock = access.clock
         self._sync_seconds = sync_seconds
-        self._attention = SelectorIndex()
+        self._selector_index = SelectorIndex()
         self._discovery = Discovery(access.reads, access.clock, on_change=self._kinds_changed)
-        self._selectable = DynamicInformers(access, self._object_changed)
-        self._definitions_changed = asyncio.Event()
-        self._wake: Callable[[str], None] = lambda _: None
+        self._informers = DynamicInformers(access, self._object_changed)
+        self._crds_changed = asyncio.Event()
+        self._enqueue: Callable[[str], None] = lambda _: None
 
-    def subscribe(self, wake: Callable[[str], None]) -> None:
-        """`wake` is called with the key of a placement whose selection may have changed."""
-        self._wake = wake
+    def subscribe(self, enqueue: Callable[[str], None]) -> None:
+        """`enqueue` is called with the key of a placement whose selection may have changed."""
+        self._enqueue = enqueue
 
     async def run(self) -> NoReturn:
         """Until cancelled."""
-        self._selectable.start(DEFINITIONS, tells_first_list=True)  # some may be newer than our first look at the kinds
+        self._informers.start(
+            CUSTOM_RESOURCE_DEFINITIONS, reports_first_list=True
+        )  # some may be newer than the first discovery
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._selectable.run(), name="watches of selected kinds")
-            await self._follow_definitions()
-        raise AssertionError("nothing ends the following but cancellation")
+            group.create_task(self._informers.run(), name="watches of selected kinds")
+            await self._follow_crd_changes()
+        raise AssertionError("only cancellation ends this")
 
     async def resolve(self, placement: Observed[Placement]) -> SelectionResult:
-        """Raises a retriable error while what is needed is not known yet."""
+        """Raises a retriable error while kinds or objects are not cached yet."""
         terms, namespace = read_selectors(placement), placement.view.metadata.namespace
-        self._attention.put(key_of(placement.view.metadata), terms, namespace)
+        self._selector_index.put(key_of(placement.view.metadata), terms, namespace)
         whole = any(term.takes_whole_namespaces for term in terms)
         kinds = await self._discovery.resolve_kinds(
-            self._asked_for(terms), completely=self._rules.may_place_from if whole else match_no_group
+            self._list_placeable_kinds(terms), completely=self._filter.may_allow_version if whole else match_no_group
         )
-        view = _InformerLister(kinds, self._selectable, self._rules)
-        await self._selectable.ready(view.needed(terms), within=self._sync_seconds)
-        return select(terms, namespace=namespace, source=view, rules=self._rules)
+        view = _InformerLister(kinds, self._informers, self._filter)
+        await self._informers.wait_for_sync(view.list_needed(terms), within=self._sync_seconds)
+        return select(terms, namespace=namespace, source=view, resource_filter=self._filter)
 
     def forget(self, key: str) -> None:
         """The placement is gone."""
-        self._attention.forget(key)
+        self._selector_index.forget(key)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def _asked_for(self, terms: Iterable[SelectorTerm]) -> list[KindName]:
-        return [term.kind_name for term in terms if self._rules.places_kind(term.group, term.version, term.kind)]
+    def _list_placeable_kinds(self, terms: Iterable[SelectorTerm]) -> list[KindName]:
+        return [term.kind_name for term in terms if self._filter.allows_kind(term.group, term.version, term.kind)]
 
     def _object_changed(self, old: CandidateObject | None, new: CandidateObject | None) -> None:
-        some = new or old
-        assert some is not None
-        if some.resource == DEFINITIONS:
-            self._definitions_changed.set()
-        concerned = self._attention.concerned(old, new, labels_of=self._labels_of)
-        if concerned and self._matters(old, new):
-            self._wake_all(concerned)
+        current = new or old
+        assert current is not None
+        if current.resource == CUSTOM_RESOURCE_DEFINITIONS:
+            self._crds_changed.set()
+        find_keys = self._selector_index.find_keys(old, new, labels_of=self._labels_of)
+        if find_keys and self._affects_members(old, new):
+            self._enqueue_all(find_keys)
 
-    def _matters(self, old: CandidateObject | None, new: CandidateObject | None) -> bool:
-        """A change of what stays on the hub, such as a status, is none."""
+    def _affects_members(self, old: CandidateObject | None, new: CandidateObject | None) -> bool:
+        """False for a change of fields that stay on the hub, such as the status."""
         if old is None or new is None:
             return True
         return (
@@ -108,66 +114,66 @@ class ResourceSelection:
         )
 
     def _labels_of(self, namespace: str) -> Labels:
-        candidate = self._selectable.get(NAMESPACES, namespace)
+        candidate = self._informers.get(NAMESPACES, namespace)
         return None if candidate is None else candidate.metadata.labels
 
     def _kinds_changed(self, before: DiscoveredKinds, after: DiscoveredKinds) -> None:
         gone = before.resources() - after.resources()
         for resource in gone:
-            self._selectable.stop(resource)
-        if not before.resources():  # whoever made us look for the first time waits for the answer
+            self._informers.stop(resource)
+        if not before.resources():  # the first discovery: the caller waits for its result
             return
-        if self._attention.wants_whole_namespaces:
-            for resource in _placeable_namespaced(after, self._rules):
-                self._selectable.start(resource, tells_first_list=True)
+        if self._selector_index.has_whole_namespaces:
+            for resource in _list_placeable_namespaced(after, self._filter):
+                self._informers.start(resource, reports_first_list=True)
         for resource in gone | (after.resources() - before.resources()):
-            self._wake_all(self._attention.asking_for(resource.group, resource.kind))
+            self._enqueue_all(self._selector_index.list_keys_selecting_kind(resource.group, resource.kind))
 
-    def _wake_all(self, keys: Iterable[str]) -> None:
+    def _enqueue_all(self, keys: Iterable[str]) -> None:
         for key in sorted(keys):
-            self._wake(key)
+            self._enqueue(key)
 
-    async def _follow_definitions(self) -> NoReturn:
-        """Two looks after each change: soon, and once more when a slow server has settled."""
+    async def _follow_crd_changes(self) -> NoReturn:
+        """Two refreshes after each change: soon, and again after a slow server had time to update discovery."""
         while True:
-            await self._definitions_changed.wait()
-            for pause in (SETTLING_SECONDS, SECONDS_BETWEEN_LOOKS):
-                self._definitions_changed.clear()
+            await self._crds_changed.wait()
+            for pause in (SETTLING_SECONDS, SECONDS_BETWEEN_REFRESHES):
+                self._crds_changed.clear()
                 await self._clock.sleep(pause)
-                await self._look_again()
+                await self._refresh_kinds()
 
-    async def _look_again(self) -> None:
+    async def _refresh_kinds(self) -> None:
         try:
             await self._discovery.refresh()
         except ApiError:
-            self._definitions_changed.set()  # nobody knows yet: once more after the next pause
+            self._crds_changed.set()  # retried after the next pause
 
 
 def _is_owned(candidate: CandidateObject) -> bool:
     return bool(candidate.metadata.owner_references)
 
 
-def _placeable_namespaced(kinds: DiscoveredKinds, rules: ResourceFilter) -> list[Resource]:
-    return [resource for resource in kinds.preferred() if resource.namespaced and rules.places(resource)]
+def _list_placeable_namespaced(kinds: DiscoveredKinds, resource_filter: ResourceFilter) -> list[Resource]:
+    return [resource for resource in kinds.iter_preferred() if resource.namespaced and resource_filter.allows(resource)]
 
 
 @dataclass(frozen=True, slots=True)
 class _InformerLister:
-    """The hub as `selection` wants to see it: the kinds of one look at discovery over the stores."""
+    """The `ObjectLister` of one resolution: the kinds of one discovery, and the objects in the informers."""
 
     kinds: DiscoveredKinds
-    selectable: DynamicInformers
-    rules: ResourceFilter
+    informers: DynamicInformers
+    resource_filter: ResourceFilter
 
-    def needed(self, terms: Sequence[SelectorTerm]) -> set[Resource]:
-        """The kinds whose objects decide about a selection."""
+    def list_needed(self, terms: Sequence[SelectorTerm]) -> set[Resource]:
+        """The kinds whose objects the resolution reads."""
         resources = {NAMESPACES} if any(term.selects_namespaces for term in terms) else set[Resource]()
         for term in terms:
             resource = self.find(term.kind_name)
-            if resource is not None and self.rules.places(resource):
+            if resource is not None and self.resource_filter.allows(resource):
                 resources.add(resource)
             if term.takes_whole_namespaces:
-                resources.update(self.namespaced())
+                resources.update(self.list_namespaced())
         if any((resource.group, resource.kind) == ("", "Endpoints") for resource in resources):
             resources.add(SERVICES)
         return resources
@@ -178,17 +184,17 @@ class _InformerLister:
     def is_known(self, name: KindName) -> bool:
         return self.kinds.knows(name)
 
-    def namespaced(self) -> list[Resource]:
-        return _placeable_namespaced(self.kinds, self.rules)
+    def list_namespaced(self) -> list[Resource]:
+        return _list_placeable_namespaced(self.kinds, self.resource_filter)
 
     def all_of(self, resource: Resource) -> list[CandidateObject]:
-        return self.selectable.all_of(resource)
+        return self.informers.all_of(resource)
 
     def within(self, resource: Resource, namespace: str) -> list[CandidateObject]:
-        return self.selectable.within(resource, namespace)
+        return self.informers.within(resource, namespace)
 
     def get(self, resource: Resource, key: str) -> CandidateObject | None:
-        return self.selectable.get(resource, key)
+        return self.informers.get(resource, key)
 
     def has_service(self, key: str) -> bool:
-        return self.selectable.get(SERVICES, key) is not None
+        return self.informers.get(SERVICES, key) is not None

@@ -1,4 +1,4 @@
-"""Takes from an object what belongs to the hub: a member could not accept it, or it would change without a reason.
+"""Removes hub-specific fields from an object: a member would reject them, or they would change without a reason.
 
 Works on documents that were read for this purpose and may be changed in place.
 """
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 Json = dict[str, Any]
 
-_OF_THE_HUB: Final = (
+_HUB_FIELDS: Final = (
     "resourceVersion",
     "generation",
     "uid",
@@ -19,7 +19,7 @@ _OF_THE_HUB: Final = (
     "managedFields",
     "ownerReferences",
 )
-_ANNOTATIONS_OF_THE_HUB: Final = (
+_HUB_ANNOTATIONS: Final = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "deployment.kubernetes.io/revision",
 )
@@ -28,29 +28,29 @@ _HEADLESS: Final = "None"
 
 
 def sanitize(document: Json, *, api_version: str, kind: str) -> Json:
-    """The object as members get it. Items of lists do not say what they are, so that is told here."""
+    """The object as members receive it. Items of lists have no apiVersion and kind, so both are set here."""
     document["apiVersion"], document["kind"] = api_version, kind
     document.pop("status", None)
-    _sanitize_metadata(_part(document, "metadata"))
+    _sanitize_metadata(_get_object(document, "metadata"))
     if api_version == "v1" and kind == "Service":
-        _sanitize_service(_part(document, "spec"))
+        _sanitize_service(_get_object(document, "spec"))
     elif api_version == "batch/v1" and kind == "Job":
-        _sanitize_job(_part(document, "spec"))
+        _sanitize_job(_get_object(document, "spec"))
     return document
 
 
 def _sanitize_metadata(metadata: Json) -> None:
-    for field in _OF_THE_HUB:
+    for field in _HUB_FIELDS:
         metadata.pop(field, None)
-    annotations = _part(metadata, "annotations")
-    for key in _ANNOTATIONS_OF_THE_HUB:
+    annotations = _get_object(metadata, "annotations")
+    for key in _HUB_ANNOTATIONS:
         annotations.pop(key, None)
     if not annotations:
         metadata.pop("annotations", None)
 
 
 def _sanitize_service(spec: Json) -> None:
-    """Addresses and ports that the hub gave out; a headless service asked for having none."""
+    """Removes addresses and ports that the hub assigned; `None` of a headless service was requested and stays."""
     if spec.get("clusterIP") != _HEADLESS:
         spec.pop("clusterIP", None)
         if spec.get("clusterIPs") != [_HEADLESS]:
@@ -61,17 +61,17 @@ def _sanitize_service(spec: Json) -> None:
 
 
 def _sanitize_job(spec: Json) -> None:
-    """The hub chose a selector by uid; the member has to choose its own."""
+    """Removes the selector by uid that the hub generated; the member generates its own."""
     if spec.get("manualSelector") is True:
         return
-    template = _part(_part(spec, "template"), "metadata")
+    template = _get_object(_get_object(spec, "template"), "metadata")
     template.pop("creationTimestamp", None)
-    for labels in (_part(_part(spec, "selector"), "matchLabels"), _part(template, "labels")):
+    for labels in (_get_object(_get_object(spec, "selector"), "matchLabels"), _get_object(template, "labels")):
         for key in _LABELS_OF_JOBS:
             labels.pop(key, None)
 
 
-def _part(whole: Json, name: str) -> Json:
-    """The object inside, or one that nobody will see."""
+def _get_object(whole: Json, name: str) -> Json:
+    """The nested object, or a new one that is not part of the document."""
     part = whole.get(name)
     return part if isinstance(part, dict) else {}

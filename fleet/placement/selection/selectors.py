@@ -35,7 +35,7 @@ class SelectorTerm(View, frozen=True):
 
     @property
     def chooses_inside(self) -> bool:
-        """Takes a namespace from which other selectors choose."""
+        """Selects a namespace from which other selectors select objects."""
         return self.selects_namespaces and self.selection_scope == WITH_SELECTORS
 
     def __str__(self) -> str:

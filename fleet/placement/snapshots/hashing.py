@@ -1,8 +1,8 @@
-"""Tells whether a policy or a selection changed: by hash, and by content where hashes disagree.
+"""Hashes of policies and selections, and comparison by content where hashes differ.
 
-Hashes are shared with KubeFleet, whose texts come from Go structures: policy fields stand in the order of their
-declaration, absent optional ones are left out, absent required ones appear empty. A different hash alone proves
-nothing, because another version may write another text for the same thing.
+The hashes are shared with KubeFleet, whose input is Go structures encoded as JSON: fields in the order of their
+declaration, absent optional fields left out, absent required fields empty. A different hash alone does not prove a
+change, because another version may encode the same policy differently.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.placement.selection.ordering import Place, place
-from fleet.placement.snapshots import canonical_json as canonical
+from fleet.placement.selection import canonical_json as canonical
+from fleet.placement.selection.ordering import SortPosition, sort_position
 
 Json = Mapping[str, Any]
 Writer = Callable[[Any], Any]
@@ -27,39 +27,39 @@ _TOLERATION_DEFAULTS: Final = {"operator": "Equal"}
 
 
 def policy_hash(policy: Json | None) -> str:
-    """Lower-case hex. The number of clusters does not count: changing it alone is no new policy."""
-    return _hex(_encode_policy(policy))
+    """Lower-case hex. Leaves out the number of clusters: changing it alone is not a new policy."""
+    return _hash(_encode_policy(policy))
 
 
 def are_policies_equal(policy: Json | None, other: Json | None) -> bool:
-    """Whether both ask for the same, their number of clusters aside. No policy is the one that picks all."""
+    """Whether both are equal apart from the number of clusters. No policy means PickAll."""
     return _encode_policy(_apply_defaults(policy)) == _encode_policy(_apply_defaults(other))
 
 
 def resources_hash(contents: Iterable[bytes]) -> str:
     """Lower-case hex over canonical objects, in the order given."""
-    return _hex(b'{"selectedResources":[' + b",".join(contents) + b"]}")
+    return _hash(b'{"selectedResources":[' + b",".join(contents) + b"]}")
 
 
 def fingerprint(contents: Iterable[bytes]) -> str:
-    """The same for the same objects, however they are written and in whatever order. Never stored."""
-    documents = [json.loads(content, parse_float=_plainly) for content in contents]
-    text = json.dumps(sorted(documents, key=_place_of), sort_keys=True, separators=(",", ":"))
-    return _hex(text.encode())
+    """Equal for equal objects, independent of encoding and order. Never stored."""
+    documents = [json.loads(content, parse_float=_parse_number) for content in contents]
+    text = json.dumps(sorted(documents, key=_position_of), sort_keys=True, separators=(",", ":"))
+    return _hash(text.encode())
 
 
-def _plainly(text: str) -> float | int:
+def _parse_number(text: str) -> float | int:
     number = float(text)
     return int(number) if number.is_integer() else number
 
 
-def _hex(text: bytes) -> str:
+def _hash(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def _place_of(document: Json) -> Place:
+def _position_of(document: Json) -> SortPosition:
     metadata = document.get("metadata") or {}
-    return place(
+    return sort_position(
         api_version=document.get("apiVersion", ""),
         kind=document.get("kind", ""),
         namespace=metadata.get("namespace", ""),
@@ -76,13 +76,13 @@ def _encode_policy(policy: Json | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Structure:
-    """Writes the named fields in their order, at once: an encoder would sort them."""
+    """Encodes the named fields in this order, because the JSON encoder would sort them."""
 
     order: tuple[str, ...]
     optional: frozenset[str] = frozenset()
     inner: Mapping[str, Writer] = field(default_factory=dict)
     empty: Json = field(default_factory=dict)
-    """What a required field says when it is absent; null unless given."""
+    """Values of required fields that are absent; null unless given."""
 
     def __call__(self, source: Json) -> msgspec.Raw:
         return msgspec.Raw(b"{" + b",".join(self._parts(source)) + b"}")
@@ -98,7 +98,7 @@ class _Structure:
 
 
 def _is_left_out(value: Any) -> bool:
-    """An object without fields is there all the same: Go leaves out what points nowhere, not what it points to."""
+    """An empty object is kept: Go leaves out nil pointers, not empty structures."""
     return value is None or value == [] or value == ""
 
 
@@ -106,7 +106,7 @@ def _optional(*order: str, **inner: Writer) -> _Structure:
     return _Structure(order, frozenset(order), inner)
 
 
-def _each(writer: Writer) -> Writer:
+def _map_items(writer: Writer) -> Writer:
     return lambda items: None if items is None else [writer(item) for item in items]
 
 
@@ -117,12 +117,12 @@ def _label_selector(selector: Json) -> msgspec.Raw:
 _REQUIREMENT: Final = _Structure(
     ("key", "operator", "values"), frozenset({"values"}), empty={"key": "", "operator": ""}
 )
-_SELECTOR: Final = _optional("matchLabels", "matchExpressions", matchExpressions=_each(_REQUIREMENT))
+_SELECTOR: Final = _optional("matchLabels", "matchExpressions", matchExpressions=_map_items(_REQUIREMENT))
 _PROPERTY: Final = _Structure(("name", "operator", "values"), empty={"name": "", "operator": ""})
 _TERM: Final = _optional(
     *("labelSelector", "propertySelector", "propertySorter"),
     labelSelector=_label_selector,
-    propertySelector=_Structure(("matchExpressions",), inner={"matchExpressions": _each(_PROPERTY)}),
+    propertySelector=_Structure(("matchExpressions",), inner={"matchExpressions": _map_items(_PROPERTY)}),
     propertySorter=_Structure(("name", "sortOrder"), empty={"name": "", "sortOrder": ""}),
 )
 _PREFERRED: Final = _Structure(
@@ -131,9 +131,9 @@ _PREFERRED: Final = _Structure(
 _CLUSTER_AFFINITY: Final = _optional(
     *("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"),
     requiredDuringSchedulingIgnoredDuringExecution=_Structure(
-        ("clusterSelectorTerms",), inner={"clusterSelectorTerms": _each(_TERM)}
+        ("clusterSelectorTerms",), inner={"clusterSelectorTerms": _map_items(_TERM)}
     ),
-    preferredDuringSchedulingIgnoredDuringExecution=_each(_PREFERRED),
+    preferredDuringSchedulingIgnoredDuringExecution=_map_items(_PREFERRED),
 )
 _SPREAD: Final = _Structure(
     ("maxSkew", "topologyKey", "whenUnsatisfiable"),
@@ -143,22 +143,22 @@ _SPREAD: Final = _Structure(
 _POLICY: Final = _optional(
     *("placementType", "clusterNames", "affinity", "topologySpreadConstraints", "tolerations"),
     affinity=_optional("clusterAffinity", clusterAffinity=_CLUSTER_AFFINITY),
-    topologySpreadConstraints=_each(_SPREAD),
-    tolerations=_each(_optional("key", "operator", "value", "effect")),
+    topologySpreadConstraints=_map_items(_SPREAD),
+    tolerations=_map_items(_optional("key", "operator", "value", "effect")),
 )
 
 
 def _apply_defaults(policy: Json | None) -> Json:
-    """As the API server completes it."""
-    full = _with_defaults(policy or {}, _POLICY_DEFAULTS)
+    """With the defaults that the API server sets."""
+    full = _fill_defaults(policy or {}, _POLICY_DEFAULTS)
     full["topologySpreadConstraints"] = [
-        _with_defaults(constraint, _SPREAD_DEFAULTS) for constraint in full.get("topologySpreadConstraints") or ()
+        _fill_defaults(constraint, _SPREAD_DEFAULTS) for constraint in full.get("topologySpreadConstraints") or ()
     ]
     full["tolerations"] = [
-        _with_defaults(toleration, _TOLERATION_DEFAULTS) for toleration in full.get("tolerations") or ()
+        _fill_defaults(toleration, _TOLERATION_DEFAULTS) for toleration in full.get("tolerations") or ()
     ]
     return full
 
 
-def _with_defaults(given: Json, defaults: Json) -> dict[str, Any]:
+def _fill_defaults(given: Json, defaults: Json) -> dict[str, Any]:
     return {**defaults, **{name: value for name, value in given.items() if value is not None and value != ""}}

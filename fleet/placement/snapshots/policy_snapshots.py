@@ -1,11 +1,11 @@
-"""The policy of a placement as a snapshot: one object per policy, of which one is marked as the latest.
+"""Policy snapshots: one object per policy of a placement, one of them labeled as the latest.
 
-A new policy makes every binding obsolete, so a new snapshot is made only for a policy that asks for something else. Its
-number of clusters does not count as such: that goes into an annotation, like the placement's generation.
+A new snapshot makes every binding obsolete, so one is created only if the policy changed. The number of clusters does
+not count: it goes into an annotation, like the placement's generation.
 
-Replacing the latest takes several writes, and may end between any two of them. There is nothing to remember: without a
-latest snapshot the one with the greatest index stands for it, and comparing that one's policy tells what is left to do.
-As that reading is only right on the newest state, it is never made from the cache.
+Replacing the latest takes several writes, and the process may end between any two of them. No state is kept for that:
+without a latest snapshot the one with the greatest index takes its place, and comparing its policy shows what is left
+to do. This is only correct on the newest state, so it is never concluded from the cache.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from fleet.model.keys import (
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed, Placement, PlacementSpec, PolicySnapshot
 from fleet.placement.deletion import delete_object
+from fleet.placement.reconcile_context import read_policy
 from fleet.placement.snapshots.hashing import are_policies_equal, policy_hash
 
 Json = dict[str, Any]
@@ -43,7 +44,7 @@ _NAMES_TRIED: Final = 16
 
 
 class SeveralLatest(StaleInputs):
-    """Only one snapshot may be the latest; which one it should be, nobody can tell."""
+    """Only one snapshot may be the latest, and the controller cannot decide which."""
 
 
 class _OwnerReference(msgspec.Struct, frozen=True):
@@ -61,24 +62,24 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     policy_hash: str = ""
 
 
-class _Stored(msgspec.Struct, frozen=True):
-    """What a snapshot holds beside what the scheduler reads."""
+class _SnapshotDocument(msgspec.Struct, frozen=True):
+    """The fields of a snapshot that the scheduler does not read."""
 
     metadata: _Metadata = _Metadata()
     spec: _Spec = _Spec()
 
 
-_read_stored = msgspec.json.Decoder(_Stored).decode
+_decode_document = msgspec.json.Decoder(_SnapshotDocument).decode
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
     observed: Observed[PolicySnapshot]
-    stored: _Stored
+    document: _SnapshotDocument
 
     @classmethod
     def of(cls, observed: Observed[PolicySnapshot]) -> _Snapshot:
-        return cls(observed, _read_stored(observed.raw))
+        return cls(observed, _decode_document(observed.raw))
 
     @property
     def name(self) -> str:
@@ -86,7 +87,7 @@ class _Snapshot:
 
     @property
     def index(self) -> int:
-        """From the label: other controllers name snapshots as they like. Below all others if it cannot be read."""
+        """From the label, because other controllers may use other names; -1 if it cannot be parsed."""
         text = self.observed.view.metadata.label(POLICY_INDEX) or ""
         return int(text) if text.isdecimal() and text.isascii() else -1
 
@@ -99,20 +100,14 @@ class _Snapshot:
         return bool(self.observed.view.metadata.deletion_timestamp)
 
     def belongs_to(self, placement: Observed[Placement]) -> bool:
-        """Leftovers of a deleted placement of the same name are none of ours: they are about to be collected."""
+        """False for snapshots of a deleted placement of the same name: the garbage collector will delete them."""
         metadata = placement.view.metadata
-        owners = [owner for owner in self.stored.metadata.owner_references if owner.name == metadata.name]
+        owners = [owner for owner in self.document.metadata.owner_references if owner.name == metadata.name]
         return not owners or any(owner.uid == metadata.uid for owner in owners)
 
-    def is_for(self, policy: Json | None) -> bool:
-        same_hash = self.stored.spec.policy_hash == _encode_hash(policy_hash(policy))
-        return same_hash or are_policies_equal(self.stored.spec.policy, policy)
-
-
-def read_policy(spec: PlacementSpec) -> Json | None:
-    written = bytes(spec.policy)
-    policy: Json | None = msgspec.json.decode(written) if written else None
-    return policy
+    def has_policy(self, policy: Json | None) -> bool:
+        same_hash = self.document.spec.policy_hash == _encode_hash(policy_hash(policy))
+        return same_hash or are_policies_equal(self.document.spec.policy, policy)
 
 
 def read_cluster_count(snapshot: PolicySnapshot) -> int | None:
@@ -129,24 +124,24 @@ class PolicySnapshots:
     async def ensure(
         self, kinds: PlacementKinds, placement: Observed[Placement], spec: PlacementSpec, *, reads_live: bool = False
     ) -> Observed[PolicySnapshot]:
-        """The latest snapshot, after whatever it took to have one that fits the placement.
+        """Creates or updates the latest snapshot so that it has the policy of the placement, and returns it.
 
-        `reads_live` after a failure, when the cache may lack a write of ours."""
-        known = await self._known(kinds, placement, reads_live=reads_live)
+        `reads_live` after a failure, when the cache may lack one of our own writes."""
+        known = await self._list_snapshots(kinds, placement, reads_live=reads_live)
         current = _find_current(known)
         if current is not None and not current.is_latest and not reads_live:
-            known = await self._known(kinds, placement, reads_live=True)
+            known = await self._list_snapshots(kinds, placement, reads_live=True)
             current = _find_current(known)
         policy = read_policy(spec)
-        if current is None or not current.is_for(policy):
+        if current is None or not current.has_policy(policy):
             return await self._replace(kinds, placement, known, policy, limit=spec.revision_history_limit)
-        marked = await self._mark(kinds, placement, current.observed, policy)
+        marked = await self._mark_latest(kinds, placement, current.observed, policy)
         await self._delete(kinds, _find_oldest(known, keep=spec.revision_history_limit, sparing=current))
         return marked
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _known(
+    async def _list_snapshots(
         self, kinds: PlacementKinds, placement: Observed[Placement], *, reads_live: bool
     ) -> list[_Snapshot]:
         """By index."""
@@ -172,10 +167,10 @@ class PolicySnapshots:
         *,
         limit: int,
     ) -> Observed[PolicySnapshot]:
-        """One snapshot always stays until there is a newer one, because indices go on from it."""
+        """One snapshot always stays until there is a newer one, because the next index is derived from it."""
         for snapshot in known:
             if snapshot.is_latest and not snapshot.is_terminating:
-                await self._unmark(kinds, snapshot)
+                await self._unmark_latest(kinds, snapshot)
         await self._delete(kinds, _find_oldest(known, keep=max(limit - 1, 1)))
         index = max((snapshot.index for snapshot in known), default=-1) + 1
         created = await self._create(kinds, placement, policy, index=index)
@@ -193,15 +188,15 @@ class PolicySnapshots:
             try:
                 return await call_with_retries(partial(create, document), retry_policy=self._retry_policy)
             except AlreadyExists:
-                made_before = await self._made_before(kinds, placement, policy, name)
-            if made_before is not None:
-                return await self._mark(kinds, placement, made_before, policy)
+                created = await self._find_created(kinds, placement, policy, name)
+            if created is not None:
+                return await self._mark_latest(kinds, placement, created, policy)
         raise StaleInputs(f"{_NAMES_TRIED} names for a policy snapshot of {key_of(placement.view.metadata)} are taken")
 
-    async def _made_before(
+    async def _find_created(
         self, kinds: PlacementKinds, placement: Observed[Placement], policy: Json | None, name: str
     ) -> Observed[PolicySnapshot] | None:
-        """The holder of the name if it is what we are about to create; None if it is somebody else's."""
+        """The snapshot with this name if an earlier reconcile created it; None if it belongs to another owner."""
         metadata = placement.view.metadata
         key = join_key(metadata.namespace, name)
         try:
@@ -211,11 +206,11 @@ class PolicySnapshots:
         is_ours = owner_key(holder.observed.view.metadata) == PlacementKey.of(metadata) and holder.belongs_to(placement)
         if not is_ours or holder.is_terminating:
             return None
-        if not holder.is_for(policy):
+        if not holder.has_policy(policy):
             raise StaleInputs(f"policy snapshot {key} exists already with another policy")
         return holder.observed
 
-    async def _mark(
+    async def _mark_latest(
         self,
         kinds: PlacementKinds,
         placement: Observed[Placement],
@@ -228,7 +223,7 @@ class PolicySnapshots:
             raise StaleInputs(f"policy snapshot {snapshot.view.metadata.name} was deleted a moment ago")
         return marked
 
-    async def _unmark(self, kinds: PlacementKinds, snapshot: _Snapshot) -> None:
+    async def _unmark_latest(self, kinds: PlacementKinds, snapshot: _Snapshot) -> None:
         await self._revise(kinds, snapshot.observed, labels={IS_LATEST_SNAPSHOT: "false"})
 
     async def _revise(
@@ -296,7 +291,7 @@ def _document(kinds: PlacementKinds, placement: Observed[Placement], policy: Jso
 
 
 def build_owner_reference(kinds: PlacementKinds, placement: Observed[Placement]) -> Json:
-    """Makes the placement the owner of an object: the garbage collector takes what its deletion leaves behind."""
+    """A controller reference to the placement, so that the garbage collector deletes the object with it."""
     resource, metadata = kinds.flavour.placement, placement.view.metadata
     return {
         "apiVersion": resource.api_version,
@@ -309,7 +304,7 @@ def build_owner_reference(kinds: PlacementKinds, placement: Observed[Placement])
 
 
 def _annotations(placement: Observed[Placement], policy: Json | None) -> dict[str, str]:
-    """Without a number where the policy lacks one: the scheduler says so to whoever wrote it."""
+    """Without a number where the policy has none: the scheduler reports that to the user."""
     annotations = {PLACEMENT_GENERATION: str(placement.view.metadata.generation)}
     if policy is not None and policy.get("placementType") == PICK_N and "numberOfClusters" in policy:
         annotations[NUMBER_OF_CLUSTERS] = str(policy["numberOfClusters"])
@@ -317,5 +312,5 @@ def _annotations(placement: Observed[Placement], policy: Json | None) -> dict[st
 
 
 def _encode_hash(hash_text: str) -> str:
-    """The hash is a field of bytes that holds the text of the hash."""
+    """The field is of type bytes and holds the hexadecimal text, hence base64."""
     return base64.b64encode(hash_text.encode()).decode()

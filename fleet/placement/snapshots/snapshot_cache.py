@@ -1,6 +1,6 @@
-"""The resource snapshots of all placements, as they are known: watched, and read live where the cache is not enough.
+"""Cache of the resource snapshots of all placements: informers, with live reads where the cache may be stale.
 
-The objects inside are not kept, only their identities; whoever needs them reads them from the API server.
+Only the identities of the objects inside are cached; their content is read from the API server on demand.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class _Spec(View, frozen=True):
     selected_resources: tuple[msgspec.Raw, ...] = ()
 
 
-class _Whole(View, frozen=True):
-    """A snapshot with the objects inside."""
+class _FullSnapshot(View, frozen=True):
+    """A snapshot with the content of its objects."""
 
     metadata: Metadata = Metadata()
     spec: _Spec = _Spec()
@@ -43,138 +43,138 @@ class _Whole(View, frozen=True):
 @dataclass(frozen=True, slots=True)
 class StoredSnapshots:
     groups: Sequence[SnapshotGroup]
-    """By index, without what is being deleted."""
+    """By index, without terminating snapshots."""
     next_index: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _SnapshotKind:
     flavour: PlacementScope
-    watched: Informer[SnapshotView]
-    whole: Objects[Observed[_Whole]]
+    informer: Informer[SnapshotView]
+    full: Objects[Observed[_FullSnapshot]]
 
 
 class SnapshotCache:
     def __init__(self, access: InformerConfig, flavours: Iterable[PlacementScope]) -> None:
-        self._kinds = {flavour.namespaced: _kind(access, flavour) for flavour in flavours}
-        self._read: dict[str, tuple[str, str]] = {}
-        self._written: set[str] = set()
+        self._kinds = {flavour.namespaced: _build_kind(access, flavour) for flavour in flavours}
+        self._fingerprints: dict[str, tuple[str, str]] = {}
+        self._own_writes: set[str] = set()
         self._synced = False
-        self._wake: Callable[[str], None] = lambda _: None
+        self._enqueue: Callable[[str], None] = lambda _: None
         for kind in self._kinds.values():
-            kind.watched.store.subscribe(self._changed)
+            kind.informer.store.subscribe(self._on_change)
 
-    def subscribe(self, wake: Callable[[str], None]) -> None:
-        """`wake` is called with the key of a placement to whose snapshots others did something."""
-        self._wake = wake
+    def subscribe(self, enqueue: Callable[[str], None]) -> None:
+        """`enqueue` is called with the key of a placement when another client changed its snapshots."""
+        self._enqueue = enqueue
 
     async def run(self) -> NoReturn:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in self._kinds.values():
-                name = f"watching {kind.watched.resource.plural}"
-                group.create_task(kind.watched.reflector.run(), name=name)
-            await self.ready()
+                name = f"watching {kind.informer.resource.plural}"
+                group.create_task(kind.informer.reflector.run(), name=name)
+            await self.wait_for_sync()
             self._synced = True
         raise AssertionError("reflectors do not end")
 
-    async def ready(self) -> None:
-        """Returns once every snapshot is known."""
+    async def wait_for_sync(self) -> None:
+        """Returns once all informers are synced."""
         for kind in self._kinds.values():
-            await kind.watched.reflector.wait_for_sync()
+            await kind.informer.reflector.wait_for_sync()
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def all(self) -> Iterator[tuple[Resource, Collection[SnapshotView]]]:
         for kind in self._kinds.values():
-            yield kind.watched.resource, kind.watched.store.values()
+            yield kind.informer.resource, kind.informer.store.values()
 
-    def owner(self, placement: Metadata) -> Resource:
-        return self._of(placement).flavour.placement
+    def owner_resource(self, placement: Metadata) -> Resource:
+        return self._kind_for(placement).flavour.placement
 
     def objects(self, namespace: str) -> Objects[SnapshotView]:
         """Of placements in namespaces, or of cluster-scoped ones."""
-        return self._kinds[bool(namespace)].watched.objects
+        return self._kinds[bool(namespace)].informer.objects
 
-    def cached(self, placement: Metadata) -> list[SnapshotView]:
-        snapshots = self._of(placement).watched.store.by_index(_BY_OWNER, key_of(placement))
+    def list_cached(self, placement: Metadata) -> list[SnapshotView]:
+        snapshots = self._kind_for(placement).informer.store.by_index(_BY_OWNER, key_of(placement))
         return [snapshot for snapshot in snapshots if snapshot.belongs_to(placement)]
 
-    async def known(self, placement: Metadata, *, reads_live: bool) -> StoredSnapshots:
-        ours = await self._live(placement) if reads_live else self.cached(placement)
+    async def load_groups(self, placement: Metadata, *, reads_live: bool) -> StoredSnapshots:
+        ours = await self._list_live(placement) if reads_live else self.list_cached(placement)
         groups = group_snapshots(snapshot for snapshot in ours if not snapshot.is_terminating)
         return StoredSnapshots(groups, next_index=max((snapshot.index for snapshot in ours), default=-1) + 1)
 
     async def get(self, placement: Metadata, name: str) -> SnapshotView:
-        """Live; the cache learns of it."""
+        """Reads live and updates the cache."""
         key = join_key(placement.namespace, name)
         try:
             snapshot = await self.objects(placement.namespace).get(key)
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {key} was deleted a moment ago") from error
-        self._of(placement).watched.store.apply_write(snapshot)
+        self._kind_for(placement).informer.store.apply_write(snapshot)
         return snapshot
 
     async def fingerprint(self, placement: Metadata, group: SnapshotGroup) -> str:
-        """Of all objects in a complete group. Read once: groups never change."""
+        """Of all objects in a complete group. Read once, because groups are immutable."""
         assert group.master is not None
         key, uid = key_of(placement), group.master.metadata.uid
-        known = self._read.get(key)
+        known = self._fingerprints.get(key)
         if known is None or known[0] != uid:
             objects = [content for part in group.parts() for content in await self.contents(placement, part)]
-            known = self._read[key] = uid, fingerprint(objects)
+            known = self._fingerprints[key] = uid, fingerprint(objects)
         return known[1]
 
     async def contents(self, placement: Metadata, part: SnapshotView) -> list[bytes]:
         try:
-            whole = await self._of(placement).whole.get(key_of(part.metadata))
+            full = await self._kind_for(placement).full.get(key_of(part.metadata))
         except NotFound as error:
             raise StaleInputs(f"resource snapshot {part.name} was deleted a moment ago") from error
-        return [bytes(content) for content in whole.view.spec.selected_resources]
+        return [bytes(content) for content in full.view.spec.selected_resources]
 
     def forget(self, key: str) -> None:
         """The placement is gone."""
-        self._read.pop(key, None)
+        self._fingerprints.pop(key, None)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def writing(self, placement: Metadata) -> Iterator[None]:
-        """What happens to these snapshots meanwhile is our own doing, and nobody has to be told."""
+    def ignore_own_changes(self, placement: Metadata) -> Iterator[None]:
+        """Enqueues no events of these snapshots meanwhile: the changes are our own writes."""
         key = key_of(placement)
-        self._written.add(key)
+        self._own_writes.add(key)
         try:
             yield
         finally:
-            self._written.discard(key)
+            self._own_writes.discard(key)
 
-    def _changed(self, old: SnapshotView | None, new: SnapshotView | None) -> None:
-        some = new or old
-        owner = None if some is None else owner_key(some.metadata)
-        if self._synced and owner is not None and str(owner) not in self._written:
-            self._wake(str(owner))
+    def _on_change(self, old: SnapshotView | None, new: SnapshotView | None) -> None:
+        current = new or old
+        owner = None if current is None else owner_key(current.metadata)
+        if self._synced and owner is not None and str(owner) not in self._own_writes:
+            self._enqueue(str(owner))
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
-    def _of(self, placement: Metadata) -> _Kind:
+    def _kind_for(self, placement: Metadata) -> _SnapshotKind:
         return self._kinds[bool(placement.namespace)]
 
-    async def _live(self, placement: Metadata) -> list[SnapshotView]:
-        kind = self._of(placement)
+    async def _list_live(self, placement: Metadata) -> list[SnapshotView]:
+        kind = self._kind_for(placement)
         labels = f"{PARENT_PLACEMENT}={placement.name}"
-        snapshots = await kind.watched.objects.list(namespace=placement.namespace, labels=labels)
+        snapshots = await kind.informer.objects.list(namespace=placement.namespace, labels=labels)
         for snapshot in snapshots:
-            kind.watched.store.apply_write(snapshot)
+            kind.informer.store.apply_write(snapshot)
         return [snapshot for snapshot in snapshots if snapshot.belongs_to(placement)]
 
 
-def _kind(access: InformerConfig, flavour: PlacementScope) -> _Kind:
-    watched = Informer(access, flavour.resource_snapshot, snapshot_codec())
-    watched.store.add_index(_BY_OWNER, _owners)
-    whole = Objects(access.reads, flavour.resource_snapshot, build_codec(_Whole))
-    return _Kind(flavour, watched, whole)
+def _build_kind(access: InformerConfig, flavour: PlacementScope) -> _SnapshotKind:
+    informer = Informer(access, flavour.resource_snapshot, snapshot_codec())
+    informer.store.add_index(_BY_OWNER, _index_owner)
+    full = Objects(access.reads, flavour.resource_snapshot, build_codec(_FullSnapshot))
+    return _SnapshotKind(flavour, informer, full)
 
 
-def _owners(snapshot: SnapshotView) -> tuple[str, ...]:
+def _index_owner(snapshot: SnapshotView) -> tuple[str, ...]:
     owner = owner_key(snapshot.metadata)
     return () if owner is None else (str(owner),)

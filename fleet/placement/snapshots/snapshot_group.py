@@ -1,7 +1,7 @@
-"""A selection as it is stored: one resource snapshot, or several where one object would become too large.
+"""Snapshot groups: a selection stored as one resource snapshot, or several where one would become too large.
 
-The first part is the master, which alone carries the hash, the size of the group and the latest label. Everything here
-is about what groups look like; making and replacing them is left to `resource_groups`.
+The first is the master, which alone carries the hash, the size of the group and the latest label. Creating and
+replacing groups is left to `resource_snapshots`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GROUP, PREFIX, RESOURCE_INDEX
 from fleet.model.views import Metadata, View
 from fleet.placement.selection.candidates import ObjectMetadata
+from fleet.placement.selection.resolution import SelectedObject
 from fleet.placement.selection.resource_filter import ENVELOPES
-from fleet.placement.selection.selection import SelectedObject
 
 RESOURCE_HASH: Final = PREFIX + "resource-hash"
 SNAPSHOTS_IN_GROUP: Final = PREFIX + "number-of-resource-snapshots"
@@ -30,7 +30,7 @@ CHANGE_SEEN_AT: Final = PREFIX + "next-resource-snapshot-candidate-detection-tim
 LEGACY_ENVELOPE: Final = PREFIX + "envelope-configmap"
 
 PART_BYTES: Final = 800 * 1024
-"""Of serialised objects in one snapshot: etcd takes 1.5 MiB, and there is more to a snapshot than its objects."""
+"""Limit for the serialized objects of one snapshot: etcd accepts 1.5 MiB, with the rest of the snapshot."""
 
 Json = dict[str, Any]
 
@@ -64,14 +64,14 @@ class SnapshotView(View, frozen=True):
 
     @property
     def index(self) -> int:
-        """Below all others if it cannot be read."""
-        return _number(self.metadata.label(RESOURCE_INDEX), default=-1)
+        """-1 if it cannot be parsed."""
+        return _parse_number(self.metadata.label(RESOURCE_INDEX), default=-1)
 
     @property
     def subindex(self) -> int | None:
         """None for a master."""
         text = self.metadata.annotation(SUBINDEX)
-        return None if text is None else _number(text, default=-1)
+        return None if text is None else _parse_number(text, default=-1)
 
     @property
     def is_latest(self) -> bool:
@@ -86,7 +86,7 @@ class SnapshotView(View, frozen=True):
         return [_identifier(identity) for identity in self.spec.selected_resources]
 
     def belongs_to(self, placement: Metadata) -> bool:
-        """A leftover of a deleted placement of the same name does not."""
+        """False for a snapshot of a deleted placement of the same name."""
         owners = self.metadata.owner_references
         is_tracked = self.metadata.label(PARENT_PLACEMENT) == placement.name
         return is_tracked and (not owners or any(owner.uid == placement.uid for owner in owners))
@@ -105,7 +105,7 @@ def snapshot_codec() -> Codec[SnapshotView]:
     return Codec(read, lambda snapshot: snapshot.metadata)
 
 
-def _number(text: str | None, *, default: int) -> int:
+def _parse_number(text: str | None, *, default: int) -> int:
     return int(text) if text and text.isascii() and text.isdecimal() else default
 
 
@@ -113,7 +113,7 @@ def _number(text: str | None, *, default: int) -> int:
 class SnapshotGroup:
     index: int
     masters: list[SnapshotView] = field(default_factory=list)
-    """One, unless it was deleted or somebody made another."""
+    """One, unless it was deleted or another client created a second."""
     others: dict[int, SnapshotView] = field(default_factory=dict)
 
     @property
@@ -126,7 +126,7 @@ class SnapshotGroup:
 
     @property
     def size(self) -> int:
-        return _number(self.master.metadata.annotation(SNAPSHOTS_IN_GROUP), default=1) if self.master else 0
+        return _parse_number(self.master.metadata.annotation(SNAPSHOTS_IN_GROUP), default=1) if self.master else 0
 
     @property
     def is_complete(self) -> bool:
@@ -158,11 +158,11 @@ def group_snapshots(snapshots: Iterable[SnapshotView]) -> list[SnapshotGroup]:
     return [groups[index] for index in sorted(groups)]
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- building ---------------------------------------------------------------------------------------------------------
 
 
-def split(objects: Sequence[SelectedObject], *, limit: int = PART_BYTES) -> list[tuple[SelectedObject, ...]]:
-    """In order, as many to a part as fit; at least one part, and an object that fits nowhere has its own."""
+def split_objects(objects: Sequence[SelectedObject], *, limit: int = PART_BYTES) -> list[tuple[SelectedObject, ...]]:
+    """In order, as many per part as fit; at least one part. An object above the limit gets its own."""
     parts: list[list[SelectedObject]] = [[]]
     size = 0
     for selected in objects:
@@ -175,8 +175,8 @@ def split(objects: Sequence[SelectedObject], *, limit: int = PART_BYTES) -> list
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The snapshots of a group that is wanted."""
+class GroupPlan:
+    """The desired snapshots of a group."""
 
     owner: Resource
     placement: Metadata
@@ -195,12 +195,12 @@ class Plan:
 
     def others(self, index: int) -> Iterator[tuple[int, Json]]:
         for subindex, part in enumerate(self.parts[1:]):
-            document = self._document(_other_name(self.placement, index, subindex), index, part)
+            document = self._document(_part_name(self.placement, index, subindex), index, part)
             document["metadata"]["annotations"] = {SUBINDEX: str(subindex)}
             yield subindex, document
 
     def names(self, index: int) -> tuple[str, ...]:
-        others = (_other_name(self.placement, index, subindex) for subindex in range(len(self.parts) - 1))
+        others = (_part_name(self.placement, index, subindex) for subindex in range(len(self.parts) - 1))
         return (_master_name(self.placement, index), *others)
 
     def contents(self) -> list[bytes]:
@@ -237,7 +237,7 @@ def _master_name(placement: Metadata, index: int) -> str:
     return f"{placement.name}-{index}-snapshot"
 
 
-def _other_name(placement: Metadata, index: int, subindex: int) -> str:
+def _part_name(placement: Metadata, index: int, subindex: int) -> str:
     return f"{placement.name}-{index}-{subindex}"
 
 

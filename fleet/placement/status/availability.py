@@ -1,7 +1,7 @@
-"""How long changes of placements take until they are available on all clusters, and what is wrong with their objects.
+"""Availability: the time until changes of placements are available on all clusters, and counts of failed objects.
 
-A change begins when a placement that was available no longer is, or when a new one is made. One that was on its way
-already when this process began is not measured: nobody knows since when.
+A change begins when an available placement no longer is, or when one is created. A change that began before this
+process is not measured, because its start is unknown.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ _LISTS: Final = {"failed": "failedPlacements", "drifted": "driftedPlacements", "
 
 
 class AvailabilityTimer:
-    """Changes under way, by placement."""
+    """Measures changes in progress, by placement."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._began_at = epoch_nanoseconds(clock)
-        self._since: dict[str, float | None] = {}
+        self._process_start = epoch_nanoseconds(clock)
+        self._started: dict[str, float | None] = {}
         self._available: set[str] = set()
 
     def observe(self, key: str, metadata: Metadata, *, is_available: bool) -> float | None:
-        """How many seconds the change took that has just come to its end; None if none has."""
+        """The duration in seconds of the change that is now complete; None if there is none."""
         if not is_available:
-            self._begin(key, metadata)
+            self._start(key, metadata)
             return None
         self._available.add(key)
-        since = self._since.pop(key, None)
+        since = self._started.pop(key, None)
         return None if since is None else self._clock.elapsed() - since
 
     def forget(self, key: str) -> None:
         self._available.discard(key)
-        self._since.pop(key, None)
+        self._started.pop(key, None)
 
-    def _begin(self, key: str, metadata: Metadata) -> None:
+    def _start(self, key: str, metadata: Metadata) -> None:
         if key in self._available:
             self._available.discard(key)
-            self._since[key] = self._clock.elapsed()
-        elif key not in self._since:
-            self._since[key] = self._beginning_of(metadata)
+            self._started[key] = self._clock.elapsed()
+        elif key not in self._started:
+            self._started[key] = self._compute_start(metadata)
 
-    def _beginning_of(self, metadata: Metadata) -> float | None:
+    def _compute_start(self, metadata: Metadata) -> float | None:
         created = timestamp_or_none(metadata.creation_timestamp)
-        if created is None or created < self._began_at - SECOND:  # times are written in whole seconds
+        if created is None or created < self._process_start - SECOND:  # timestamps have whole seconds
             return None
         age = max(0, epoch_nanoseconds(self._clock) - created)
         return self._clock.elapsed() - age / SECOND

@@ -1,7 +1,7 @@
-"""The per-cluster part of a placement's status: one entry per picked cluster, then one per place left empty.
+"""The per-cluster part of a placement's status: one entry per selected cluster, then one per unfilled slot.
 
-Scheduling comes from the policy snapshot, everything later from the cluster's binding. An entry's transition times
-carry over from the entry the cluster had before; those of empty places from the place at the same position.
+Scheduling comes from the policy snapshot, all later stages from the cluster's binding. Transition times carry over from
+the previous entry of the cluster; those of unfilled slots from the slot at the same position.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from fleet.placement.status.conditions import (
 )
 
 MOST_LISTED: Final = 100
-"""Objects in a list of failed, drifted or different ones."""
+"""Maximum length of a list of failed, drifted or different objects."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedDecision:
-    """What the scheduler published for the policy snapshot in force."""
+    """The decision that the scheduler published in the status of the latest policy snapshot."""
 
     snapshot: str
-    """Its name: bindings of other snapshots say nothing about this decision."""
+    """Its name: bindings of other snapshots do not belong to this decision."""
     policy: PlacementPolicy
     wanted: int | None
     """The number of clusters of a PickN policy."""
@@ -52,12 +52,12 @@ class PublishedDecision:
 
     @property
     def unfilled(self) -> list[ClusterDecision]:
-        """Why places stayed empty, one decision for each."""
+        """One rejected decision, with its reason, per unfilled slot."""
         refused = [decision for decision in self.decisions if not decision.selected]
-        return refused[: max(0, self._places - len(self.selected))]
+        return refused[: max(0, self._slots - len(self.selected))]
 
     @property
-    def _places(self) -> int:
+    def _slots(self) -> int:
         if self.policy.placement_type == PICK_N:
             return self.wanted or 0
         return len(self.policy.cluster_names) if self.policy.placement_type == PICK_FIXED else 0
@@ -65,13 +65,13 @@ class PublishedDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProgress:
-    """One picked cluster."""
+    """One selected cluster."""
 
     decision: ClusterDecision
     binding: BindingReport | None
     findings: Sequence[ConditionFinding]
     index: str
-    """Of the resource snapshot it is to have; empty where that is not decided, or the snapshot is gone."""
+    """Index of its resource snapshot; empty if the binding has none, or the snapshot is deleted."""
 
     @property
     def cluster(self) -> str:
@@ -79,7 +79,7 @@ class ClusterProgress:
 
 
 def build_progress(
-    decided: PublishedDecision,
+    published: PublishedDecision,
     bindings: Iterable[BindingReport],
     *,
     chain: Chain,
@@ -87,9 +87,9 @@ def build_progress(
     index_of: Callable[[str], str],
 ) -> list[ClusterProgress]:
     """In the scheduler's order. `master` as in `conditions.reached`."""
-    by_cluster = _by_cluster(decided.snapshot, bindings)
+    by_cluster = _by_cluster(published.snapshot, bindings)
     progress = []
-    for decision in decided.selected:
+    for decision in published.selected:
         binding = by_cluster.get(decision.cluster_name)
         findings = build_findings(chain, decision.cluster_name, binding, master=master)
         name = "" if binding is None else binding.spec.resource_snapshot_name
@@ -98,7 +98,7 @@ def build_progress(
     return progress
 
 
-def entries(
+def build_entries(
     progress: Sequence[ClusterProgress],
     unfilled: Sequence[ClusterDecision],
     *,
@@ -110,23 +110,28 @@ def entries(
     empty = [index_by_type(status.conditions) for status in before if not status.cluster_name]
     empty += [{}] * (len(unfilled) - len(empty))
 
-    def dated(findings: Iterable[ConditionFinding], earlier: Mapping[str, Condition]) -> list[Json]:
-        return [finding.dated(earlier.get(finding.type), generation=generation, now=now) for finding in findings]
+    def build_condition(findings: Iterable[ConditionFinding], earlier: Mapping[str, Condition]) -> list[Json]:
+        return [
+            finding.build_condition(earlier.get(finding.type), generation=generation, now=now) for finding in findings
+        ]
 
     taken = [
         {
-            **_details(cluster),
-            "conditions": dated([_picked(cluster.decision), *cluster.findings], known.get(cluster.cluster, {})),
+            **_build_details(cluster),
+            "conditions": build_condition(
+                [_build_selected_finding(cluster.decision), *cluster.findings], known.get(cluster.cluster, {})
+            ),
         }
         for cluster in progress
     ]
     return taken + [
-        {"conditions": dated([_refused(decision)], earlier)} for decision, earlier in zip(unfilled, empty, strict=False)
+        {"conditions": build_condition([_build_refused_finding(decision)], earlier)}
+        for decision, earlier in zip(unfilled, empty, strict=False)
     ]
 
 
 def _by_cluster(snapshot: str, bindings: Iterable[BindingReport]) -> dict[str, BindingReport]:
-    """The binding that counts for each cluster. Should there be several, one that is being given up counts last."""
+    """One binding per cluster. If there are several, one that is not Unscheduled wins."""
     counting = [
         binding
         for binding in bindings
@@ -136,27 +141,27 @@ def _by_cluster(snapshot: str, bindings: Iterable[BindingReport]) -> dict[str, B
     return {binding.spec.target_cluster: binding for binding in counting}
 
 
-def _picked(decision: ClusterDecision) -> ConditionFinding:
+def _build_selected_finding(decision: ClusterDecision) -> ConditionFinding:
     return ConditionFinding(SCHEDULED.name, TRUE, CLUSTER_SCHEDULED, decision.reason)
 
 
-def _refused(decision: ClusterDecision) -> ConditionFinding:
+def _build_refused_finding(decision: ClusterDecision) -> ConditionFinding:
     return ConditionFinding(SCHEDULED.name, FALSE, CLUSTER_NOT_SCHEDULED, decision.reason)
 
 
-# --- what a binding tells beside its conditions -----------------------------------------------------------------------
+# --- other fields from the binding ------------------------------------------------------------------------------------
 
 
-def _details(progress: ClusterProgress) -> Json:
+def _build_details(progress: ClusterProgress) -> Json:
     details: Json = {"clusterName": progress.cluster}
     if progress.index:
         details["observedResourceIndex"] = progress.index
     if progress.binding is not None:
-        details |= _overrides(progress.binding) | _objects(progress.binding, progress.findings)
+        details |= _build_overrides(progress.binding) | _build_object_lists(progress.binding, progress.findings)
     return details
 
 
-def _overrides(binding: BindingReport) -> Json:
+def _build_overrides(binding: BindingReport) -> Json:
     overrides = {
         "applicableResourceOverrides": [msgspec.json.decode(name) for name in binding.spec.resource_override_snapshots],
         "applicableClusterResourceOverrides": list(binding.spec.cluster_resource_override_snapshots),
@@ -164,26 +169,26 @@ def _overrides(binding: BindingReport) -> Json:
     return {field: names for field, names in overrides.items() if names}
 
 
-def _objects(binding: BindingReport, findings: Sequence[ConditionFinding]) -> Json:
+def _build_object_lists(binding: BindingReport, findings: Sequence[ConditionFinding]) -> Json:
     statuses = {finding.type: finding.status for finding in findings}
     failed = FALSE in (statuses.get(APPLIED.name), statuses.get(AVAILABLE.name))
     differing = failed or statuses.get(DIFF_REPORTED.name) == TRUE
     status = binding.status
     lists = {
-        "failedPlacements": _cut(status.failed_placements) if failed else [],
-        "driftedPlacements": _cut(status.drifted_placements),
-        "diffedPlacements": _cut(status.diffed_placements) if differing else [],
+        "failedPlacements": _sort_and_cut(status.failed_placements) if failed else [],
+        "driftedPlacements": _sort_and_cut(status.drifted_placements),
+        "diffedPlacements": _sort_and_cut(status.diffed_placements) if differing else [],
     }
     return {field: objects for field, objects in lists.items() if objects}
 
 
-def _cut(objects: Sequence[msgspec.Raw]) -> list[Json]:
-    """Sorted before it is cut: which objects are shown must not depend on the order in which a member reports."""
+def _sort_and_cut(objects: Sequence[msgspec.Raw]) -> list[Json]:
+    """Sorted before it is cut, so that the listed objects do not depend on the order in which a member reports."""
     decoded: list[Json] = [msgspec.json.decode(placed) for placed in objects]
-    return sorted(decoded, key=_identity)[:MOST_LISTED]
+    return sorted(decoded, key=_sort_key)[:MOST_LISTED]
 
 
-def _identity(placed: Json) -> tuple[str, ...]:
+def _sort_key(placed: Json) -> tuple[str, ...]:
     envelope = placed.get("envelope") or {}
     names = [placed.get(field, "") for field in ("group", "version", "kind", "namespace", "name")]
     return (*names, *(envelope.get(field, "") for field in ("type", "namespace", "name")))

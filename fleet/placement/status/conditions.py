@@ -1,8 +1,8 @@
-"""The stages a placement goes through after scheduling, said of one cluster and said of all of them.
+"""Conditions of the stages after scheduling, per cluster and summarized for the placement.
 
-Of one cluster its binding tells: member agents and the rollout report there. Of the placement it is the worst that any
-cluster says, where not knowing is worse than having failed: a failure may already be history. Both stop at the first
-stage that is not reached, because what comes after it would describe something older.
+The conditions of a cluster come from its binding, where member agents and the rollout report. The placement has the
+worst status of all clusters, where Unknown is worse than False: a failure may already be outdated. Both stop at the
+first stage that is not true, because later stages would describe an older state.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SYNC_SUCCEEDED: Final = "StatusSyncSucceeded"
 
 @dataclass(frozen=True, slots=True)
 class ConditionFinding:
-    """A condition before it is known since when it holds."""
+    """A condition without its transition time and generation."""
 
     type: str
     status: str
@@ -72,8 +72,10 @@ class ConditionFinding:
     def is_true(self) -> bool:
         return self.status == TRUE
 
-    def dated(self, before: Condition | None, *, generation: int, now: str, prefix: str = "") -> dict[str, Any]:
-        """As written. The time is that of the last change of the status."""
+    def build_condition(
+        self, before: Condition | None, *, generation: int, now: str, prefix: str = ""
+    ) -> dict[str, Any]:
+        """The condition as written. The transition time is kept while the status is the same."""
         same = before is not None and before.status == self.status
         since = before.last_transition_time if same and before is not None else None
         return {
@@ -96,7 +98,7 @@ def index_by_type(conditions: Iterable[Condition]) -> dict[str, Condition]:
 def build_findings(
     chain: Chain, cluster: str, binding: BindingReport | None, *, master: str | None
 ) -> list[ConditionFinding]:
-    """How far a cluster has come with the resource snapshot of that name; None: with whichever it has."""
+    """Findings of one cluster for the resource snapshot `master`; None means the snapshot that it has."""
     return list(_iter_findings(chain, cluster, binding, master=master))
 
 
@@ -104,29 +106,33 @@ def _iter_findings(
     chain: Chain, cluster: str, binding: BindingReport | None, *, master: str | None
 ) -> Iterator[ConditionFinding]:
     for stage in chain:
-        said = None if binding is None else _said(binding, stage, master=master)
-        if said is None:
-            yield ConditionFinding(stage.name, UNKNOWN, stage.unknown, messages.waiting(stage.name, [cluster]))
+        condition = None if binding is None else _find_condition(binding, stage, master=master)
+        if condition is None:
+            yield ConditionFinding(stage.name, UNKNOWN, stage.unknown, messages.describe_waiting(stage.name, [cluster]))
             return
-        yield ConditionFinding(stage.name, said.status, said.reason, said.message)
-        if said.status == FALSE:
+        yield ConditionFinding(stage.name, condition.status, condition.reason, condition.message)
+        if condition.status == FALSE:
             return
 
 
-def _said(binding: BindingReport, stage: Stage, *, master: str | None) -> Condition | None:
-    """The binding's condition, if it is about the binding as it is now and about the wanted resources."""
-    said = next((condition for condition in binding.status.conditions if condition.type == stage.name), None)
-    if said is None or said.observed_generation < binding.metadata.generation or said.status not in (TRUE, FALSE):
+def _find_condition(binding: BindingReport, stage: Stage, *, master: str | None) -> Condition | None:
+    """The binding's condition, if it is about its current generation and the desired resource snapshot."""
+    condition = next((condition for condition in binding.status.conditions if condition.type == stage.name), None)
+    if (
+        condition is None
+        or condition.observed_generation < binding.metadata.generation
+        or condition.status not in (TRUE, FALSE)
+    ):
         return None
     is_other_content = master is not None and binding.spec.resource_snapshot_name != master
-    return None if said.status == TRUE and is_other_content else said
+    return None if condition.status == TRUE and is_other_content else condition
 
 
 # --- all clusters -----------------------------------------------------------------------------------------------------
 
 
 def summarize(chain: Chain, clusters: Mapping[str, Sequence[ConditionFinding]]) -> list[ConditionFinding]:
-    """What holds of all these clusters together; nothing, if there are none."""
+    """The findings for all clusters together; empty if there are no clusters."""
     return list(_iter_summary(chain, clusters)) if clusters else []
 
 
@@ -149,13 +155,13 @@ def _summarize_stage(stage: Stage, status: str, by_cluster: Mapping[str, Conditi
         return _summarize_true_stage(stage, by_cluster)
     concerned = sorted(cluster for cluster, finding in by_cluster.items() if finding.status == status)
     if status == UNKNOWN:
-        return ConditionFinding(stage.name, status, stage.unknown, messages.waiting(stage.name, concerned))
+        return ConditionFinding(stage.name, status, stage.unknown, messages.describe_waiting(stage.name, concerned))
     first = by_cluster[concerned[0]]
-    text = messages.failing(stage.name, concerned, cause=first.message or first.reason)
+    text = messages.describe_failure(stage.name, concerned, cause=first.message or first.reason)
     return ConditionFinding(stage.name, status, stage.false, text)
 
 
 def _summarize_true_stage(stage: Stage, by_cluster: Mapping[str, ConditionFinding]) -> ConditionFinding:
     if stage is OVERRIDDEN and all(finding.reason == NO_OVERRIDE for finding in by_cluster.values()):
         return ConditionFinding(stage.name, TRUE, NO_OVERRIDE, messages.NO_OVERRIDE)
-    return ConditionFinding(stage.name, TRUE, stage.true, messages.done(stage.name, len(by_cluster)))
+    return ConditionFinding(stage.name, TRUE, stage.true, messages.describe_success(stage.name, len(by_cluster)))

@@ -1,6 +1,6 @@
-"""What the placement controller tells beside the status: events for people, figures for dashboards.
+"""Kubernetes events and metrics about the status of placements.
 
-An event is told when a condition becomes true or false for the current generation, never on repetition. A gauge names
+An event is emitted when a condition becomes true or false for the current generation, and not repeated. A gauge has
 the first condition that keeps a placement from being complete.
 """
 
@@ -29,6 +29,7 @@ from fleet.placement.status.conditions import (
     TRUE,
     WORK_SYNCHRONIZED,
 )
+from fleet.placement.status.placement_status import select_chain
 
 Json = dict[str, Any]
 
@@ -40,7 +41,7 @@ SYNC_FAILED: Final = "PlacementStatusSyncFailed"
 COMPLETED: Final = "Completed"
 _NIL: Final = "nil"
 
-_REACHED: Final[Mapping[str, str]] = {
+_TRUE_EVENTS: Final[Mapping[str, str]] = {
     ROLLOUT_STARTED.name: "PlacementRolloutStarted",
     OVERRIDDEN.name: "PlacementOverriddenSucceeded",
     WORK_SYNCHRONIZED.name: "PlacementWorkSynchronized",
@@ -48,7 +49,7 @@ _REACHED: Final[Mapping[str, str]] = {
     AVAILABLE.name: "PlacementAvailable",
     DIFF_REPORTED.name: "PlacementDiffReported",
 }
-_FAILED: Final[Mapping[str, str]] = {
+_FALSE_EVENTS: Final[Mapping[str, str]] = {
     OVERRIDDEN.name: "PlacementOverrideFailed",
     APPLIED.name: "PlacementApplyFailed",
     AVAILABLE.name: "PlacementNotAvailable",
@@ -56,11 +57,11 @@ _FAILED: Final[Mapping[str, str]] = {
 }
 
 
-class Events(Protocol):
+class PlacementEventSink(Protocol):
     def emit(self, about: ObjectReference, type: str, reason: str, message: str) -> None: ...
 
 
-class Metrics(Protocol):
+class StatusMetrics(Protocol):
     def set_condition(
         self,
         *,
@@ -73,46 +74,46 @@ class Metrics(Protocol):
         timestamp: float,
     ) -> None: ...
 
-    def drop(self, *, namespace: str, name: str) -> None: ...
+    def remove_placement(self, *, namespace: str, name: str) -> None: ...
 
-    def available(self, *, kind: str, seconds: float) -> None: ...
+    def observe_available(self, *, kind: str, seconds: float) -> None: ...
 
 
 class PlacementReporter:
-    def __init__(self, events: Events, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, events: PlacementEventSink, metrics: StatusMetrics, clock: Clock) -> None:
         self._events = events
         self._metrics = metrics
         self._clock = clock
-        self._changes = AvailabilityTimer(clock)
-        self.troubles = PlacedObjectCounts()
+        self._timer = AvailabilityTimer(clock)
+        self.placed_objects = PlacedObjectCounts()
         self._unmatched: dict[str, frozenset[str]] = {}
 
-    def published(self, look: ReconcileContext, *, before: Json, after: Json) -> None:
+    def report_status_change(self, context: ReconcileContext, *, before: Json, after: Json) -> None:
         """After the status was written."""
-        prefix, generation = look.prefix, look.generation
+        prefix, generation = context.prefix, context.generation
         old, new = (
             _ConditionsOfGeneration(before, prefix, generation),
             _ConditionsOfGeneration(after, prefix, generation),
         )
-        about = _about(look)
+        about = _reference_of(context)
         for condition in new.conditions:
             name = condition["type"].removeprefix(prefix)
-            told = _event_for(name, condition)
-            if told is not None and told != _event_for(name, old.condition(name)):
-                self._events.emit(about, *told, condition["message"])
-        if new.first_missing(look) is None and old.first_missing(look) is not None:
+            event = _find_event(name, condition)
+            if event is not None and event != _find_event(name, old.condition(name)):
+                self._events.emit(about, *event, condition["message"])
+        if new.find_first_missing(context) is None and old.find_first_missing(context) is not None:
             self._events.emit(about, NORMAL, ROLLOUT_COMPLETED, f"generation {generation} is complete on all clusters")
 
-    def measured(self, look: ReconcileContext, status: Json) -> None:
-        """At the end of every pass."""
-        metadata = look.placement.view.metadata
-        said = _ConditionsOfGeneration(status, look.prefix, look.generation)
-        missing = said.first_missing(look)
+    def update_metrics(self, context: ReconcileContext, status: Json) -> None:
+        """At the end of every reconcile."""
+        metadata = context.placement.view.metadata
+        conditions = _ConditionsOfGeneration(status, context.prefix, context.generation)
+        missing = conditions.find_first_missing(context)
         if missing is None:
             condition_type, state, reason = COMPLETED, TRUE, COMPLETED
         else:
-            condition = said.condition(missing) or {"status": _NIL, "reason": _NIL}
-            condition_type, state, reason = look.prefix + missing, condition["status"], condition["reason"]
+            condition = conditions.condition(missing) or {"status": _NIL, "reason": _NIL}
+            condition_type, state, reason = context.prefix + missing, condition["status"], condition["reason"]
         self._metrics.set_condition(
             namespace=metadata.namespace,
             name=metadata.name,
@@ -122,42 +123,42 @@ class PlacementReporter:
             reason=reason,
             timestamp=self._clock.now().timestamp(),
         )
-        self._measure_change(look, is_available=missing is None)
-        self.troubles.observe(look.key, status)
+        self._observe_availability(context, is_available=missing is None)
+        self.placed_objects.observe(context.key, status)
 
-    def _measure_change(self, look: ReconcileContext, *, is_available: bool) -> None:
-        if AVAILABLE in look.chain:
-            metadata = look.placement.view.metadata
-            seconds = self._changes.observe(look.key, metadata, is_available=is_available)
+    def _observe_availability(self, context: ReconcileContext, *, is_available: bool) -> None:
+        if AVAILABLE in select_chain(context.spec):
+            metadata = context.placement.view.metadata
+            seconds = self._timer.observe(context.key, metadata, is_available=is_available)
             if seconds is not None:
-                self._metrics.available(kind=look.kinds.flavour.placement.kind, seconds=seconds)
+                self._metrics.observe_available(kind=context.kinds.flavour.placement.kind, seconds=seconds)
 
-    def unmatched(self, look: ReconcileContext, selectors: Sequence[object]) -> None:
-        """Once for every selector that finds nothing, until it finds something or is changed."""
+    def report_unmatched(self, context: ReconcileContext, selectors: Sequence[object]) -> None:
+        """Emits one event per selector that matches nothing, until it matches or changes."""
         texts = frozenset(map(str, selectors))
-        for text in sorted(texts - self._unmatched.get(look.key, frozenset())):
-            self._events.emit(_about(look), WARNING, SELECTOR_MATCHED_NOTHING, text)
+        for text in sorted(texts - self._unmatched.get(context.key, frozenset())):
+            self._events.emit(_reference_of(context), WARNING, SELECTOR_MATCHED_NOTHING, text)
         if texts:
-            self._unmatched[look.key] = texts
+            self._unmatched[context.key] = texts
         else:
-            self._unmatched.pop(look.key, None)
+            self._unmatched.pop(context.key, None)
 
-    def released(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
+    def report_released(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         text = "the snapshots are deleted and the placement is released"
         about = ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
         self._events.emit(about, NORMAL, FINALIZER_REMOVED, text)
 
     def forget(self, namespace: str, name: str) -> None:
         """The placement is gone."""
-        self._metrics.drop(namespace=namespace, name=name)
+        self._metrics.remove_placement(namespace=namespace, name=name)
         key = join_key(namespace, name)
-        for kept in (self._changes, self.troubles):
+        for kept in (self._timer, self.placed_objects):
             kept.forget(key)
         self._unmatched.pop(key, None)
 
 
 class _ConditionsOfGeneration:
-    """What a status says about one generation; the rest of it is history."""
+    """The conditions of a status that are about the given generation or a newer one."""
 
     def __init__(self, status: Json, prefix: str, generation: int) -> None:
         self.conditions = [
@@ -174,24 +175,24 @@ class _ConditionsOfGeneration:
         condition = self._by_name.get(name)
         return condition is not None and bool(condition["status"] == TRUE)
 
-    def first_missing(self, look: ReconcileContext) -> str | None:
-        """The first condition that does not hold; None, if the placement is complete."""
-        stages = (SCHEDULED,) if look.selects_no_cluster else (SCHEDULED, *look.chain)
+    def find_first_missing(self, context: ReconcileContext) -> str | None:
+        """The first condition that is not true; None if the placement is complete."""
+        stages = (SCHEDULED,) if context.selects_no_cluster else (SCHEDULED, *select_chain(context.spec))
         return next((stage.name for stage in stages if not self.is_true(stage.name)), None)
 
 
-def _event_for(name: str, condition: Json | None) -> tuple[str, str] | None:
+def _find_event(name: str, condition: Json | None) -> tuple[str, str] | None:
     """Type and reason."""
     if condition is None:
         return None
-    if condition["status"] == TRUE and name in _REACHED:
-        return NORMAL, _REACHED[name]
+    if condition["status"] == TRUE and name in _TRUE_EVENTS:
+        return NORMAL, _TRUE_EVENTS[name]
     if condition["status"] != FALSE:
         return None
     if name == SCHEDULED.name and condition["reason"] == INVALID_SELECTORS:
         return WARNING, SELECTOR_INVALID
-    return (WARNING, _FAILED[name]) if name in _FAILED else None
+    return (WARNING, _FALSE_EVENTS[name]) if name in _FALSE_EVENTS else None
 
 
-def _about(look: ReconcileContext) -> ObjectReference:
-    return ObjectReference.of(look.kinds.flavour.placement, look.placement.view.metadata)
+def _reference_of(context: ReconcileContext) -> ObjectReference:
+    return ObjectReference.of(context.kinds.flavour.placement, context.placement.view.metadata)

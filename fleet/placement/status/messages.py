@@ -1,7 +1,7 @@
-"""What conditions say in words. Programs read reasons; these texts are for people and may change.
+"""Messages of conditions. Programs read reasons; messages are for people and may change.
 
-A message names the clusters it is about, up to three of them, so that a placement on a thousand clusters still has
-readable conditions; the per-cluster list tells the rest.
+A message names up to three clusters, so that a placement on a thousand clusters has readable conditions; the details
+are in the per-cluster status.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ _TRUE: Final[Mapping[str, str]] = {
 NO_OVERRIDE: Final = "no override matches"
 
 
-def listed(names: Collection[str]) -> str:
+def join_names(names: Collection[str]) -> str:
     """`a, b, c and 2 more`: in alphabetical order."""
-    shown = sorted(names)[:_NAMED]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    named = sorted(names)[:_NAMED]
+    more = len(names) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-def waiting(stage: str, clusters: Collection[str]) -> str:
-    return _UNKNOWN[stage].format(clusters=listed(clusters))
+def describe_waiting(stage: str, clusters: Collection[str]) -> str:
+    return _UNKNOWN[stage].format(clusters=join_names(clusters))
 
 
-def failing(stage: str, clusters: Collection[str], *, cause: str) -> str:
-    return _FALSE[stage].format(clusters=listed(clusters), cause=cause)
+def describe_failure(stage: str, clusters: Collection[str], *, cause: str) -> str:
+    return _FALSE[stage].format(clusters=join_names(clusters), cause=cause)
 
 
-def done(stage: str, count: int) -> str:
+def describe_success(stage: str, count: int) -> str:
     return _TRUE[stage].format(count=count)
 
 
-def not_scheduled(generation: int) -> str:
+def describe_unscheduled(generation: int) -> str:
     return f"generation {generation} has not been scheduled yet"
 
 
-def controlled_by(runs: Collection[str]) -> str:
-    """Of a placement whose rollout is in other hands, while clusters run different versions or none."""
+def describe_external_control(runs: Collection[str]) -> str:
+    """For a rollout controlled by staged update runs, while clusters run different versions or none."""
     if not runs:
         return "clusters run no common version yet; create a staged update run for this placement"
-    return f"clusters run no common version yet; the rollout is controlled by {listed(runs)}"
+    return f"clusters run no common version yet; the rollout is controlled by {join_names(runs)}"
 
 
-def shown_in(namespace: str) -> str:
+def describe_copy(namespace: str) -> str:
     return f"the status is shown in namespace {namespace}"

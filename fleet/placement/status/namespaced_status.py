@@ -1,7 +1,7 @@
-"""The status of a cluster-scoped placement, shown to readers of the one namespace that it selects.
+"""Copies the status of a cluster-scoped placement into the one namespace that it selects, for readers there.
 
-The copy is an object of its own, named like the placement and owned by it. Whether it could be written is a condition
-of the placement, which the copy leaves out: otherwise each would be a reason to write the other.
+The copy is a ClusterResourcePlacementStatus, named like the placement and owned by it. Whether it could be written is a
+condition of the placement, which the copy leaves out: otherwise each write would cause a write of the other.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION
 from fleet.model.timestamps import format_timestamp
-from fleet.model.views import ClusterResourcePlacementStatus, Observed, Placement, PlacementSpec
-from fleet.placement.selection.selection import SelectionResult
+from fleet.model.views import ClusterResourcePlacementStatus, Observed, Placement
+from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.selectors import NAMESPACE, read_selectors
 from fleet.placement.status import messages
 from fleet.placement.status.conditions import FALSE, STATUS_SYNCED, SYNC_FAILED, SYNC_SUCCEEDED, TRUE, ConditionFinding
@@ -28,7 +28,6 @@ from fleet.placement.status.conditions import FALSE, STATUS_SYNCED, SYNC_FAILED,
 Json = dict[str, Any]
 StatusCopy = Observed[ClusterResourcePlacementStatus]
 
-ACCESSIBLE: Final = "NamespaceAccessible"
 COPIES: Final = Resource(
     PLACEMENT_GROUP,
     STORAGE_VERSION,
@@ -38,7 +37,7 @@ COPIES: Final = Resource(
 )
 _BY_NAME: Final = "name"
 _SYNC_SECONDS: Final = 10.0
-"""How long a pass waits before it gives way to others."""
+"""Longest wait of a reconcile before it fails and is retried."""
 _NOT_ONE: Final = "PL-14: status can be shown in exactly one namespace: select exactly one"
 
 
@@ -53,8 +52,8 @@ class NamespacedStatuses:
         self._clock = clock
         copies.store.add_index(_BY_NAME, lambda copy: (copy.view.metadata.name,))
 
-    async def ready(self) -> None:
-        """Until then, a copy that is not known may exist."""
+    async def wait_for_sync(self) -> None:
+        """Before that, a copy may exist that is not in the cache."""
         try:
             async with asyncio.timeout(_SYNC_SECONDS):
                 await self.copies.reflector.wait_for_sync()
@@ -62,23 +61,23 @@ class NamespacedStatuses:
             raise StaleInputs(f"objects of kind {COPIES.kind} were not read yet") from error
 
     def namespace_in_use(self, placement: Observed[Placement]) -> str:
-        """Where the status was shown first; empty, if it never was as far as anyone knows."""
+        """The namespace of the first copy; empty if there is no trace of one."""
         held = self.copies.store.by_index(_BY_NAME, placement.view.metadata.name)
-        shown = sorted(copy.view.metadata.namespace for copy in held if _is_owned(copy, placement))
-        return shown[0] if shown else _namespace_from_status(placement)
+        namespaces = sorted(copy.view.metadata.namespace for copy in held if _is_owned(copy, placement))
+        return namespaces[0] if namespaces else _namespace_from_status(placement)
 
-    async def show(
+    async def sync(
         self, placement: Observed[Placement], status: Json, *, namespace: str, owner: Json, prefix: str
     ) -> ConditionFinding:
-        """What came of it. Errors that pass are raised."""
+        """Writes the copy and returns the resulting condition. Transient errors are raised."""
         if not namespace:
             return ConditionFinding(STATUS_SYNCED, FALSE, SYNC_FAILED, _NOT_ONE)
-        source = _without_own_condition(status, prefix)
+        source = _drop_own_condition(status, prefix)
         try:
             await self._write(placement.view.metadata.name, source, namespace=namespace, owner=owner)
         except (NotFound, Forbidden, Invalid, BadRequest) as error:
-            return ConditionFinding(STATUS_SYNCED, FALSE, SYNC_FAILED, _failure(namespace, error))
-        return ConditionFinding(STATUS_SYNCED, TRUE, SYNC_SUCCEEDED, messages.shown_in(namespace))
+            return ConditionFinding(STATUS_SYNCED, FALSE, SYNC_FAILED, _describe_failure(namespace, error))
+        return ConditionFinding(STATUS_SYNCED, TRUE, SYNC_SUCCEEDED, messages.describe_copy(namespace))
 
     async def _write(self, name: str, source: Json, *, namespace: str, owner: Json) -> None:
         key = f"{namespace}/{name}"
@@ -99,16 +98,12 @@ class NamespacedStatuses:
                 await call_with_retries(lambda: self.copies.objects.create(document), retry_policy=self._retry_policy)
                 return
             except AlreadyExists:
-                pass  # the cache did not know it yet
+                pass  # the cache did not have it yet
         await update_with_retries(self.copies.objects, key, change, retry_policy=self._retry_policy, cached=held)
 
 
-def is_accessible(spec: PlacementSpec, placement: Observed[Placement]) -> bool:
-    return spec.status_reporting_scope == ACCESSIBLE and not placement.view.metadata.namespace
-
-
 def find_chosen_namespace(placement: Observed[Placement], selected: SelectionResult) -> str:
-    """The one namespace that is selected; empty, if there is not exactly one."""
+    """The one namespace that is selected; empty if there is not exactly one."""
     terms = [term for term in read_selectors(placement) if term.selects_namespaces]
     if len(terms) != 1:
         return ""
@@ -123,7 +118,7 @@ def find_chosen_namespace(placement: Observed[Placement], selected: SelectionRes
 
 
 def check_namespace_unchanged(before: str, now: str) -> str | None:
-    """What is wrong with choosing another namespace than at first."""
+    """The problem, if the selected namespace differs from that of the existing copy."""
     if not before or not now or before == now:
         return None
     return f"PL-16: the namespace {before} cannot be replaced by {now}"
@@ -139,21 +134,23 @@ def _is_owned(copy: StatusCopy, placement: Observed[Placement]) -> bool:
 
 
 def _namespace_from_status(placement: Observed[Placement]) -> str:
-    """The copy may have been deleted; then the status of the placement still tells."""
+    """Read from the placement's own status, because the copy may have been deleted."""
     status: Json = msgspec.json.decode(bytes(placement.view.status) or b"{}") or {}
-    said = (condition for condition in status.get("conditions") or () if condition["type"].endswith(STATUS_SYNCED))
-    if not any(condition["status"] == TRUE for condition in said):
+    conditions = (
+        condition for condition in status.get("conditions") or () if condition["type"].endswith(STATUS_SYNCED)
+    )
+    if not any(condition["status"] == TRUE for condition in conditions):
         return ""
     names = [identifier["name"] for identifier in status.get("selectedResources") or () if _is_namespace(identifier)]
     return names[0] if len(names) == 1 else ""
 
 
-def _without_own_condition(status: Json, prefix: str) -> Json:
+def _drop_own_condition(status: Json, prefix: str) -> Json:
     conditions = [
         condition for condition in status.get("conditions") or () if condition.get("type") != prefix + STATUS_SYNCED
     ]
     return {**status, "conditions": conditions}
 
 
-def _failure(namespace: str, error: ApiError) -> str:
+def _describe_failure(namespace: str, error: ApiError) -> str:
     return f"the status cannot be shown in namespace {namespace}: {error}"

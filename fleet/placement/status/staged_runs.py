@@ -1,4 +1,4 @@
-"""Placements whose rollout is in the hands of staged update runs: which version they run, and who decides about it."""
+"""Staged update runs of placements whose rollout they control."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NAMESPACED_RUNS: Final = Resource(
 
 
 def find_common_index(clusters: Iterable[ClusterProgress]) -> str:
-    """The index of the resource snapshot that all clusters have; empty, if there is none."""
+    """The index of the resource snapshot that all clusters have; empty if they differ."""
     indices = {cluster.index for cluster in clusters}
     return indices.pop() if len(indices) == 1 else ""
 
 
 class StagedRunLister:
-    """Asked live: they are named in one message of a rare state, which is not worth a watch."""
+    """Lists runs live: only the message of a rare state names them, which does not justify an informer."""
 
     def __init__(self, api: Api) -> None:
         self._runs = {
@@ -37,8 +37,8 @@ class StagedRunLister:
             for resource in (CLUSTER_RUNS, NAMESPACED_RUNS)
         }
 
-    async def naming(self, placement: Metadata) -> list[str]:
-        """The runs of a placement, by name. None, where staged updates are unknown or not ours to see."""
+    async def list_names(self, placement: Metadata) -> list[str]:
+        """Sorted names of the runs of a placement; empty if the kind is not served or listing it is forbidden."""
         try:
             runs = await self._runs[bool(placement.namespace)].list(namespace=placement.namespace)
         except (NotFound, Forbidden):

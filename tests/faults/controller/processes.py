@@ -53,7 +53,11 @@ class Process:
             await asyncio.sleep(0.02)
 
     def _beginnings(self) -> int:
-        return self.server.log.read_text(encoding="utf-8").count('"event":"working"') if self.server.log.exists() else 0
+        return (
+            self.server.log.read_text(encoding="utf-8").count('"event":"leader: controllers started"')
+            if self.server.log.exists()
+            else 0
+        )
 
     async def ended(self, *, within: float) -> bool:
         """Whether it has ended by itself."""

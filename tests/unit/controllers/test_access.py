@@ -9,7 +9,7 @@ import pytest
 
 from fleet.clock import SystemClock
 from fleet.kube.client.rate_limiter import RateLimit
-from fleet.manager.hub_connection import flow_of, has_pod_identity
+from fleet.manager.hub_connection import build_rate_limiter, has_pod_identity
 from fleet.settings import load_settings
 
 IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
@@ -39,6 +39,6 @@ def test_a_pod_without_a_mounted_account_is_nobody(name: str, identity: Path) ->
 
 def test_each_class_of_writes_has_the_budget_of_the_settings() -> None:
     settings = load_settings(None, {}, ["api.budget.bind.qps=100", "api.burst=500"]).settings
-    flow = flow_of(settings, SystemClock())
+    flow = build_rate_limiter(settings, SystemClock())
     assert flow.limits == {"bind": RateLimit(100, 300), "evict": RateLimit(50, 100), "status": RateLimit(50, 100)}
     assert flow.default == RateLimit(250, 500)

@@ -93,7 +93,7 @@ async def test_a_standby_reads_everything_and_writes_nothing() -> None:
     async with running(leader):
         await leader.ready()
         async with running(standby):
-            await until(lambda: not standby.missing())
+            await until(lambda: not standby.list_unsynced())
             hub.requests.clear()
             await asyncio.sleep(200)
             assert not standby.is_working
@@ -108,7 +108,7 @@ async def test_whoever_takes_over_reads_everything_anew_before_it_works() -> Non
     async with running(leader):
         await leader.ready()
         async with running(standby):
-            await until(lambda: not standby.missing())
+            await until(lambda: not standby.list_unsynced())
             hub.requests.clear()
             leader.stop()
             await standby.ready()
@@ -124,7 +124,7 @@ async def test_a_stop_ends_the_wait_for_the_lease() -> None:
     leader, standby = a_controller(hub, "leader"), a_controller(hub, "standby")
     async with running(leader), running(standby) as task:
         await leader.ready()
-        await until(lambda: not standby.missing())
+        await until(lambda: not standby.list_unsynced())
         standby.stop()
         async with asyncio.timeout(1):
             await task
@@ -201,8 +201,8 @@ async def test_the_scheduler_alone_makes_no_snapshots() -> None:
 @virtual
 async def test_it_says_what_it_could_not_read_yet() -> None:
     controller = a_controller(a_hub())
-    assert len(controller.missing()) == KINDS_WATCHED
-    assert "memberclusters" in controller.missing()
+    assert len(controller.list_unsynced()) == KINDS_WATCHED
+    assert "memberclusters" in controller.list_unsynced()
 
 
 @virtual

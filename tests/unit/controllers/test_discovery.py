@@ -10,7 +10,7 @@ from fleet.errors import Unavailable, UnreadableAnswer
 from fleet.kube.api import Request
 from fleet.kube.resource import Resource
 from fleet.placement.selection.discovery import (
-    SECONDS_BETWEEN_LOOKS,
+    SECONDS_BETWEEN_REFRESHES,
     DiscoveredKinds,
     Discovery,
     KindName,
@@ -55,7 +55,7 @@ async def test_each_kind_is_preferred_at_one_version() -> None:
     kinds = [*USUAL, OLD_WIDGETS, OLD_GEARS, WIDGETS]
     hub = ContentHub(kinds=kinds, preferred={"example.com": "v1"})
     found = await discovery_of(hub).resolve_kinds([])
-    mine = {one for one in found.preferred() if one.group == "example.com"}
+    mine = {one for one in found.iter_preferred() if one.group == "example.com"}
     assert mine == {WIDGETS, OLD_GEARS}
     assert found.find(KindName("example.com", "v1alpha1", "Widget")) == OLD_WIDGETS
 
@@ -77,9 +77,9 @@ async def test_a_missing_kind_is_looked_for_again_but_not_all_the_time() -> None
     discovery = discovery_of(hub)
     assert not (await discovery.resolve_kinds([WIDGET])).knows(WIDGET)
     hub.kinds.append(WIDGETS)
-    await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 2)
+    await asyncio.sleep(SECONDS_BETWEEN_REFRESHES / 2)
     assert not (await discovery.resolve_kinds([WIDGET])).knows(WIDGET)
-    await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 2)
+    await asyncio.sleep(SECONDS_BETWEEN_REFRESHES / 2)
     assert (await discovery.resolve_kinds([WIDGET])).find(WIDGET) == WIDGETS
 
 
@@ -115,10 +115,10 @@ async def test_an_api_that_is_down_keeps_what_was_known_of_it() -> None:
 async def test_nobody_says_that_a_kind_does_not_exist_while_its_api_is_down() -> None:
     hub = ContentHub(kinds=[*USUAL, WIDGETS], down={"/apis/example.com/v1"})
     discovery = discovery_of(hub)
-    with pytest.raises(KindsUnreadable, match=r"which kinds example\.com/v1 has"):
+    with pytest.raises(KindsUnreadable, match=r"the kinds of example\.com/v1"):
         await discovery.resolve_kinds([WIDGET])
     hub.down.clear()
-    await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+    await asyncio.sleep(SECONDS_BETWEEN_REFRESHES)
     assert (await discovery.resolve_kinds([WIDGET])).find(WIDGET) == WIDGETS
 
 
@@ -165,5 +165,5 @@ async def test_an_answer_that_is_no_discovery_is_refused() -> None:
         async def call(self, request: Request) -> bytes:
             return b"<html>"
 
-    with pytest.raises(UnreadableAnswer, match="/api is no discovery document"):
+    with pytest.raises(UnreadableAnswer, match="/api is not a discovery document"):
         await Discovery(Proxy(), ContentHub().clock).resolve_kinds([])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.placement.snapshots import canonical_json as canonical
+from fleet.placement.selection import canonical_json as canonical
 from fleet.placement.snapshots.hashing import are_policies_equal, fingerprint, policy_hash, resources_hash
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

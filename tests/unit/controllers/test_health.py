@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
-from fleet.manager.health import Health, HealthServer
+from fleet.manager.health import HealthChecks, HealthServer
 from fleet.settings import Address
 from tests.faults.virtual import VirtualClock, virtual
 
@@ -35,7 +35,7 @@ Ask = Callable[[str], Awaitable[tuple[int, str]]]
 
 def asked(
     check: Callable[[HealthServer, Ask], Awaitable[None]],
-    health: Health | None = None,
+    health: HealthChecks | None = None,
     registry: CollectorRegistry | None = None,
     *,
     address: Address = FREE,
@@ -45,7 +45,7 @@ def asked(
 
     async def run() -> None:
         server = HealthServer(
-            health or Health(SystemClock()),
+            health or HealthChecks(SystemClock()),
             registry or CollectorRegistry(),
             health_address=address,
             metrics_address=metrics_address or address,
@@ -63,7 +63,7 @@ def asked(
     asyncio.run(run())
 
 
-def want(path: str, status: int, text: str, health: Health) -> None:
+def want(path: str, status: int, text: str, health: HealthChecks) -> None:
     async def check(server: HealthServer, ask: Ask) -> None:
         assert await ask(path) == (status, text)
 
@@ -76,39 +76,39 @@ def clock() -> Watch:
 
 
 @pytest.fixture
-def health(clock: Watch) -> Health:
-    return Health(clock)
+def health(clock: Watch) -> HealthChecks:
+    return HealthChecks(clock)
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
-def test_when_all_is_well_the_answer_is_short(path: str, health: Health) -> None:
-    health.require("stores", list)
+def test_when_all_is_well_the_answer_is_short(path: str, health: HealthChecks) -> None:
+    health.add_readiness_check("stores", list)
     want(path, 200, "ok", health)
 
 
-def test_on_request_it_names_what_was_looked_at(health: Health) -> None:
-    health.require("stores", list)
+def test_on_request_it_names_what_was_looked_at(health: HealthChecks) -> None:
+    health.add_readiness_check("stores", list)
     want("/readyz?verbose", 200, "[+]stores ok\nreadyz check passed\n", health)
 
 
-def test_what_is_missing_is_named_beside_what_is_there(health: Health) -> None:
-    health.require("stores", lambda: ["MemberCluster", "ClusterResourceBinding"])
-    health.require("lease", list)
+def test_what_is_missing_is_named_beside_what_is_there(health: HealthChecks) -> None:
+    health.add_readiness_check("stores", lambda: ["MemberCluster", "ClusterResourceBinding"])
+    health.add_readiness_check("lease", list)
     text = "[-]stores failed: MemberCluster, ClusterResourceBinding\n[+]lease ok\nreadyz check failed\n"
     want("/readyz", 503, text, health)
 
 
-def test_what_is_not_ready_is_alive(health: Health) -> None:
-    health.require("stores", lambda: ["MemberCluster"])
+def test_what_is_not_ready_is_alive(health: HealthChecks) -> None:
+    health.add_readiness_check("stores", lambda: ["MemberCluster"])
     want("/livez", 200, "ok", health)
 
 
-def test_readiness_is_asked_anew_every_time(health: Health) -> None:
+def test_readiness_is_asked_anew_every_time(health: HealthChecks) -> None:
     missing = ["MemberCluster"]
-    health.require("stores", lambda: missing)
+    health.add_readiness_check("stores", lambda: missing)
 
     async def check(server: HealthServer, ask: Ask) -> None:
         assert (await ask("/readyz"))[0] == 503
@@ -118,23 +118,23 @@ def test_readiness_is_asked_anew_every_time(health: Health) -> None:
     asked(check, health)
 
 
-def test_a_loop_that_does_not_turn_is_not_alive(health: Health, clock: Watch) -> None:
+def test_a_loop_that_does_not_turn_is_not_alive(health: HealthChecks, clock: Watch) -> None:
     clock.ahead = 31
     assert health.liveness()["event-loop"] == "silent for 31 s, expected every 30 s"
 
 
 @virtual
 async def test_a_loop_that_turns_is_alive_however_long() -> None:
-    health = Health(VirtualClock())
-    watching = asyncio.create_task(health.watch_loop())
+    health = HealthChecks(VirtualClock())
+    watching = asyncio.create_task(health.watch_event_loop())
     await asyncio.sleep(3600)
     assert health.liveness() == {"event-loop": ""}
     watching.cancel()
 
 
-def test_who_gives_no_sign_of_life_is_named(health: Health) -> None:
-    health.expect("scheduler", lambda: 61.4, within=60)
-    health.expect("events", lambda: 59.0, within=60)
+def test_who_gives_no_sign_of_life_is_named(health: HealthChecks) -> None:
+    health.add_liveness_check("scheduler", lambda: 61.4, within=60)
+    health.add_liveness_check("events", lambda: 59.0, within=60)
     text = "[+]event-loop ok\n[-]scheduler failed: silent for 61 s, expected every 60 s\n[+]events ok\n"
     want("/livez", 503, f"{text}livez check failed\n", health)
 
@@ -199,7 +199,9 @@ def test_an_address_that_is_taken_is_named_and_nothing_stays_open() -> None:
     async def check(server: HealthServer, ask: Ask) -> None:
         assert server.health_address is not None
         taken = Address(f"127.0.0.1:{server.health_address[1]}")
-        second = HealthServer(Health(SystemClock()), CollectorRegistry(), health_address=FREE, metrics_address=taken)
+        second = HealthServer(
+            HealthChecks(SystemClock()), CollectorRegistry(), health_address=FREE, metrics_address=taken
+        )
         before = asyncio.all_tasks()
         with pytest.raises(ConfigurationError, match=rf"metrics\.address: cannot listen on {taken}: .*in use"):
             await second.__aenter__()
@@ -210,7 +212,9 @@ def test_an_address_that_is_taken_is_named_and_nothing_stays_open() -> None:
 
 def test_after_the_end_nobody_listens_and_nothing_runs() -> None:
     async def run() -> None:
-        server = HealthServer(Health(SystemClock()), CollectorRegistry(), health_address=FREE, metrics_address=FREE)
+        server = HealthServer(
+            HealthChecks(SystemClock()), CollectorRegistry(), health_address=FREE, metrics_address=FREE
+        )
         async with server:
             assert server.health_address is not None
             port = server.health_address[1]
@@ -221,7 +225,7 @@ def test_after_the_end_nobody_listens_and_nothing_runs() -> None:
     asyncio.run(run())
 
 
-def test_a_check_that_fails_is_an_error_of_that_request_only(health: Health) -> None:
+def test_a_check_that_fails_is_an_error_of_that_request_only(health: HealthChecks) -> None:
     calls: list[Any] = []
 
     def missing() -> list[str]:
@@ -230,7 +234,7 @@ def test_a_check_that_fails_is_an_error_of_that_request_only(health: Health) -> 
             raise ZeroDivisionError
         return []
 
-    health.require("stores", missing)
+    health.add_readiness_check("stores", missing)
 
     async def check(server: HealthServer, ask: Ask) -> None:
         assert (await ask("/readyz"))[0] == 500

@@ -7,10 +7,10 @@ import sys
 
 HANGING = """
 import asyncio, threading
-from fleet.manager.watchdog import end_within
+from fleet.manager.watchdog import start_watchdog
 
 async def main():
-    end_within({seconds})
+    start_watchdog({seconds})
     {hangs}
 
 asyncio.run(main())
@@ -25,7 +25,7 @@ def ended(hangs: str, *, seconds: float = 0.2) -> subprocess.CompletedProcess[st
 def test_a_loop_that_does_not_turn_is_ended() -> None:
     process = ended("threading.Event().wait()")
     assert process.returncode == 1
-    assert "ended as it is" in process.stdout
+    assert "terminating the process" in process.stdout
 
 
 def test_a_thread_that_the_loop_waits_for_is_ended() -> None:

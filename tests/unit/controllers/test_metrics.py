@@ -65,15 +65,15 @@ def series(registry: CollectorRegistry) -> dict[tuple[str, str, str], float]:
 @pytest.mark.parametrize("name", LABELS)
 def test_every_metric_has_its_labels(name: str, metrics: PlacementMetrics, registry: CollectorRegistry) -> None:
     stand(metrics)
-    metrics.reconciled("placement", ERROR, 0.1)
+    metrics.observe_reconcile("placement", ERROR, 0.1)
     metrics.set_workers("placement", 4)
-    with metrics.working("placement"):
+    with metrics.track_worker("placement"):
         pass
     metrics.watch_bindings(lambda: {"Bound": 1})
     metrics.watch_snapshots(lambda: {"ClusterResourceSnapshot": SnapshotTotals(1, 100)})
     metrics.watch_heartbeats(lambda: {"c1": 3.5})
-    metrics.watch_troubles(lambda: {"failed": 2})
-    metrics.available(kind="ResourcePlacement", seconds=4.0)
+    metrics.watch_placed_objects(lambda: {"failed": 2})
+    metrics.observe_available(kind="ResourcePlacement", seconds=4.0)
     family = next(one for one in registry.collect() if name in (one.name, f"{one.name}_total"))
     assert family.samples
     assert {frozenset(one.labels.keys() - {"le"}) for one in family.samples if not one.name.endswith("_created")} == {
@@ -125,8 +125,8 @@ def test_series_of_a_deleted_placement_end_and_no_others(
     stand(metrics)
     stand(metrics, namespace="team-a")
     stand(metrics, name="other")
-    metrics.drop("", "web")
-    metrics.drop("", "never seen")
+    metrics.remove_placement("", "web")
+    metrics.remove_placement("", "never seen")
     assert sorted(series(registry)) == [
         ("other", "1", "ClusterResourcePlacementScheduled"),
         ("web", "1", "ClusterResourcePlacementScheduled"),
@@ -134,8 +134,8 @@ def test_series_of_a_deleted_placement_end_and_no_others(
 
 
 def test_passes_count_by_result_and_errors_once_more(metrics: PlacementMetrics, registry: CollectorRegistry) -> None:
-    metrics.reconciled("placement", SUCCESS, 0.5)
-    metrics.reconciled("placement", ERROR, 1.5)
+    metrics.observe_reconcile("placement", SUCCESS, 0.5)
+    metrics.observe_reconcile("placement", ERROR, 1.5)
     assert registry.get_sample_value("fleet_workload_reconcile_errors_total", {"controller": "placement"}) == 1
     assert registry.get_sample_value("fleet_workload_reconcile_time_seconds_sum", {"controller": "placement"}) == 2
     for result in (SUCCESS, ERROR):
@@ -179,7 +179,7 @@ def test_snapshots_that_cannot_be_counted_cost_no_other_figure(
 
 def test_workers_are_active_inside_a_pass_only(metrics: PlacementMetrics, registry: CollectorRegistry) -> None:
     labels = {"controller": "placement"}
-    with metrics.working("placement"):
+    with metrics.track_worker("placement"):
         assert registry.get_sample_value("fleet_workload_active_workers", labels) == 1
     assert registry.get_sample_value("fleet_workload_active_workers", labels) == 0
 

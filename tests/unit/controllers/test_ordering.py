@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import random
 
-from fleet.placement.selection.ordering import place
+from fleet.placement.selection.ordering import sort_position
 
 
 def key(api_version: str, kind: str, name: str = "x", namespace: str = "") -> tuple[int, str, str]:
-    return place(api_version=api_version, kind=kind, namespace=namespace, name=name)
+    return sort_position(api_version=api_version, kind=kind, namespace=namespace, name=name)
 
 
 IN_ORDER = [

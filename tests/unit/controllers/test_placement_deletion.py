@@ -95,7 +95,7 @@ async def test_a_deletion_between_reading_and_claiming_is_noticed() -> None:
         bench.hub.edit(WEB, metadata={"finalizers": ["a/b"]})
         await bench.catch_up()
         bench.hub.before_write = [lambda: bench.hub.remove(WEB)]
-        await bench.passes.run("web")
+        await bench.reconciler.reconcile("web")
         assert bench.hub.get(WEB)["metadata"]["finalizers"] == ["a/b"]
         assert bench.hub.names("clusterschedulingpolicysnapshots") == []
 
@@ -113,10 +113,10 @@ async def test_a_placement_that_goes_in_spite_of_the_finalizer_leaves_nothing() 
 
         bench.hub.before_write = [lambda: None, lambda: None, vanish]
         with pytest.raises(NotFound):
-            await bench.passes.run("web")
+            await bench.reconciler.reconcile("web")
         assert bench.hub.names("clusterschedulingpolicysnapshots") == ["web-0"]
 
-        assert await bench.passes.run("web", reads_live=True) is None
+        assert await bench.reconciler.reconcile("web", reads_live=True) is None
 
         assert bench.hub.names("clusterschedulingpolicysnapshots") == []
         assert bench.hub.names("clusterresourcesnapshots") == []
@@ -133,7 +133,7 @@ async def test_what_its_successor_has_is_not_swept_away() -> None:
                 a_placement(bench.hub)
 
         bench.hub.fault = succeed
-        assert await bench.passes.run("web", reads_live=True) is None
+        assert await bench.reconciler.reconcile("web", reads_live=True) is None
 
         assert bench.hub.names("clusterschedulingpolicysnapshots") == ["web-0"]
 
@@ -145,7 +145,7 @@ async def test_what_took_the_name_of_a_leftover_is_not_swept_away_and_the_sweepi
             bench.hub.put(f"{SNAPSHOTS}/{name}", {"metadata": {"labels": {PARENT_PLACEMENT: "web"}}})
         bench.hub.before_write = [lambda: bench.hub.succeed(SNAPSHOT, {"metadata": {}})]
 
-        assert await bench.passes.run("web", reads_live=True) is None
+        assert await bench.reconciler.reconcile("web", reads_live=True) is None
 
         assert bench.hub.names(SNAPSHOTS) == ["web-0"]
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from fleet.model.catalog import CATALOG
-from fleet.placement.selection.selection import SelectedObject, SelectionResult
+from fleet.placement.selection.resolution import SelectedObject, SelectionResult
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import PLACEMENTS, Json
 from tests.unit.controllers.workbench import (

@@ -66,8 +66,8 @@ async def test_a_restart_looks_at_everything_and_writes_nothing() -> None:
         lambda office: office.hub.remove(SNAPSHOT),
         lambda office: office.hub.remove("clusterresourcesnapshots/web-0-snapshot"),
         lambda office: office.hub.remove(Neighbours(office.hub).binding("c1")),
-        lambda office: office.content.wake("web"),
-        lambda office: office.controller.wake("web"),
+        lambda office: office.content.enqueue("web"),
+        lambda office: office.controller.enqueue("web"),
     ],
     ids=["spec", "finalizers", "snapshot status", "snapshot", "content snapshot", "binding", "content", "asked"],
 )
@@ -160,7 +160,7 @@ async def test_every_placement_is_looked_at_again_after_half_an_hour() -> None:
 async def test_a_change_of_content_is_rolled_out_when_it_has_been_collected() -> None:
     async with a_quiet_placement() as (office, _):
         office.content.selected = type(office.content.selected)(office.content.selected.objects[:1])
-        office.content.wake("web")
+        office.content.enqueue("web")
         await office.soon()
         assert office.status()["observedResourceIndex"] == "0"
         assert len(office.status()["selectedResources"]) == 2

@@ -149,7 +149,7 @@ async def test_the_scheduler_writing_at_the_same_time_loses_nothing() -> None:
         bench.hub.edit(WEB, spec={"policy": {"numberOfClusters": 2}})
         await bench.catch_up()
         bench.hub.before_write = [lambda: Neighbours(bench.hub).schedule("c1")]
-        await bench.passes.run("web")
+        await bench.reconciler.reconcile("web")
         snapshot = bench.hub.get(SNAPSHOT)
         assert snapshot["status"]["targetClusters"][0]["clusterName"] == "c1"
         assert snapshot["metadata"]["annotations"]["kubernetes-fleet.io/number-of-clusters"] == "2"
@@ -211,7 +211,7 @@ async def test_what_took_the_name_of_an_old_snapshot_is_spared_and_looked_at_in_
 
         bench.hub.fault = succeed
         with pytest.raises(Conflict):
-            await bench.passes.run("web")
+            await bench.reconciler.reconcile("web")
 
         assert bench.hub.names(SNAPSHOTS) == ["web-0", "web-1"]
 
@@ -256,7 +256,7 @@ async def test_that_there_is_no_latest_snapshot_is_never_believed_of_the_cache()
         a_placement(bench.hub, policy=tolerating("a"))
         await bench.catch_up()
         a_snapshot(bench.hub, "web-1", index="1", policy=tolerating("b"))
-        await bench.passes.run("web")
+        await bench.reconciler.reconcile("web")
         assert bench.hub.get(f"{SNAPSHOTS}/web-0") == old
         assert latest(bench.hub) == ["web-2"]
 
@@ -325,7 +325,7 @@ async def test_a_snapshot_that_the_cache_does_not_know_yet_is_found_under_its_na
         await bench.catch_up()
         ours = partial(a_snapshot, bench.hub, "web-0", index="0", policy=tolerating("a"))
         bench.hub.before_write = [lambda: None, ours]
-        await bench.passes.run("web")
+        await bench.reconciler.reconcile("web")
         assert bench.hub.names(SNAPSHOTS) == latest(bench.hub) == ["web-0"]
 
 
@@ -337,7 +337,7 @@ async def test_a_snapshot_of_another_policy_under_our_next_name_means_that_the_c
         newer = partial(a_snapshot, bench.hub, "web-0", index="0", policy=tolerating("b"))
         bench.hub.before_write = [lambda: None, newer]
         with pytest.raises(StaleInputs, match="web-0 exists already with another policy"):
-            await bench.passes.run("web")
+            await bench.reconciler.reconcile("web")
         await bench.settle()
         assert latest(bench.hub) == ["web-1"]
 

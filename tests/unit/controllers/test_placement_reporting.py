@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from fleet.placement.selection.selection import UnmatchedSelector
+from fleet.placement.selection.resolution import UnmatchedSelector
 from fleet.placement.selection.selectors import SelectorTerm
 from tests.faults.virtual import virtual
 from tests.unit.controllers.workbench import ROLLED_OUT, RUNNING, WEB, Neighbours, Workbench, a_placement, pick_n
@@ -243,5 +243,5 @@ async def test_objects_of_a_placement_that_is_gone_are_no_trouble_any_more() -> 
         drifted = [{"version": "v1", "kind": "ConfigMap", "name": "a"}]
         others.report("c1", RUNNING, driftedPlacements=drifted)
         await bench.settle()
-        bench.passes.forget("", "web")
+        bench.reconciler.forget("", "web")
         assert bench.troubles() == {"failed": 0, "drifted": 0, "diffed": 0}

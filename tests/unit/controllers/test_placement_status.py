@@ -468,7 +468,7 @@ async def test_after_a_conflict_the_status_is_composed_for_the_placement_as_it_i
         bench.hub.before_write = [
             lambda: bench.hub.edit(WEB, metadata={"finalizers": ["kubernetes-fleet.io/crp-cleanup", "a/b"]})
         ]
-        await bench.passes.run("web")
+        await bench.reconciler.reconcile("web")
         assert bench.hub.get(WEB)["metadata"]["finalizers"] == ["kubernetes-fleet.io/crp-cleanup", "a/b"]
         assert bench.condition("Scheduled")[0] == "True"
 
@@ -479,7 +479,7 @@ async def test_a_status_is_not_written_over_a_newer_spec() -> None:
         await bench.catch_up()
         bench.hub.before_write = [lambda: bench.hub.edit(WEB, spec={"policy": {"numberOfClusters": 5}})]
         with pytest.raises(StaleInputs, match="placement web was changed meanwhile"):
-            await bench.passes.run("web")
+            await bench.reconciler.reconcile("web")
         await bench.settle()
         assert bench.condition("Scheduled")[1] == "SchedulePending"
 

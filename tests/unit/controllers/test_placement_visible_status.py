@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import Unavailable
 from fleet.kube.api import Request
-from fleet.placement.selection.selection import SelectionResult
+from fleet.placement.selection.resolution import SelectionResult
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
 from tests.unit.controllers.memory_hub import Json, Refused

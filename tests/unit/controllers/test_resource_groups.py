@@ -19,7 +19,7 @@ from fleet.kube.patch import RetryPolicy
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
-from fleet.placement.selection.selection import SelectedObject, SelectionResult
+from fleet.placement.selection.resolution import SelectedObject, SelectionResult
 from fleet.placement.snapshots.hashing import resources_hash
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots, SeveralLatestGroups
 from tests.faults.virtual import VirtualClock, no_jitter, run_virtually, virtual
@@ -210,7 +210,7 @@ async def test_envelopes_are_counted() -> None:
 @virtual
 async def test_external_placements_have_no_groups_of_ours() -> None:
     async with working() as bench:
-        with pytest.raises(ValueError, match="made by staged updates"):
+        with pytest.raises(ValueError, match="created by staged updates"):
             await bench.ensure(selection("a"), strategy="External")
         assert bench.snapshots() == []
 

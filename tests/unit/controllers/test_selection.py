@@ -12,8 +12,8 @@ import pytest
 from fleet.kube.resource import Resource
 from fleet.placement.selection.candidates import CandidateObject, candidate_codec
 from fleet.placement.selection.discovery import KindName
+from fleet.placement.selection.resolution import SelectionResult, select
 from fleet.placement.selection.resource_filter import KindList, ResourceFilter
-from fleet.placement.selection.selection import SelectionResult, select
 from fleet.placement.selection.selectors import SelectorTerm
 from tests.unit.controllers.content_hub import (
     CONFIG_MAPS,
@@ -46,7 +46,7 @@ class World:
 
     def selects(self, *terms: dict[str, Any], namespace: str = "") -> SelectionResult:
         selectors = [msgspec.convert(term, SelectorTerm) for term in terms]
-        return select(selectors, namespace=namespace, source=self, rules=self.rules)
+        return select(selectors, namespace=namespace, source=self, resource_filter=self.rules)
 
     # --- as a source --------------------------------------------------------------------------------------------------
 
@@ -56,8 +56,8 @@ class World:
     def is_known(self, name: KindName) -> bool:
         return name.kind == "TokenReview" or self.find(name) is not None
 
-    def namespaced(self) -> list[Resource]:
-        return [one for one in KINDS if one.namespaced and self.rules.places(one)]
+    def list_namespaced(self) -> list[Resource]:
+        return [one for one in KINDS if one.namespaced and self.rules.allows(one)]
 
     def all_of(self, resource: Resource) -> Iterable[CandidateObject]:
         return [one for (kind, _), one in self.objects.items() if kind == resource]

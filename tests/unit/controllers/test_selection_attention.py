@@ -32,7 +32,7 @@ def labelled(**labels: str) -> dict[str, Any]:
 def concerned(
     attention: SelectorIndex, old: CandidateObject | None, new: CandidateObject | None = None, labels: Labels = None
 ) -> set[str]:
-    return attention.concerned(old, new, labels_of=lambda _: labels)
+    return attention.find_keys(old, new, labels_of=lambda _: labels)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_new_selectors_take_the_place_of_the_old_ones() -> None:
 def test_nothing_concerns_a_placement_that_is_gone() -> None:
     attention = SelectorIndex()
     attention.put("p", [term(ROLES), term(NAMESPACES, **labelled(a="b")), term(NAMESPACES, "shop")], "")
-    assert attention.wants_whole_namespaces
+    assert attention.has_whole_namespaces
     attention.forget("p")
     attention.forget("p")
-    assert not attention.wants_whole_namespaces
-    assert attention.asking_for(ROLES.group, ROLES.kind) == set()
+    assert not attention.has_whole_namespaces
+    assert attention.list_keys_selecting_kind(ROLES.group, ROLES.kind) == set()
     assert concerned(attention, None, one(ROLES, "x")) == set()
 
 
@@ -115,7 +115,7 @@ def test_a_kind_concerns_those_who_name_it_and_those_with_whole_namespaces() -> 
     attention.put("whole", [term(NAMESPACES, "shop")], "")
     attention.put("by-label", [term(NAMESPACES, **labelled(a="b"))], "")
     attention.put("other", [term(ROLES)], "")
-    assert attention.asking_for("apps", "Deployment") == {"named", "whole", "by-label"}
+    assert attention.list_keys_selecting_kind("apps", "Deployment") == {"named", "whole", "by-label"}
 
 
 def test_a_selector_that_cannot_be_judged_is_rather_woken_for_nothing() -> None:

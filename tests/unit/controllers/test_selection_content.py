@@ -16,9 +16,9 @@ from fleet.kube.cache.store import build_codec
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.discovery import KindsUnreadable
 from fleet.placement.selection.dynamic_informers import NotSyncedYet
+from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.resource_filter import ResourceFilter
 from fleet.placement.selection.resource_selection import ResourceSelection
-from fleet.placement.selection.selection import SelectionResult
 from tests.faults.virtual import virtual
 from tests.unit.controllers.content_hub import (
     CONFIG_MAPS,
@@ -181,7 +181,7 @@ async def test_no_half_of_a_namespace_is_selected_while_an_api_is_down() -> None
     hub = shop()
     hub.down.add("/apis/apps/v1")
     async with working(hub) as bench:
-        with pytest.raises(KindsUnreadable, match=r"which kinds apps/v1 has"):
+        with pytest.raises(KindsUnreadable, match=r"the kinds of apps/v1"):
             await bench.selects(namespace("shop"))
         assert await bench.selects(of(ROLES), name="q") == ["admin"]
 

@@ -29,7 +29,7 @@ from fleet.model.keys import (
 from fleet.model.views import Observed, Placement
 from fleet.placement.controller import PlacementController
 from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
-from fleet.placement.selection.selection import SelectedObject, SelectionResult, UnmatchedSelector
+from fleet.placement.selection.resolution import SelectedObject, SelectionResult, UnmatchedSelector
 from fleet.placement.snapshots.resource_snapshots import ResourceSnapshots
 from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
@@ -59,7 +59,7 @@ class FakeContent:
     failure: Exception | None = None
     forgotten: list[str] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)
-    wake: Callable[[str], None] = lambda _: None
+    enqueue: Callable[[str], None] = lambda _: None
 
     async def resolve(self, placement: Observed[Placement]) -> SelectionResult:
         self.resolved.append(key_of(placement.view.metadata))
@@ -70,8 +70,8 @@ class FakeContent:
     def forget(self, key: str) -> None:
         self.forgotten.append(key)
 
-    def subscribe(self, wake: Callable[[str], None]) -> None:
-        self.wake = wake
+    def subscribe(self, enqueue: Callable[[str], None]) -> None:
+        self.enqueue = enqueue
 
     async def run(self) -> None:
         await asyncio.sleep(1e9)
@@ -111,17 +111,17 @@ class Told:
     ) -> None:
         self.series[namespace, name] = (condition_type, status, reason)
 
-    def drop(self, *, namespace: str, name: str) -> None:
+    def remove_placement(self, *, namespace: str, name: str) -> None:
         self.series.pop((namespace, name), None)
 
-    def available(self, *, kind: str, seconds: float) -> None:
+    def observe_available(self, *, kind: str, seconds: float) -> None:
         self.changes.append((kind, seconds))
 
-    def reconciled(self, *, controller: str, result: str, seconds: float) -> None:
+    def observe_reconcile(self, *, controller: str, result: str, seconds: float) -> None:
         self.passes.append((controller, result))
 
     @contextmanager
-    def working(self, controller: str) -> Iterator[None]:
+    def track_worker(self, controller: str) -> Iterator[None]:
         yield
 
     def set_workers(self, controller: str, count: int) -> None:
@@ -158,14 +158,14 @@ class Workbench:
             self.access, [kinds.flavour for kinds in self.caches.kinds], retry_policy=retry_policy
         )
         self.visible = NamespacedStatuses(self.copies, retry_policy=retry_policy, clock=self.clock)
-        self.passes = PlacementReconciler(
+        self.reconciler = PlacementReconciler(
             ReconcilerDeps(
                 caches=self.caches,
-                content=self.content,
-                groups=self.groups,
-                visible=self.visible,
+                selection=self.content,
+                resource_snapshots=self.groups,
+                namespaced=self.visible,
                 runs=StagedRunLister(self.hub),
-                reports=self.reports,
+                reporter=self.reports,
                 retry_policy=retry_policy,
                 clock=self.clock,
             )
@@ -173,7 +173,7 @@ class Workbench:
         running = (self.caches.run(), self.groups.run(), self.copies.reflector.run())
         self._watching = [asyncio.create_task(one, name="watching") for one in running]
         await self.caches.wait_until_synced()
-        await self.groups.ready()
+        await self.groups.wait_for_sync()
 
     async def stop(self) -> None:
         for task in self._watching:
@@ -186,7 +186,7 @@ class Workbench:
 
     async def pass_over(self, key: str = "web", *, reads_live: bool = False) -> float | None:
         await self.catch_up()
-        return await self.passes.run(key, reads_live=reads_live)
+        return await self.reconciler.reconcile(key, reads_live=reads_live)
 
     async def settle(self, key: str = "web") -> None:
         """Until a pass changes nothing."""
@@ -201,7 +201,7 @@ class Workbench:
 
     def troubles(self) -> dict[str, int]:
         """Objects by what is wrong with them."""
-        return dict(self.reports.troubles.counts())
+        return dict(self.reports.placed_objects.counts())
 
     def status(self, path: str = WEB) -> Json:
         found: Json = self.hub.get(path).get("status") or {}
@@ -235,7 +235,7 @@ class Office(Workbench):
             task.cancel()  # the controller watches these itself
         self.controller = PlacementController(
             self.caches,
-            self.passes,
+            self.reconciler,
             self.visible,
             self.content,
             self.groups,

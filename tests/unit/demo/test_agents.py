@@ -65,7 +65,7 @@ async def a_stand_in(
     stand_in = RolloutSimulator(api, clock=VirtualClock(), jitter=no_jitter, pace=pace)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(stand_in.run(), name="stand-in")
-        await stand_in.synced()
+        await stand_in.wait_for_sync()
         yield api, stand_in
         running.cancel()
 

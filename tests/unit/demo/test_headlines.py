@@ -127,7 +127,7 @@ def test_headlines_are_published_as_they_come_and_the_latest_are_kept() -> None:
     published: list[Headline] = []
     headlines = Headlines(FixedClock(), publish=published.append)
     for number in range(300):
-        headlines.tell("cluster iad-1", f"number {number}")
+        headlines.announce("cluster iad-1", f"number {number}")
 
     assert len(published) == 300
     assert [one.text for one in headlines.latest(2)] == ["number 298", "number 299"]

@@ -63,12 +63,12 @@ def true_conditions(owner: Document) -> set[str]:
 
 @asynccontextmanager
 async def a_fleet(
-    size: int = 12, *, habits: MemberBehavior = UNEVENTFUL, api: HubApi | None = None, **given: Any
+    size: int = 12, *, behavior: MemberBehavior = UNEVENTFUL, api: HubApi | None = None, **given: Any
 ) -> AsyncIterator[Fleet]:
     """Once `establish` has returned."""
     api, clock, told = api or a_hub(), VirtualClock(), list[str]()
-    given = {"random": Random(7), "tell": lambda about, text: told.append(f"{about} {text}"), **given}
-    members = SimulatedMembers(api, clock=clock, habits=habits, **given)
+    given = {"random": Random(7), "announce": lambda about, text: told.append(f"{about} {text}"), **given}
+    members = SimulatedMembers(api, clock=clock, behavior=behavior, **given)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(members.run(), name="members")
         await members.establish(size)
@@ -130,8 +130,8 @@ async def test_properties_and_usage_drift_within_what_is_possible() -> None:
 
 @virtual
 async def test_between_reports_a_heartbeat_says_nothing_else() -> None:
-    habits = replace(UNEVENTFUL, report=1e9)
-    async with a_fleet(1, habits=habits) as fleet:
+    behavior = replace(UNEVENTFUL, report=1e9)
+    async with a_fleet(1, behavior=behavior) as fleet:
         before = (await fleet.cluster("iad-1"))["status"]
         await asyncio.sleep(60)
         after = (await fleet.cluster("iad-1"))["status"]
@@ -157,9 +157,9 @@ async def test_a_thousand_members_are_heard_evenly_and_with_one_request_each() -
 
 
 def test_large_fleets_are_heard_less_often() -> None:
-    habits = MemberBehavior(heartbeat=5, heartbeats_per_second=60)
+    behavior = MemberBehavior(heartbeat=5, heartbeats_per_second=60)
 
-    assert [habits.interval(members) for members in (12, 300, 3000)] == [5, 5, 50]
+    assert [behavior.interval(members) for members in (12, 300, 3000)] == [5, 5, 50]
 
 
 # --- what people do ---------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ async def test_namespaces_that_were_placed_are_reported_and_those_that_are_gone_
 
 @virtual
 async def test_now_and_then_a_member_falls_silent_and_comes_back() -> None:
-    async with a_fleet(4, habits=replace(RARE, silence_every=600, silence_lasts=120)) as fleet:
+    async with a_fleet(4, behavior=replace(RARE, silence_every=600, silence_lasts=120)) as fleet:
         await asyncio.sleep(4 * 3600)
 
         silent = [text.split()[1] for text in fleet.told if "falls silent" in text]
@@ -242,8 +242,8 @@ async def test_now_and_then_a_member_falls_silent_and_comes_back() -> None:
 
 @virtual
 async def test_at_the_beginning_nothing_happens_of_its_own_accord() -> None:
-    habits = replace(RARE, calm=3600, silence_every=1, leave_every=1, join_every=1)
-    async with a_fleet(4, habits=habits) as fleet:
+    behavior = replace(RARE, calm=3600, silence_every=1, leave_every=1, join_every=1)
+    async with a_fleet(4, behavior=behavior) as fleet:
         await asyncio.sleep(3590)
         assert fleet.told == []
         await asyncio.sleep(60)
@@ -252,7 +252,7 @@ async def test_at_the_beginning_nothing_happens_of_its_own_accord() -> None:
 
 @virtual
 async def test_a_silent_member_is_not_heard() -> None:
-    async with a_fleet(1, habits=replace(UNEVENTFUL, silence_every=30, silence_lasts=1e9)) as fleet:
+    async with a_fleet(1, behavior=replace(UNEVENTFUL, silence_every=30, silence_lasts=1e9)) as fleet:
         await asyncio.sleep(1200)
 
         assert fleet.told == ["cluster iad-1 falls silent for 1000000000 s"]
@@ -261,7 +261,7 @@ async def test_a_silent_member_is_not_heard() -> None:
 
 @virtual
 async def test_members_that_leave_and_join_keep_the_fleet_near_its_size() -> None:
-    async with a_fleet(12, habits=replace(RARE, leave_every=60, join_every=60)) as fleet:
+    async with a_fleet(12, behavior=replace(RARE, leave_every=60, join_every=60)) as fleet:
         sizes = set()
         for _ in range(240):
             await asyncio.sleep(30)

@@ -15,7 +15,7 @@ PATIENCE = HeartbeatThresholds(late=15, silent=60)
 
 
 def the_state(cluster: MemberCluster) -> State:
-    return cluster_rows([cluster], now=NOW, patience=PATIENCE)[0].state
+    return cluster_rows([cluster], now=NOW, thresholds=PATIENCE)[0].state
 
 
 def a_placement(
@@ -70,14 +70,14 @@ def test_a_cluster_that_is_being_deleted_is_leaving_however_long_it_was_silent()
 
 def test_clusters_that_need_attention_come_first() -> None:
     fleet = [a_cluster("b"), a_cluster("a"), a_cluster("z").heard(3600), a_cluster("y").heard(20)]
-    rows = cluster_rows([one.build() for one in fleet], now=NOW, patience=PATIENCE)
+    rows = cluster_rows([one.build() for one in fleet], now=NOW, thresholds=PATIENCE)
 
     assert [row.name for row in rows] == ["z", "y", "a", "b"]
 
 
 def test_a_row_tells_region_age_and_taints() -> None:
     cluster = a_cluster("c").labelled(region="eu-west").heard(7).tainted("gpu").build()
-    row = cluster_rows([cluster], now=NOW, patience=PATIENCE)[0]
+    row = cluster_rows([cluster], now=NOW, thresholds=PATIENCE)[0]
 
     assert (row.region, row.age, row.taints) == ("eu-west", 7, "gpu")
 

@@ -1,7 +1,7 @@
-"""JSON in the one form that hashes rest on: the form Go's encoder gives, byte for byte.
+"""Canonical JSON for hashing: byte for byte the output of Go's encoder.
 
-Compact, keys in byte order, the characters that could end a script written as escapes, and numbers as they were
-written: a reader that knows only floats would turn 1.50 into 1.5 and a long number into another one.
+Compact, keys in byte order, HTML characters escaped, and numbers verbatim: parsing them as floats would turn 1.50 into
+1.5 and change long numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SURELY_SMALL: Final = 18
 
 
 class VerbatimNumber:
-    """A number as it was written. No dataclass: the encoder would take that for an object of its own."""
+    """The text of a number. Not a dataclass, which the encoder would encode as an object."""
 
     __slots__ = ("text",)
 
@@ -28,12 +28,12 @@ class VerbatimNumber:
 
 
 def read(document: bytes) -> Any:
-    """The value of a document, with numbers that survive writing."""
+    """The value of a document, with verbatim numbers."""
     return json.loads(document, parse_float=VerbatimNumber, parse_int=_integer)
 
 
 def write(value: Any) -> bytes:
-    text = msgspec.json.encode(value, order="deterministic", enc_hook=_as_written)
+    text = msgspec.json.encode(value, order="deterministic", enc_hook=_encode_verbatim)
     for character, escape in _ESCAPED:
         text = text.replace(character, escape)
     return text
@@ -47,7 +47,7 @@ def _integer(text: str) -> int | VerbatimNumber:
     return VerbatimNumber(text) if text == "-0" or len(text) > _SURELY_SMALL else int(text)
 
 
-def _as_written(value: Any) -> msgspec.Raw:
+def _encode_verbatim(value: Any) -> msgspec.Raw:
     if isinstance(value, VerbatimNumber):
         return msgspec.Raw(value.text.encode())
-    raise NotImplementedError(f"{type(value).__name__} is nothing that JSON knows")
+    raise NotImplementedError(f"{type(value).__name__} is not a JSON type")

@@ -23,7 +23,7 @@ from fleet.model.views import (
     PolicySnapshot,
 )
 from fleet.placement.status import messages
-from fleet.placement.status.cluster_statuses import ClusterProgress, entries
+from fleet.placement.status.cluster_statuses import ClusterProgress, build_entries
 from fleet.placement.status.conditions import (
     ALL_STAGES,
     APPLYING,
@@ -62,16 +62,16 @@ def status_of(placement: Observed[Placement]) -> PlacementStatus:
 
 
 def is_external(spec: PlacementSpec) -> bool:
-    """Whether staged update runs decide what the clusters get, instead of a rollout of ours."""
+    """Whether staged update runs control the rollout."""
     return spec.strategy.type == EXTERNAL
 
 
-def chain_of(spec: PlacementSpec) -> Chain:
+def select_chain(spec: PlacementSpec) -> Chain:
     strategy = spec.strategy.apply_strategy
     return REPORTING_DIFFS if strategy is not None and strategy.type == REPORT_DIFF else APPLYING
 
 
-# --- what is to be said -----------------------------------------------------------------------------------------------
+# --- the desired status -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class ReportedSnapshot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredStatus:
     scheduled: ConditionFinding
-    shown: ReportedSnapshot | None = None
+    reported: ReportedSnapshot | None = None
     later: Sequence[ConditionFinding] | None = None
     clusters: Sequence[ClusterProgress] | None = None
     unfilled: Sequence[ClusterDecision] = ()
@@ -97,66 +97,70 @@ class DesiredStatus:
 
 
 def build_rejected(problem: str) -> DesiredStatus:
-    """Nothing was touched because of it, so nothing else changes."""
+    """For invalid selectors: no snapshot was changed, so no other part of the status changes."""
     return DesiredStatus(scheduled=ConditionFinding(SCHEDULED.name, FALSE, INVALID_SELECTORS, problem))
 
 
-def build_pending(generation: int, shown: ReportedSnapshot | None) -> DesiredStatus:
-    return DesiredStatus(scheduled=_not_scheduled(generation), shown=shown)
+def build_pending(generation: int, reported: ReportedSnapshot | None) -> DesiredStatus:
+    return DesiredStatus(scheduled=_build_unscheduled_finding(generation), reported=reported)
 
 
 def read_scheduled_condition(snapshot: PolicySnapshot, generation: int) -> ConditionFinding:
-    """What the scheduler says about this generation of the placement; Unknown, if that is still to come."""
-    said = next((condition for condition in snapshot.status.conditions if condition.type == SCHEDULED_CONDITION), None)
+    """The scheduler's result for this generation of the placement; Unknown if there is none yet."""
+    condition = next(
+        (condition for condition in snapshot.status.conditions if condition.type == SCHEDULED_CONDITION), None
+    )
     if (
-        said is None
-        or said.status not in (TRUE, FALSE)
-        or said.observed_generation < snapshot.metadata.generation
+        condition is None
+        or condition.status not in (TRUE, FALSE)
+        or condition.observed_generation < snapshot.metadata.generation
         or snapshot.status.observed_crp_generation < generation
     ):
-        return _not_scheduled(generation)
-    return ConditionFinding(SCHEDULED.name, said.status, said.reason, said.message)
+        return _build_unscheduled_finding(generation)
+    return ConditionFinding(SCHEDULED.name, condition.status, condition.reason, condition.message)
 
 
-def scheduled(
-    said: ConditionFinding,
+def build_scheduled(
+    condition: ConditionFinding,
     *,
-    shown: ReportedSnapshot | None,
+    reported: ReportedSnapshot | None,
     chain: Chain,
     clusters: Sequence[ClusterProgress],
     unfilled: Sequence[ClusterDecision],
 ) -> DesiredStatus:
     later = summarize(chain, {cluster.cluster: cluster.findings for cluster in clusters})
-    return DesiredStatus(scheduled=said, shown=shown, later=later, clusters=clusters, unfilled=unfilled)
+    return DesiredStatus(scheduled=condition, reported=reported, later=later, clusters=clusters, unfilled=unfilled)
 
 
-def build_external(statement: DesiredStatus, *, runs: Sequence[str]) -> DesiredStatus:
-    """Clusters run different versions, or none, and others decide when that changes."""
-    held = ConditionFinding(ROLLOUT_STARTED.name, UNKNOWN, EXTERNALLY_CONTROLLED, messages.controlled_by(runs))
-    return replace(statement, shown=ReportedSnapshot(), later=[held] if statement.clusters else [])
+def build_externally_controlled(desired: DesiredStatus, *, runs: Sequence[str]) -> DesiredStatus:
+    """For clusters that run no common version, while staged update runs control the rollout."""
+    held = ConditionFinding(
+        ROLLOUT_STARTED.name, UNKNOWN, EXTERNALLY_CONTROLLED, messages.describe_external_control(runs)
+    )
+    return replace(desired, reported=ReportedSnapshot(), later=[held] if desired.clusters else [])
 
 
-def _not_scheduled(generation: int) -> ConditionFinding:
-    return ConditionFinding(SCHEDULED.name, UNKNOWN, SCHEDULED.unknown, messages.not_scheduled(generation))
+def _build_unscheduled_finding(generation: int) -> ConditionFinding:
+    return ConditionFinding(SCHEDULED.name, UNKNOWN, SCHEDULED.unknown, messages.describe_unscheduled(generation))
 
 
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def build_status(statement: DesiredStatus, placement: Observed[Placement], *, prefix: str, now: str) -> Json:
-    """The status to write. Fields and conditions of others stay."""
+def build_status(desired: DesiredStatus, placement: Observed[Placement], *, prefix: str, now: str) -> Json:
+    """The status to write. Fields and conditions of other writers stay."""
     old: Json = placement.document().get("status") or {}
     before = status_of(placement)
     generation = placement.view.metadata.generation
     status = {field: value for field, value in old.items() if field not in _OURS}
-    status["conditions"] = _conditions(statement, old, before, generation=generation, prefix=prefix, now=now)
-    status |= _shown(statement.shown, old)
-    if statement.clusters is None:
+    status["conditions"] = _conditions(desired, old, before, generation=generation, prefix=prefix, now=now)
+    status |= _build_snapshot_fields(desired.reported, old)
+    if desired.clusters is None:
         status["placementStatuses"] = old.get("placementStatuses", [])
     else:
-        status["placementStatuses"] = entries(
-            statement.clusters,
-            statement.unfilled,
+        status["placementStatuses"] = build_entries(
+            desired.clusters,
+            desired.unfilled,
             before=before.placement_statuses,
             generation=generation,
             now=now,
@@ -165,39 +169,39 @@ def build_status(statement: DesiredStatus, placement: Observed[Placement], *, pr
 
 
 def _conditions(
-    statement: DesiredStatus, old: Json, before: PlacementStatus, *, generation: int, prefix: str, now: str
+    desired: DesiredStatus, old: Json, before: PlacementStatus, *, generation: int, prefix: str, now: str
 ) -> list[Json]:
     known = index_by_type(before.conditions)
 
-    def dated(finding: ConditionFinding) -> Json:
+    def build_condition(finding: ConditionFinding) -> Json:
         earlier = known.get(prefix + finding.type)
-        return finding.dated(earlier, generation=generation, now=now, prefix=prefix)
+        return finding.build_condition(earlier, generation=generation, now=now, prefix=prefix)
 
     replaced = {prefix + SCHEDULED.name}
-    said = [dated(statement.scheduled)]
-    if statement.later is not None:
+    condition = [build_condition(desired.scheduled)]
+    if desired.later is not None:
         replaced |= {prefix + stage.name for stage in ALL_STAGES}
-        said += [dated(finding) for finding in statement.later]
-    if statement.synced is not None:
+        condition += [build_condition(finding) for finding in desired.later]
+    if desired.synced is not None:
         replaced.add(prefix + STATUS_SYNCED)
     kept = [condition for condition in old.get("conditions") or () if condition.get("type") not in replaced]
-    return said + kept + ([dated(statement.synced)] if statement.synced is not None else [])
+    return condition + kept + ([build_condition(desired.synced)] if desired.synced is not None else [])
 
 
-def _shown(shown: ReportedSnapshot | None, old: Json) -> Json:
-    if shown is None:
+def _build_snapshot_fields(reported: ReportedSnapshot | None, old: Json) -> Json:
+    if reported is None:
         return {field: old[field] for field in ("observedResourceIndex", "selectedResources") if field in old}
     return {
-        "observedResourceIndex": shown.index,
-        "selectedResources": [dict(identifier) for identifier in shown.resources],
+        "observedResourceIndex": reported.index,
+        "selectedResources": [dict(identifier) for identifier in reported.resources],
     }
 
 
 def is_same_but_for_times(status: Json, other: Json) -> bool:
-    return status == other or _timeless(status) == _timeless(other)
+    return status == other or _drop_times(status) == _drop_times(other)
 
 
-def _timeless(value: Any) -> object:
+def _drop_times(value: Any) -> object:
     if isinstance(value, dict):
-        return {key: _timeless(item) for key, item in value.items() if key not in _TIMES}
-    return [_timeless(item) for item in value] if isinstance(value, list) else value
+        return {key: _drop_times(item) for key, item in value.items() if key not in _TIMES}
+    return [_drop_times(item) for item in value] if isinstance(value, list) else value

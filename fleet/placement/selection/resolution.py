@@ -16,7 +16,7 @@ from fleet.model.selectors import find_selector_problems, matches
 from fleet.placement.selection import selectors
 from fleet.placement.selection.candidates import CandidateObject
 from fleet.placement.selection.discovery import KindName
-from fleet.placement.selection.ordering import Place, place
+from fleet.placement.selection.ordering import SortPosition, sort_position
 from fleet.placement.selection.resource_filter import ResourceFilter, is_placeable
 from fleet.placement.selection.selectors import SelectorTerm
 
@@ -32,7 +32,7 @@ class SelectedObject:
     namespace: str
     name: str
     content: bytes
-    """Sanitised, in canonical JSON."""
+    """Sanitized, in canonical JSON."""
 
     def identifier(self) -> dict[str, str]:
         """A ResourceIdentifier, without its empty fields."""
@@ -40,14 +40,14 @@ class SelectedObject:
         return {key: value for key, value in (named | {"namespace": self.namespace}).items() if value}
 
     @property
-    def place(self) -> Place:
+    def sort_position(self) -> SortPosition:
         api_version = f"{self.group}/{self.version}" if self.group else self.version
-        return place(api_version=api_version, kind=self.kind, namespace=self.namespace, name=self.name)
+        return sort_position(api_version=api_version, kind=self.kind, namespace=self.namespace, name=self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedSelector:
-    """A selector that selects nothing at the moment."""
+    """A selector without a matching object."""
 
     position: int
     selector: SelectorTerm
@@ -61,26 +61,26 @@ class SelectionResult:
     objects: tuple[SelectedObject, ...] = ()
     """In the order of the hash."""
     problems: tuple[str, ...] = ()
-    """What the author of the placement has to correct. With any, there are no objects."""
+    """Errors in the spec of the placement. With any, there are no objects."""
     unmatched: tuple[UnmatchedSelector, ...] = ()
 
     @property
     def user_error(self) -> str | None:
-        """All in one text; None if nothing is wrong."""
+        """All problems in one text; None if there is none."""
         more = len(self.problems) - _PROBLEMS_SHOWN
         shown = [*self.problems[:_PROBLEMS_SHOWN], *([f"and {more} more"] if more > 0 else [])]
         return "; ".join(shown) or None
 
 
 class ObjectLister(Protocol):
-    """The hub as far as it is known. Asked only for kinds it was prepared for."""
+    """Cached objects of the hub, of the kinds whose informers were started."""
 
     def find(self, name: KindName) -> Resource | None:
         """None for a kind that does not exist or cannot be watched."""
 
     def is_known(self, name: KindName) -> bool: ...
 
-    def namespaced(self) -> Sequence[Resource]:
+    def list_namespaced(self) -> Sequence[Resource]:
         """Every placeable namespaced kind, at its preferred version."""
 
     def all_of(self, resource: Resource) -> Iterable[CandidateObject]: ...
@@ -93,14 +93,14 @@ class ObjectLister(Protocol):
 
 
 def select(
-    terms: Sequence[SelectorTerm], *, namespace: str, source: ObjectLister, rules: ResourceFilter
+    terms: Sequence[SelectorTerm], *, namespace: str, source: ObjectLister, resource_filter: ResourceFilter
 ) -> SelectionResult:
     """`namespace` is that of a namespaced placement, empty for a cluster-scoped one."""
-    selection = _Selector(tuple(terms), namespace, source, rules)
+    selection = _Selector(tuple(terms), namespace, source, resource_filter)
     selection.run()
     if selection.problems:
         return SelectionResult(problems=tuple(dict.fromkeys(selection.problems)))
-    objects = sorted((entry.object for entry in selection.taken.values()), key=lambda selected: selected.place)
+    objects = sorted((entry.object for entry in selection.taken.values()), key=lambda selected: selected.sort_position)
     return SelectionResult(tuple(objects), unmatched=tuple(selection.unmatched))
 
 
@@ -118,7 +118,7 @@ class _Selector:
     terms: tuple[SelectorTerm, ...]
     own_namespace: str
     source: ObjectLister
-    rules: ResourceFilter
+    resource_filter: ResourceFilter
     problems: list[str] = field(default_factory=list)
     unmatched: list[UnmatchedSelector] = field(default_factory=list)
     taken: dict[_Identity, _TakenObject] = field(default_factory=dict)
@@ -128,42 +128,42 @@ class _Selector:
     def run(self) -> None:
         self._choose_namespace()
         for position, term in enumerate(self.terms):
-            if self.rules.places_kind(term.group, term.version, term.kind):
+            if self.resource_filter.allows_kind(term.group, term.version, term.kind):
                 self._resolve(position, term)
 
     # --- pass 1 -------------------------------------------------------------------------------------------------------
 
     @property
-    def _choosing(self) -> list[int]:
+    def _choosing_positions(self) -> list[int]:
         return [position for position, term in enumerate(self.terms) if term.chooses_inside]
 
     def _choose_namespace(self) -> None:
-        choosing = [] if self.own_namespace else self._choosing
-        if not choosing:
+        positions = [] if self.own_namespace else self._choosing_positions
+        if not positions:
             return
-        self._judge_choosing(choosing)
-        term = self.terms[choosing[0]]
+        self._check_choosing(positions)
+        term = self.terms[positions[0]]
         resource = self.source.find(term.kind_name)
         if resource is None or not term.name:
             return
-        cause = self._why_not(resource, term.name)
+        cause = self._check_namespace(resource, term.name)
         if cause:
-            self._refuse("PL-11", f"namespace {term.name} cannot be placed: {cause}", choosing[0])
+            self._add_problem("PL-11", f"namespace {term.name} cannot be placed: {cause}", positions[0])
         elif not self._is_terminating(resource, term.name):
             self._chosen = term.name
 
-    def _judge_choosing(self, choosing: Sequence[int]) -> None:
-        if len(choosing) > 1:
-            self._refuse("PL-08", "only one namespace can be combined with resource selectors", *choosing)
-        for position in choosing:
+    def _check_choosing(self, positions: Sequence[int]) -> None:
+        if len(positions) > 1:
+            self._add_problem("PL-08", "only one namespace can be combined with resource selectors", *positions)
+        for position in positions:
             if not self.terms[position].name:
-                self._refuse("PL-09", "the namespace must be selected by name in this scope", position)
+                self._add_problem("PL-09", "the namespace must be selected by name in this scope", position)
         others = [at for at, term in enumerate(self.terms) if term.selects_namespaces and not term.chooses_inside]
         if others:
-            self._refuse("PL-10", "other namespace selectors are not allowed in this scope", *others)
+            self._add_problem("PL-10", "other namespace selectors are not allowed in this scope", *others)
 
-    def _why_not(self, namespaces: Resource, name: str) -> str:
-        if self.rules.is_reserved(name):
+    def _check_namespace(self, namespaces: Resource, name: str) -> str:
+        if self.resource_filter.is_reserved(name):
             return "it is reserved"
         return "it does not exist" if self.source.get(namespaces, name) is None else ""
 
@@ -190,13 +190,13 @@ class _Selector:
         resource = self.source.find(term.kind_name)
         if resource is None:
             verb = "cannot be watched" if self.source.is_known(term.kind_name) else "does not exist"
-            self._refuse("PL-05", f"kind {term.kind_name} {verb} on the hub", position)
+            self._add_problem("PL-05", f"kind {term.kind_name} {verb} on the hub", position)
         elif self.own_namespace and not resource.namespaced:
-            self._refuse("PL-07", f"{term.kind} is cluster-scoped; use a ClusterResourcePlacement", position)
+            self._add_problem("PL-07", f"{term.kind} is cluster-scoped; use a ClusterResourcePlacement", position)
             return None
-        elif not self.own_namespace and resource.namespaced and not self._choosing:
+        elif not self.own_namespace and resource.namespaced and not self._choosing_positions:
             text = f"{term.kind} is namespaced; select its namespace or use a ResourcePlacement"
-            self._refuse("PL-06", text, position)
+            self._add_problem("PL-06", text, position)
             return None
         return resource
 
@@ -204,10 +204,10 @@ class _Selector:
         if term.label_selector is None:
             return False
         if term.name:
-            self._refuse("PL-03", "use either name or labelSelector in one selector", position)
+            self._add_problem("PL-03", "use either name or labelSelector in one selector", position)
         causes = find_selector_problems(term.label_selector)
         for cause in causes:
-            self._refuse("PL-04", f"labelSelector is invalid: {cause.field}: {cause.message}", position)
+            self._add_problem("PL-04", f"labelSelector is invalid: {cause.field}: {cause.message}", position)
         return bool(term.name or causes)
 
     def _candidates(self, position: int, term: SelectorTerm, resource: Resource) -> Iterator[CandidateObject]:
@@ -217,20 +217,20 @@ class _Selector:
             yield from self._matching(term, resource, self.own_namespace or self._chosen)
 
     def _namespaces(self, position: int, term: SelectorTerm, resource: Resource) -> Iterator[CandidateObject]:
-        if term.name and self.rules.is_reserved(term.name):
-            self._refuse_reserved(position, term.name)
+        if term.name and self.resource_filter.is_reserved(term.name):
+            self._add_reserved_problem(position, term.name)
             return
         for namespace in self._matching(term, resource, None):
             name = namespace.metadata.name
-            if self.rules.is_reserved(name):
-                self._refuse_reserved(position, name)
+            if self.resource_filter.is_reserved(name):
+                self._add_reserved_problem(position, name)
             elif namespace.metadata.deletion_timestamp is None:
                 yield namespace
                 if term.takes_whole_namespaces:
-                    yield from self._everything_in(name)
+                    yield from self._iter_namespace_contents(name)
 
-    def _everything_in(self, namespace: str) -> Iterator[CandidateObject]:
-        for resource in self.source.namespaced():
+    def _iter_namespace_contents(self, namespace: str) -> Iterator[CandidateObject]:
+        for resource in self.source.list_namespaced():
             yield from self.source.within(resource, namespace)
 
     def _matching(self, term: SelectorTerm, resource: Resource, namespace: str | None) -> Iterator[CandidateObject]:
@@ -254,17 +254,17 @@ class _Selector:
         before = self.taken.get(identity)
         if before is not None:
             named = f"{resource.api_version} {resource.kind} {candidate.key}"
-            places = sorted({before.position, position})
-            self._refuse("PL-12", f"{named} is selected by more than one selector", *places)
+            allows = sorted({before.position, position})
+            self._add_problem("PL-12", f"{named} is selected by more than one selector", *allows)
             return
         selected = SelectedObject(
             resource.group, resource.version, resource.kind, metadata.namespace, metadata.name, candidate.content
         )
         self.taken[identity] = _TakenObject(selected, position)
 
-    def _refuse_reserved(self, position: int, namespace: str) -> None:
-        if not self.terms[position].chooses_inside:  # told in pass 1
-            self._refuse("PL-13", f"namespace {namespace} is reserved", position)
+    def _add_reserved_problem(self, position: int, namespace: str) -> None:
+        if not self.terms[position].chooses_inside:  # reported in pass 1
+            self._add_problem("PL-13", f"namespace {namespace} is reserved", position)
 
-    def _refuse(self, rule: str, text: str, *positions: int) -> None:
+    def _add_problem(self, rule: str, text: str, *positions: int) -> None:
         self.problems.append(f"{rule}: {text} ({', '.join(map(selectors.field, positions))})")
