@@ -150,9 +150,9 @@ def simulate(
     _refuse([name for name, given in for_live.items() if given], "needs --live")
     if not files and snapshot is None:
         raise typer.BadParameter("give files with -f, or use --live", param_hint="--filename")
-    from fleet.cli.commands.simulate import Options, run_simulate
+    from fleet.cli.commands.simulate import SimulateOptions, run_simulate
 
-    options = Options(
+    options = SimulateOptions(
         files=[*(files or ()), *(more_files or ())],
         output=output.value,
         why=why or (),

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from fleet.clock import Clock
-from fleet.explain import summarize
+from fleet.explain.facts.summary import summarize
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
 from fleet.model.keys import PICK_ALL

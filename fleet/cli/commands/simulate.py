@@ -1,4 +1,4 @@
-"""The command `fleet simulate`: read, check, decide, show.
+"""The command `fleet simulate`: read, check, decide, print.
 
 Imported only when the command runs, so that `fleet --help` does not wait for numpy.
 """
@@ -27,7 +27,7 @@ BAD_INPUT: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SimulateOptions:
     files: Sequence[str]
     output: str
     why: Sequence[str]
@@ -38,19 +38,19 @@ class Options:
     verbose: bool
 
 
-def run_simulate(options: Options) -> int:
-    """The exit code. Everything that is wrong is told in one go, whether it stands in files or on the command line."""
+def run_simulate(options: SimulateOptions) -> int:
+    """Returns the exit code. All problems, of files and of the command line, are reported at once."""
     findings = Findings()
     settings = _read_settings(options.settings, findings)
     moment = _read_moment(options, findings)
     inputs = read_inputs(options.files, findings)
-    _check_there_is_a_question(inputs, findings)
+    _check_input_is_complete(inputs, findings)
     _check_names(options.why, inputs, findings)
-    _tell(findings, verbose=options.verbose)
+    _report_findings(findings, verbose=options.verbose)
     if findings.problems:
         return BAD_INPUT
     simulation = simulate(inputs, build_compiled_profile(settings), moment or moment_of(inputs))
-    _show(simulation, settings, options)
+    _print_result(simulation, settings, options)
     if simulation.has_failed:
         return FAILED
     return UNFULFILLED if options.expect_fulfilled and not simulation.is_fulfilled else FINE
@@ -64,7 +64,7 @@ def _read_settings(assignments: Iterable[str], findings: Findings) -> Settings:
         return Settings()
 
 
-def _read_moment(options: Options, findings: Findings) -> Moment | None:
+def _read_moment(options: SimulateOptions, findings: Findings) -> Moment | None:
     try:
         return read_moment(options.now, source=options.now_from)
     except InputError as error:
@@ -72,7 +72,7 @@ def _read_moment(options: Options, findings: Findings) -> Moment | None:
         return None
 
 
-def _check_there_is_a_question(inputs: SimulationInputs, findings: Findings) -> None:
+def _check_input_is_complete(inputs: SimulationInputs, findings: Findings) -> None:
     if findings.problems:
         return  # what seems to be missing may be what is broken
     if not inputs.asked:
@@ -90,7 +90,7 @@ def _check_names(names: Iterable[str], inputs: SimulationInputs, findings: Findi
             findings.add(f"--why: no cluster named {name!r} in the files{did_you_mean(name, known)}")
 
 
-def _tell(findings: Findings, *, verbose: bool) -> None:
+def _report_findings(findings: Findings, *, verbose: bool) -> None:
     notes = [*findings.notes, *(findings.details if verbose else ())]
     for note in notes:
         sys.stderr.write(f"note: {note}\n")
@@ -101,10 +101,9 @@ def _tell(findings: Findings, *, verbose: bool) -> None:
         sys.stderr.write(f"{count} {'problem' if count == 1 else 'problems'}, nothing was decided\n")
 
 
-def _show(simulation: Simulation, settings: Settings, options: Options) -> None:
+def _print_result(simulation: Simulation, settings: Settings, options: SimulateOptions) -> None:
     if options.output == "table":
-        text = render_simulation(simulation, list(dict.fromkeys(options.why)), page_of(sys.stdout))
-        sys.stdout.write(text)
+        sys.stdout.write(render_simulation(simulation, list(dict.fromkeys(options.why)), page_of(sys.stdout)))
         return
     report = build_report(simulation, settings)
     sys.stdout.write((format_json(report) if options.output == "json" else format_yaml(report)) + "\n")

@@ -22,7 +22,7 @@ from fleet.cli.input.objects import SNAPSHOT
 from fleet.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
-    from fleet.cli.commands.simulate import Options
+    from fleet.cli.commands.simulate import SimulateOptions
 API_VERSION: Final = "fleet/v1"
 STDOUT: Final = "-"
 
@@ -84,7 +84,7 @@ class SnapshotContext:
     """In the form of `--set`."""
 
 
-def apply_snapshot(file: str, options: Options) -> Options:
+def apply_snapshot(file: str, options: SimulateOptions) -> SimulateOptions:
     """Add the snapshot to the options. Explicit options take precedence over it."""
     context = read_snapshot_context(file)
     return replace(

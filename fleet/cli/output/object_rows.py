@@ -1,4 +1,4 @@
-"""The hub's objects as rows: of each kind what one wants to know first."""
+"""Rows of `fleet get`: the main facts of each kind of object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Listing:
 
     def rows(self, documents: Sequence[Json], now: int) -> list[Row]:
         """`now` in nanoseconds since the epoch."""
-        return [self._row(one, now) for one in documents]
+        return [self._row(document, now) for document in documents]
 
 
 def listing_of(kind: str) -> Listing:
@@ -39,7 +39,7 @@ def key_of(document: Json) -> str:
     return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
 
 
-def age(text: str | None, now: int) -> str:
+def format_age(text: str | None, now: int) -> str:
     """`41s`, `12m`, `3h` or `9d`"""
     then = timestamp_or_none(text)
     if then is None:
@@ -51,37 +51,38 @@ def age(text: str | None, now: int) -> str:
 # --- placements -----------------------------------------------------------------------------------------------------
 
 
-def _placement(document: Json, now: int) -> Row:
-    policy = _part(document, "spec", "policy")
+def _build_placement_row(document: Json, now: int) -> Row:
+    policy = _find_part(document, "spec", "policy")
     kind = policy.get("placementType") or "PickAll"
     wanted = {"PickAll": "all", "PickN": str(policy.get("numberOfClusters", UNKNOWN))}
-    chosen = _chosen(document)
+    chosen = _list_chosen(document)
     return (
         key_of(document),
         kind,
         wanted.get(kind, str(len(policy.get("clusterNames") or ()))),
         str(len(chosen)),
-        _scheduled(document),
-        _named(chosen),
-        _age(document, now),
+        _describe_scheduled(document),
+        _join_names(chosen),
+        _format_age(document, now),
     )
 
 
-def _chosen(document: Json) -> list[str]:
-    named = (one.get("clusterName") for one in _part(document, "status").get("placementStatuses") or ())
+def _list_chosen(document: Json) -> list[str]:
+    named = (status.get("clusterName") for status in _find_part(document, "status").get("placementStatuses") or ())
     return [str(name) for name in named if name]
 
 
-def _scheduled(document: Json) -> str:
-    """Of the placement as it is now: a word about an earlier generation counts for nothing."""
-    generation = _part(document, "metadata").get("generation")
-    for one in _part(document, "status").get("conditions") or ():
-        if str(one.get("type", "")).endswith("PlacementScheduled") and one.get("observedGeneration") == generation:
-            return str(one.get("status"))
+def _describe_scheduled(document: Json) -> str:
+    """Conditions of an earlier generation do not count."""
+    generation = _find_part(document, "metadata").get("generation")
+    for condition in _find_part(document, "status").get("conditions") or ():
+        is_scheduled = str(condition.get("type", "")).endswith("PlacementScheduled")
+        if is_scheduled and condition.get("observedGeneration") == generation:
+            return str(condition.get("status"))
     return "Pending"
 
 
-def _named(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return " ".join(names[:_MOST_NAMES]) + (f" +{more}" if more > 0 else "")
 
@@ -89,66 +90,74 @@ def _named(names: Sequence[str]) -> str:
 # --- clusters and bindings ------------------------------------------------------------------------------------------
 
 
-def _cluster(document: Json, now: int) -> Row:
-    agents = _part(document, "status").get("agentStatus") or ()
-    agent: Json = next((one for one in agents if one.get("type") == MEMBER_AGENT), {})
-    conditions = {one.get("type"): str(one.get("status")) for one in agent.get("conditions") or ()}
-    taints = _part(document, "spec").get("taints") or ()
+def _build_cluster_row(document: Json, now: int) -> Row:
+    agents = _find_part(document, "status").get("agentStatus") or ()
+    agent: Json = next((agent for agent in agents if agent.get("type") == MEMBER_AGENT), {})
+    conditions = {condition.get("type"): str(condition.get("status")) for condition in agent.get("conditions") or ()}
+    taints = _find_part(document, "spec").get("taints") or ()
     return (
         key_of(document),
-        "leaving" if _part(document, "metadata").get("deletionTimestamp") else conditions.get("Joined", UNKNOWN),
+        "leaving" if _find_part(document, "metadata").get("deletionTimestamp") else conditions.get("Joined", UNKNOWN),
         conditions.get("Healthy", UNKNOWN),
-        age(agent.get("lastReceivedHeartbeat"), now),
-        " ".join(_taint(one) for one in taints),
-        _age(document, now),
+        format_age(agent.get("lastReceivedHeartbeat"), now),
+        " ".join(_format_taint(taint) for taint in taints),
+        _format_age(document, now),
     )
 
 
-def _taint(taint: Json) -> str:
+def _format_taint(taint: Json) -> str:
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
-def _binding(document: Json, now: int) -> Row:
-    spec, metadata = _part(document, "spec"), _part(document, "metadata")
+def _build_binding_row(document: Json, now: int) -> Row:
+    spec, metadata = _find_part(document, "spec"), _find_part(document, "metadata")
     labels = metadata.get("labels") or {}
     placement = [str(part) for part in (metadata.get("namespace"), labels.get(PARENT_PLACEMENT)) if part]
     return (
         "/".join(placement),
         str(spec.get("targetCluster", UNKNOWN)),
         "Deleting" if metadata.get("deletionTimestamp") else str(spec.get("state", UNKNOWN)),
-        _condition(document, "Applied"),
-        _condition(document, "Available"),
+        _find_condition(document, "Applied"),
+        _find_condition(document, "Available"),
         str(metadata.get("name")),
-        _age(document, now),
+        _format_age(document, now),
     )
 
 
-def _condition(document: Json, type: str) -> str:
-    conditions = _part(document, "status").get("conditions") or ()
-    return next((str(one.get("status")) for one in conditions if one.get("type") == type), UNKNOWN)
+def _find_condition(document: Json, type: str) -> str:
+    conditions = _find_part(document, "status").get("conditions") or ()
+    return next((str(condition.get("status")) for condition in conditions if condition.get("type") == type), UNKNOWN)
 
 
-def _other(document: Json, now: int) -> Row:
-    return key_of(document), str(_part(document, "metadata").get("generation", UNKNOWN)), _age(document, now)
+def _build_row(document: Json, now: int) -> Row:
+    return (
+        key_of(document),
+        str(_find_part(document, "metadata").get("generation", UNKNOWN)),
+        _format_age(document, now),
+    )
 
 
-def _age(document: Json, now: int) -> str:
-    return age(_part(document, "metadata").get("creationTimestamp"), now)
+def _format_age(document: Json, now: int) -> str:
+    return format_age(_find_part(document, "metadata").get("creationTimestamp"), now)
 
 
-def _part(document: Json, *path: str) -> Json:
+def _find_part(document: Json, *path: str) -> Json:
     for step in path:
         document = document.get(step) or {}
     return document
 
 
 _PLACEMENTS: Final = Listing(
-    ("PLACEMENT", "TYPE", "WANTED", "SELECTED", "SCHEDULED", "CLUSTERS", "AGE"), _placement, ("WANTED", "SELECTED")
+    ("PLACEMENT", "TYPE", "WANTED", "SELECTED", "SCHEDULED", "CLUSTERS", "AGE"),
+    _build_placement_row,
+    ("WANTED", "SELECTED"),
 )
-_CLUSTERS: Final = Listing(("CLUSTER", "JOINED", "HEALTHY", "HEARD", "TAINTS", "AGE"), _cluster)
-_BINDINGS: Final = Listing(("PLACEMENT", "CLUSTER", "STATE", "APPLIED", "AVAILABLE", "BINDING", "AGE"), _binding)
-_OTHERS: Final = Listing(("NAME", "GENERATION", "AGE"), _other, ("GENERATION",))
+_CLUSTERS: Final = Listing(("CLUSTER", "JOINED", "HEALTHY", "HEARD", "TAINTS", "AGE"), _build_cluster_row)
+_BINDINGS: Final = Listing(
+    ("PLACEMENT", "CLUSTER", "STATE", "APPLIED", "AVAILABLE", "BINDING", "AGE"), _build_binding_row
+)
+_OTHERS: Final = Listing(("NAME", "GENERATION", "AGE"), _build_row, ("GENERATION",))
 _LISTINGS: Final[Mapping[str, Listing]] = {
     **dict.fromkeys(PLACEMENT_KINDS, _PLACEMENTS),
     **dict.fromkeys(BINDING_KINDS, _BINDINGS),

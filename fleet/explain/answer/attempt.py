@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from fleet.explain.answer.parts import (
     AttemptPart,
+    Closest,
     ClusterRow,
     DomainPart,
     GroupPart,
@@ -22,11 +23,10 @@ from fleet.explain.answer.parts import (
 from fleet.explain.answer.rows import Rows
 from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.explain.facts.full_domains import FullDomain, Unusable, find_full_domains
-from fleet.explain.facts.nearness import sort_by_name
+from fleet.explain.facts.nearness import find_closest_row, sort_by_name
 from fleet.explain.facts.phrases import describe_lack
 from fleet.explain.facts.redaction import STAND_IN, Redaction
-from fleet.explain.facts.rejection_groups import NAMES_SHOWN, Closest, find_closest_row
-from fleet.explain.facts.rejections import RejectionGroup, find_first_rejection, group_rejections
+from fleet.explain.facts.rejections import NAMES_SHOWN, RejectionGroup, find_first_rejection, group_rejections
 from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
     MISSING_TOPOLOGY_KEY,

@@ -16,7 +16,6 @@ from fleet.explain.facts.cluster_explanation import BindingFate
 from fleet.explain.facts.cluster_outcome import ClusterCounts
 from fleet.explain.facts.full_domains import Unusable
 from fleet.explain.facts.margins import Margin
-from fleet.explain.facts.rejection_groups import Closest
 from fleet.explain.fixes.fixes import Fix
 
 State = Literal[
@@ -138,6 +137,12 @@ class ClusterRow(AnswerPart, frozen=True, kw_only=True):
     rejections: tuple[FilterVerdict, ...] = ()
     retained: bool = False
     bindings: tuple[BindingFate, ...] = ()
+
+
+class Closest(AnswerPart, frozen=True):
+    cluster: str
+    lacks: str
+    """What keeps it out, in a few words."""
 
 
 class GroupPart(AnswerPart, frozen=True, kw_only=True):

@@ -20,7 +20,6 @@ from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Operation
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, ClusterScore
-from fleet.snapshot.columns.bitset import each_row, from_rows
 
 Answer = Literal["pass", "reject", "skipped", "unknown"]
 
@@ -64,10 +63,6 @@ class ClusterExplanation(msgspec.Struct, frozen=True, rename="camel"):
     bindings: tuple[BindingFate, ...] = ()
 
 
-def explain_cluster(decision: Decision, inp: DecisionInput, name: str) -> ClusterExplanation:
-    return Explainer(decision, inp).explain(name)
-
-
 class Explainer:
     """Explains the clusters of one decision; what they share is computed once."""
 
@@ -84,13 +79,6 @@ class Explainer:
         dangling = (binding.spec.target_cluster for binding in self._decision.bindings.dangling)
         named = {*self._decision.missing, *dangling}
         return tuple(sorted(name for name in named if name not in self._frame.names))
-
-    def list_unpicked(self) -> list[str]:
-        """Names of the clusters that fit and were not picked, best first."""
-        fit = self.outcomes.fit
-        ranked = self.ranking.order.among(fit)
-        others = sorted(self._frame.name(row) for row in each_row(fit & ~from_rows(ranked)))
-        return [*(self._frame.name(row) for row in ranked), *others]
 
     def explain(self, name: str, *, everything: bool = True) -> ClusterExplanation:
         """A name outside the fleet and outside `list_strangers` is a KeyError. Without `everything`, the costly

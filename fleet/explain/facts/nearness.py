@@ -7,11 +7,16 @@ of rows are integers, one bit per row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.rejections import RejectionGroup
 from fleet.framework.request import PlacementRequest
 from fleet.framework.terms import Term
 from fleet.snapshot.columns.bitset import to_rows
 from fleet.snapshot.frame import Frame
+
+_AFFINITY: Final = "ClusterAffinity"
 
 
 def split_by_count(sets: Sequence[int], rows: int) -> list[int]:
@@ -58,3 +63,12 @@ def sort_by_name(frame: Frame, rows: int) -> list[int]:
     members = to_rows(rows, frame.size)
     ordered: list[int] = members[frame.names.rank[members].argsort()].tolist()
     return ordered
+
+
+def find_closest_row(outcomes: ClusterOutcomes, group: RejectionGroup) -> int:
+    """The cluster with the fewest failed expressions; the first by name for plugins without expressions."""
+    frame, rows = outcomes.frame, group.rows
+    if group.plugin == _AFFINITY:
+        divided = split_by_failures(outcomes.decision.request, frame, rows)
+        rows = next(members for members in divided if members)
+    return sort_by_name(frame, rows)[0]

@@ -15,8 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fleet.explain.facts.phrases import LOWEST, LOWEST_LEFT_OUT, is_in_tree
-from fleet.explain.facts.rejection_groups import NAMES_SHOWN
-from fleet.explain.facts.rejections import ClusterRejection
+from fleet.explain.facts.rejections import NAMES_SHOWN, ClusterRejection
 from fleet.snapshot.columns.bitset import each_row, from_rows
 from fleet.snapshot.frame import Frame
 

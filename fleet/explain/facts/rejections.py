@@ -27,6 +27,10 @@ class ClusterRejection(msgspec.Struct, frozen=True, rename="camel"):
     details: dict[str, Any]
 
 
+NAMES_SHOWN: Final = 10
+"""Clusters of a group, and of a domain, that are named."""
+
+
 UNLISTED: Final = ClusterRejection(PICK_FIXED_PLUGIN, NOT_LISTED, "the policy does not name this cluster", {})
 
 

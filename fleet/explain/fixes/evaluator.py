@@ -90,7 +90,7 @@ class ClusterChosen:
         return _OUTCOME_NAMES[self.measure(decision)[0]]
 
 
-class Evaluator:
+class FixEvaluator:
     def __init__(self, scenario: Scenario, decision: Decision, goal: Goal, budget: EvaluationBudget) -> None:
         self.goal, self._scenario, self._budget = goal, scenario, budget
         self.before = goal.measure(decision)

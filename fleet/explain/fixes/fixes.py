@@ -23,8 +23,8 @@ from fleet.explain.fixes.evaluator import (
     BetterOutcome,
     ClusterChosen,
     EvaluationBudget,
-    Evaluator,
     Exhausted,
+    FixEvaluator,
 )
 from fleet.explain.fixes.suggestions import RejectedClusters, add_name, drop_names, propose_weights, suggest_changes
 from fleet.explain.whatif.edits import Edit, Patch, Scope, SetCount, list_clusters
@@ -85,7 +85,7 @@ def find_fixes(
     """Fixes for a policy that is not fully served; none where it is, or cannot be evaluated."""
     if mode == "none" or not needs_help(decision):
         return Fixes()
-    evaluator = Evaluator(scenario, decision, BetterOutcome(), budget or (DEEP if mode == "deep" else FAST))
+    evaluator = FixEvaluator(scenario, decision, BetterOutcome(), budget or (DEEP if mode == "deep" else FAST))
     search = _Search(scenario, decision)
     return _evaluate_fixes(evaluator, search.propose(), search.propose_pairs() if mode == "deep" else ())
 
@@ -110,7 +110,7 @@ def find_fixes_for_cluster(
     goal = ClusterChosen(cluster, qualifies=search.would_qualify(row))
     if goal.measure(decision)[0] == goal.best:
         return Fixes()
-    evaluator = Evaluator(scenario, decision, goal, budget or (DEEP if mode == "deep" else FAST))
+    evaluator = FixEvaluator(scenario, decision, goal, budget or (DEEP if mode == "deep" else FAST))
     return _evaluate_fixes(
         evaluator, _propose_for_cluster([*([_Search(*earlier)] if earlier else []), search], cluster)
     )
@@ -141,7 +141,7 @@ class _Verified(msgspec.Struct, frozen=True):
     turned: Turned | None = None
 
 
-def _evaluate_fixes(evaluator: Evaluator, proposals: Iterable[Proposal], pairs: Iterable[Proposal] = ()) -> Fixes:
+def _evaluate_fixes(evaluator: FixEvaluator, proposals: Iterable[Proposal], pairs: Iterable[Proposal] = ()) -> Fixes:
     """Pairs are a last resort: they are tried when nothing single serves the policy in full."""
     verified: list[_Verified] = []
     truncated = False
@@ -156,7 +156,7 @@ def _evaluate_fixes(evaluator: Evaluator, proposals: Iterable[Proposal], pairs: 
     return Fixes(_select_best(evaluator, verified), truncated, evaluator.spent)
 
 
-def _evaluate(evaluator: Evaluator, proposal: Proposal) -> Iterator[_Verified]:
+def _evaluate(evaluator: FixEvaluator, proposal: Proposal) -> Iterator[_Verified]:
     if isinstance(proposal, Dial):
         turned = evaluator.turn(proposal)
         if turned is not None:
@@ -168,7 +168,7 @@ def _evaluate(evaluator: Evaluator, proposal: Proposal) -> Iterator[_Verified]:
         yield _Verified(smallest)
 
 
-def _select_best(evaluator: Evaluator, verified: Sequence[_Verified]) -> tuple[Fix, ...]:
+def _select_best(evaluator: FixEvaluator, verified: Sequence[_Verified]) -> tuple[Fix, ...]:
     """Those that raise the outcome, else those that let more qualify; the best and smallest first."""
     unique = {encode_key(fix.candidate.edits): fix for fix in reversed(verified)}
     outcomes = {key: evaluator.measure(fix.candidate.edits)[0] for key, fix in unique.items()}
@@ -183,7 +183,7 @@ def _select_best(evaluator: Evaluator, verified: Sequence[_Verified]) -> tuple[F
     return tuple(_build_fix(evaluator, fix) for fix in sorted(unique.values(), key=order)[:MOST_FIXES])
 
 
-def _build_fix(evaluator: Evaluator, verified: _Verified) -> Fix:
+def _build_fix(evaluator: FixEvaluator, verified: _Verified) -> Fix:
     candidate = verified.candidate
     decision = evaluator.decide(candidate.edits)
     assert decision is not None

@@ -15,8 +15,7 @@ from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.explain.facts.phrases import describe_lack
 from fleet.explain.facts.placement_outcome import TARGETS_SHOWN, list_clusters_in_use, name_outcome
 from fleet.explain.facts.redaction import Hidden, Redaction
-from fleet.explain.facts.rejection_groups import NAMES_SHOWN
-from fleet.explain.facts.rejections import find_first_rejection, group_rejections
+from fleet.explain.facts.rejections import NAMES_SHOWN, find_first_rejection, group_rejections
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Target
 from fleet.framework.request import Constraint, PlacementRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from fleet.errors import FleetError
-from fleet.explain import summarize
+from fleet.explain.facts.summary import summarize
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision

@@ -10,7 +10,7 @@ import pytest
 from fleet.cli.client.hub_access import HubOptions, find_kubeconfig
 from fleet.cli.client.last_up import UpInstance, announce
 from fleet.cli.client.names import find_kinds
-from fleet.cli.output.object_rows import age, listing_of
+from fleet.cli.output.object_rows import format_age, listing_of
 from fleet.errors import ConfigurationError, InputError
 from fleet.model.timestamps import SECOND, parse_timestamp
 
@@ -31,11 +31,11 @@ def row(kind: str, document: dict[str, Any]) -> tuple[str, ...]:
     "seconds, want", [(-5, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h"), (86399, "23h"), (86400, "1d")]
 )
 def test_an_age_is_told_in_its_largest_unit(seconds: int, want: str) -> None:
-    assert age("2026-03-02T09:00:00Z", NOW + seconds * SECOND) == want
+    assert format_age("2026-03-02T09:00:00Z", NOW + seconds * SECOND) == want
 
 
 def test_what_has_no_time_has_no_age() -> None:
-    assert age(None, NOW) == age("soon", NOW) == "-"
+    assert format_age(None, NOW) == format_age("soon", NOW) == "-"
 
 
 # --- placements ---------------------------------------------------------------------------------------------------

@@ -1,16 +1,22 @@
-"""Refused clusters by reason, and domains that hold everybody up."""
+"""Rejected clusters by plugin and reason, and domains that block a spread constraint."""
 
 from __future__ import annotations
 
-from fleet.explain import build_groups, find_full_domains
+from fleet.explain.answer.answer import build_answer
+from fleet.explain.answer.parts import GroupPart
+from fleet.explain.facts.full_domains import find_full_domains
 from tests.builders import ClusterBuilder, a_cluster, a_policy, clusters, label, measure
-from tests.unit.explain.questions import ask
+from tests.unit.explain.questions import Asked, ask
+
+
+def groups_of(asked: Asked) -> tuple[GroupPart, ...]:
+    return build_answer(asked.inp, asked.decision).attempt.groups
 
 
 def test_clusters_are_grouped_by_the_first_plugin_that_refused_them() -> None:
     fleet = [a_cluster("a").tainted("gpu").leaving(), a_cluster("b").tainted("gpu")]
 
-    found = build_groups(ask(fleet, a_policy()).decision)
+    found = groups_of(ask(fleet, a_policy()))
 
     assert [(one.plugin, one.reason, one.clusters) for one in found] == [
         ("ClusterEligibility", "Left", ("a",)),
@@ -21,7 +27,7 @@ def test_clusters_are_grouped_by_the_first_plugin_that_refused_them() -> None:
 def test_the_largest_group_comes_first() -> None:
     fleet = [a_cluster("a").leaving(), a_cluster("b").tainted("x"), a_cluster("c").tainted("y")]
 
-    found = build_groups(ask(fleet, a_policy()).decision)
+    found = groups_of(ask(fleet, a_policy()))
 
     assert [(one.plugin, one.count) for one in found] == [("TaintToleration", 2), ("ClusterEligibility", 1)]
 
@@ -29,7 +35,7 @@ def test_the_largest_group_comes_first() -> None:
 def test_ten_names_are_shown_and_the_others_counted() -> None:
     fleet = [a_cluster(f"c{number:02}").leaving() for number in range(13)]
 
-    (found,) = build_groups(ask(fleet, a_policy()).decision)
+    (found,) = groups_of(ask(fleet, a_policy()))
 
     assert (len(found.clusters), found.more, found.count) == (10, 3, 13)
 
@@ -41,13 +47,14 @@ def test_the_closest_cluster_is_the_one_with_the_fewest_failed_expressions() -> 
         type(term)(label_selector=term.label_selector, property_selector=measure("nodes", "Ge", "5").property_selector)
     )
 
-    (found,) = build_groups(ask(fleet, wanted).decision)
+    (found,) = groups_of(ask(fleet, wanted))
 
+    assert found.closest is not None
     assert (found.closest.cluster, found.closest.lacks) == ("b", "nodes Ge 5 (not set)")
 
 
 def test_clusters_a_fixed_policy_does_not_name_are_a_group() -> None:
-    (found,) = build_groups(ask(clusters("a", "b"), a_policy().pick_fixed("a")).decision)
+    (found,) = groups_of(ask(clusters("a", "b"), a_policy().pick_fixed("a")))
 
     assert (found.plugin, found.reason, found.clusters) == ("PickFixed", "NotListed", ("b",))
 

@@ -6,7 +6,10 @@ from collections import Counter
 
 import pytest
 
-from fleet.explain import ClusterOutcome, Explainer, build_groups, count_clusters, summarize
+from fleet.explain.answer.answer import build_answer
+from fleet.explain.facts.cluster_explanation import Explainer
+from fleet.explain.facts.cluster_outcome import ClusterOutcome, count_clusters
+from fleet.explain.facts.summary import summarize
 from fleet.framework.cycle.cycle import decide
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
@@ -24,7 +27,7 @@ def test_W_05_every_explanation_adds_up(seed: int) -> None:
     outcomes = Counter(explainer.explain(name).outcome for name in decision.frame.names.ordered)
 
     assert sum((found.selected, found.fit, found.already_selected, found.rejected, found.not_evaluated)) == found.total
-    assert sum(one.count for one in build_groups(decision)) == found.rejected
+    assert sum(one.count for one in build_answer(inp, decision).attempt.groups) == found.rejected
     assert sum(outcomes[one] for one in CHOSEN) == found.selected
     assert outcomes[ClusterOutcome.KEPT] == found.already_selected
     assert outcomes[ClusterOutcome.NOT_PICKED] == found.fit

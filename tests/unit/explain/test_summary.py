@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from fleet.explain import count_clusters, summarize
+from fleet.explain.facts.cluster_outcome import count_clusters
+from fleet.explain.facts.summary import summarize
 from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask
 
