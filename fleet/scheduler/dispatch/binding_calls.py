@@ -57,7 +57,7 @@ class Precondition:
             if metadata.deletion_timestamp or metadata.uid != self.placement_uid:
                 raise StaleInputs(f"placement {self.placement} was deleted after the decision")
         if not any(self.policy.is_current_in(snapshot.view) for snapshot in kinds.latest_snapshots(self.placement)):
-            raise self.policy.outdated()
+            raise self.policy.build_error()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ class PolicyVersion:
         """Whether a decision about this policy is one about that snapshot, too."""
         return is_latest(snapshot) and PolicyVersion.of(snapshot) == self
 
-    def outdated(self) -> StaleInputs:
+    def build_error(self) -> StaleInputs:
         return StaleInputs(f"policy snapshot {self.snapshot} changed after the decision")
 
 
@@ -128,7 +128,7 @@ class StatusCall(Call[LiveSnapshot]):
     async def _reread(self) -> LiveSnapshot:
         fresh = await self.objects.refresh(key_of(self.seen.view.metadata))
         if fresh is None or not self._policy.is_current_in(fresh.view):
-            raise self._policy.outdated()
+            raise self._policy.build_error()
         return fresh
 
     def _build_document(self, seen: LiveSnapshot) -> dict[str, Any]:
