@@ -58,5 +58,5 @@ async def list_bindings(
 
 async def _require_all_bindings(context: RequestContext) -> None:
     for kinds in context.backend.live.caches.kinds:
-        kind = kinds.flavour.binding
+        kind = kinds.scope.binding
         await context.permissions.require(AccessRequest(verb="list", group=kind.group, resource=kind.plural))

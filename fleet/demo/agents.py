@@ -100,7 +100,7 @@ class _Kinds:
 
 
 _Key = tuple[int, str]
-"""The number of the flavour, and the key of the binding."""
+"""The number of the scope, and the key of the binding."""
 
 
 class RolloutSimulator:
@@ -116,7 +116,7 @@ class RolloutSimulator:
         clock: Clock,
         jitter: Jitter,
         pace: AgentDelays = NO_DELAYS,
-        flavours: Sequence[PlacementScope] = (CLUSTER_SCOPED, NAMESPACED),
+        scopes: Sequence[PlacementScope] = (CLUSTER_SCOPED, NAMESPACED),
     ) -> None:
         self._clock = clock
         self._pace = pace
@@ -127,7 +127,7 @@ class RolloutSimulator:
 
     @property
     def bindings(self) -> tuple[Informer[Observed[RolloutBinding]], ...]:
-        """One per flavour."""
+        """One per scope."""
         return tuple(kinds.bindings for kinds in self._kinds)
 
     async def run(self) -> None:
@@ -164,8 +164,8 @@ class RolloutSimulator:
 
     def _build_kinds(self, access: InformerConfig, number: int, flavour: PlacementScope) -> _Kinds:
         kinds = _Kinds(
-            Informer(access, flavour.binding, build_codec(RolloutBinding)),
-            Informer(access, flavour.resource_snapshot, build_codec(SnapshotSummary)),
+            Informer(access, scope.binding, build_codec(RolloutBinding)),
+            Informer(access, scope.resource_snapshot, build_codec(SnapshotSummary)),
         )
         kinds.bindings.store.add_index(_PLACEMENT, _placement_of)
         kinds.bindings.store.add_index(_CLUSTER, lambda held: (held.view.spec.target_cluster,))

@@ -1,4 +1,4 @@
-"""Caches of what the controllers read: member clusters, and the placements, snapshots and bindings of each flavour.
+"""Caches of what the controllers read: member clusters, and the placements, snapshots and bindings of each scope.
 
 The informers run from the beginning, so that a standby is warm, and list everything anew when this process begins to
 lead (`refresh`), so that the last writes of the former leader are seen. After that our own writes are visible at once,
@@ -28,9 +28,9 @@ _BY_OWNER: Final = "owner"
 
 @dataclass(frozen=True, slots=True)
 class PlacementKinds:
-    """The informers of one flavour."""
+    """The informers of one scope."""
 
-    flavour: PlacementScope
+    scope: PlacementScope
     placements: Informer[Observed[Placement]]
     policy_snapshots: Informer[Observed[PolicySnapshot]]
     bindings: Informer[Observed[Binding]]
@@ -51,16 +51,16 @@ class Caches:
     def __init__(self, access: InformerConfig, *, namespaced_placements: bool = True) -> None:
         """Without `namespaced_placements`, ResourcePlacements are not watched: a hub may not have their kinds."""
         self.cluster_informer = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
-        flavours = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
-        self.kinds = tuple(_kinds(flavour, access) for flavour in flavours)
-        self._by_scope = {kinds.flavour.namespaced: kinds for kinds in self.kinds}
+        scopes = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
+        self.kinds = tuple(_kinds(scope, access) for scope in scopes)
+        self._by_scope = {kinds.scope.namespaced: kinds for kinds in self.kinds}
 
     @property
     def clusters(self) -> Store[MemberCluster]:
         return self.cluster_informer.store
 
     def kinds_of(self, key: PlacementKey) -> PlacementKinds:
-        """Raises KeyError for a flavour that is switched off."""
+        """Raises KeyError for a scope that is switched off."""
         return self._by_scope[bool(key.namespace)]
 
     def placement(self, key: PlacementKey) -> Observed[Placement] | None:
@@ -112,12 +112,12 @@ def is_latest(snapshot: PolicySnapshot) -> bool:
     return snapshot.metadata.label(IS_LATEST_SNAPSHOT) == "true"
 
 
-def _kinds(flavour: PlacementScope, access: InformerConfig) -> PlacementKinds:
+def _kinds(scope: PlacementScope, access: InformerConfig) -> PlacementKinds:
     kinds = PlacementKinds(
-        flavour,
-        Informer(access, flavour.placement, build_codec(Placement), call_class="bind"),
-        Informer(access, flavour.policy_snapshot, build_codec(PolicySnapshot), call_class="status"),
-        Informer(access, flavour.binding, build_codec(Binding), call_class="bind"),
+        scope,
+        Informer(access, scope.placement, build_codec(Placement), call_class="bind"),
+        Informer(access, scope.policy_snapshot, build_codec(PolicySnapshot), call_class="status"),
+        Informer(access, scope.binding, build_codec(Binding), call_class="bind"),
     )
     kinds.policy_snapshots.store.add_index(_BY_OWNER, _owners)
     kinds.bindings.store.add_index(_BY_OWNER, _owners)

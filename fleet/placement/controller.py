@@ -96,7 +96,7 @@ class PlacementController:
 
     async def _run_workers(self, stopping: asyncio.Event) -> None:
         for kinds in self._caches.kinds:
-            self._metrics.set_workers(kinds.flavour.placement.plural, self._workers)
+            self._metrics.set_workers(kinds.scope.placement.plural, self._workers)
         async with asyncio.TaskGroup() as group:
             for position in range(self._workers):
                 group.create_task(self._run_worker(), name=f"placement worker {position}")

@@ -37,7 +37,7 @@ class ReconcileContext:
 
     @property
     def prefix(self) -> str:
-        return self.kinds.flavour.condition_prefix
+        return self.kinds.scope.condition_prefix
 
     @property
     def is_accessible(self) -> bool:

@@ -29,7 +29,7 @@ def build_placement_controller(
     selection = ResourceSelection(access, build_resource_filter(settings))
     resource_snapshots = ResourceSnapshots(
         access,
-        [kinds.flavour for kinds in caches.kinds],
+        [kinds.scope for kinds in caches.kinds],
         retry_policy=retry_policy,
         pacing=Pacing(
             settings.resource_snapshots.minimum_interval.seconds, settings.resource_snapshots.collection_time.seconds

@@ -81,7 +81,7 @@ class ResourceSnapshots:
     def __init__(
         self,
         access: InformerConfig,
-        flavours: Iterable[PlacementScope],
+        scopes: Iterable[PlacementScope],
         *,
         retry_policy: RetryPolicy,
         pacing: Pacing | None = None,

@@ -145,7 +145,7 @@ class PlacementReporter:
 
     def report_released(self, kinds: PlacementKinds, placement: Observed[Placement]) -> None:
         text = "the snapshots are deleted and the placement is released"
-        about = ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
+        about = ObjectReference.of(kinds.scope.placement, placement.view.metadata)
         self._events.emit(about, NORMAL, FINALIZER_REMOVED, text)
 
     def forget(self, namespace: str, name: str) -> None:

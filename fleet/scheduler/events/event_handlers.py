@@ -168,9 +168,9 @@ class EventHandlers:
         if not self._started:
             return
         if new is not None and _starts_terminating(old, new, SCHEDULER_CLEANUP):
-            self._enqueue(key, kinds.flavour.placement, "Terminating", new.view.metadata)
+            self._enqueue(key, kinds.scope.placement, "Terminating", new.view.metadata)
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
-            self._enqueue(key, kinds.flavour.placement, "Delete", old.view.metadata)  # the attempt cleans up
+            self._enqueue(key, kinds.scope.placement, "Delete", old.view.metadata)  # the attempt cleans up
 
     def _leaves_bindings(self, key: PlacementKey) -> bool:
         return any(is_as_created(binding.view) for binding in self._caches.bindings(key))
@@ -188,7 +188,7 @@ class EventHandlers:
             return
         event = classify_snapshot_event(None if old is None else old.view, new.view)
         if event is not None:
-            self._enqueue_owner(kinds.flavour.policy_snapshot, event, new.view.metadata)
+            self._enqueue_owner(kinds.scope.policy_snapshot, event, new.view.metadata)
 
     def _index(self, kinds: PlacementKinds, key: PlacementKey) -> None:
         """With none or several latest snapshots, what the placement reads is known when one of them changes."""
@@ -208,9 +208,9 @@ class EventHandlers:
         self._event_started = self._clock.elapsed()
         if new is not None and _starts_terminating(old, new, SCHEDULER_BINDING_CLEANUP):
             self._release(kinds, new)
-            self._observe(kinds.flavour.binding, 1)
+            self._observe(kinds.scope.binding, 1)
         elif old is not None and new is None and _vanished_with_finalizer(old):
-            self._enqueue_owner(kinds.flavour.binding, "Delete", old.view.metadata)
+            self._enqueue_owner(kinds.scope.binding, "Delete", old.view.metadata)
         elif old is None and new is not None:
             self._on_new_binding(kinds, new.view.metadata)
 
@@ -219,7 +219,7 @@ class EventHandlers:
         owner = owner_key(metadata)
         appeared = None if owner is None else self._in_flight.get(owner)
         if appeared is None:
-            self._enqueue_owner(kinds.flavour.binding, "Add", metadata)
+            self._enqueue_owner(kinds.scope.binding, "Add", metadata)
         else:
             appeared.add(metadata.name)
 

@@ -110,7 +110,7 @@ def _describe(error: Exception) -> str:
 
 
 def _about(kinds: PlacementKinds, placement: Observed[Placement]) -> ObjectReference:
-    return ObjectReference.of(kinds.flavour.placement, placement.view.metadata)
+    return ObjectReference.of(kinds.scope.placement, placement.view.metadata)
 
 
 def _clusters_in_use(bindings: PlacementBindings) -> set[str]:

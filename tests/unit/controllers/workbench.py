@@ -155,7 +155,7 @@ class Workbench:
         self.caches = Caches(self.access)
         self.copies = build_copy_informer(self.access)
         self.groups = ResourceSnapshots(
-            self.access, [kinds.flavour for kinds in self.caches.kinds], retry_policy=retry_policy
+            self.access, [kinds.scope for kinds in self.caches.kinds], retry_policy=retry_policy
         )
         self.visible = NamespacedStatuses(self.copies, retry_policy=retry_policy, clock=self.clock)
         self.reconciler = PlacementReconciler(

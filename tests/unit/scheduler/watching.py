@@ -96,7 +96,7 @@ class World:
         self._version = 0
 
     def _release(self, kinds: PlacementKinds, binding: Observed[Binding]) -> None:
-        self.released.append(f"{kinds.flavour.binding.kind} {binding.view.metadata.name}")
+        self.released.append(f"{kinds.scope.binding.kind} {binding.view.metadata.name}")
 
     def start(self) -> World:
         """Forgets whom that has woken."""
