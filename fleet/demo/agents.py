@@ -106,7 +106,7 @@ _Key = tuple[int, str]
 class RolloutSimulator:
     """Runs with any scheduler, on the embedded hub and on a real API server.
 
-    Leave kinds out of `flavours` that the hub does not serve.
+    Leave kinds out of `scopes` that the hub does not serve.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class RolloutSimulator:
         self._queue: WorkQueue[_Key] = WorkQueue(clock=clock)
         self._due: dict[_Key, tuple[str, float]] = {}
         access = InformerConfig(reads=api, writes=api, clock=clock, jitter=jitter)
-        self._kinds = tuple(self._build_kinds(access, number, flavour) for number, flavour in enumerate(flavours))
+        self._kinds = tuple(self._build_kinds(access, number, scope) for number, scope in enumerate(scopes))
 
     @property
     def bindings(self) -> tuple[Informer[Observed[RolloutBinding]], ...]:
@@ -162,7 +162,7 @@ class RolloutSimulator:
 
     # --- informers ----------------------------------------------------------------------------------------------------
 
-    def _build_kinds(self, access: InformerConfig, number: int, flavour: PlacementScope) -> _Kinds:
+    def _build_kinds(self, access: InformerConfig, number: int, scope: PlacementScope) -> _Kinds:
         kinds = _Kinds(
             Informer(access, scope.binding, build_codec(RolloutBinding)),
             Informer(access, scope.resource_snapshot, build_codec(SnapshotSummary)),

@@ -292,7 +292,7 @@ def _document(kinds: PlacementKinds, placement: Observed[Placement], policy: Jso
 
 def build_owner_reference(kinds: PlacementKinds, placement: Observed[Placement]) -> Json:
     """A controller reference to the placement, so that the garbage collector deletes the object with it."""
-    resource, metadata = kinds.flavour.placement, placement.view.metadata
+    resource, metadata = kinds.scope.placement, placement.view.metadata
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

@@ -87,7 +87,7 @@ class ResourceSnapshots:
         pacing: Pacing | None = None,
         part_bytes: int = PART_BYTES,
     ) -> None:
-        self._cache = SnapshotCache(access, flavours)
+        self._cache = SnapshotCache(access, scopes)
         self._retry_policy = retry_policy
         self._pacing = pacing or Pacing()
         self._part_bytes = part_bytes

@@ -49,14 +49,14 @@ class StoredSnapshots:
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotKind:
-    flavour: PlacementScope
+    scope: PlacementScope
     informer: Informer[SnapshotView]
     full: Objects[Observed[_FullSnapshot]]
 
 
 class SnapshotCache:
-    def __init__(self, access: InformerConfig, flavours: Iterable[PlacementScope]) -> None:
-        self._kinds = {flavour.namespaced: _build_kind(access, flavour) for flavour in flavours}
+    def __init__(self, access: InformerConfig, scopes: Iterable[PlacementScope]) -> None:
+        self._kinds = {scope.namespaced: _build_kind(access, scope) for scope in scopes}
         self._fingerprints: dict[str, tuple[str, str]] = {}
         self._own_writes: set[str] = set()
         self._synced = False
@@ -90,7 +90,7 @@ class SnapshotCache:
             yield kind.informer.resource, kind.informer.store.values()
 
     def owner_resource(self, placement: Metadata) -> Resource:
-        return self._kind_for(placement).flavour.placement
+        return self._kind_for(placement).scope.placement
 
     def objects(self, namespace: str) -> Objects[SnapshotView]:
         """Of placements in namespaces, or of cluster-scoped ones."""
@@ -168,11 +168,11 @@ class SnapshotCache:
         return [snapshot for snapshot in snapshots if snapshot.belongs_to(placement)]
 
 
-def _build_kind(access: InformerConfig, flavour: PlacementScope) -> _SnapshotKind:
-    informer = Informer(access, flavour.resource_snapshot, snapshot_codec())
+def _build_kind(access: InformerConfig, scope: PlacementScope) -> _SnapshotKind:
+    informer = Informer(access, scope.resource_snapshot, snapshot_codec())
     informer.store.add_index(_BY_OWNER, _index_owner)
-    full = Objects(access.reads, flavour.resource_snapshot, build_codec(_FullSnapshot))
-    return _SnapshotKind(flavour, informer, full)
+    full = Objects(access.reads, scope.resource_snapshot, build_codec(_FullSnapshot))
+    return _SnapshotKind(scope, informer, full)
 
 
 def _index_owner(snapshot: SnapshotView) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ class PlacementReporter:
             metadata = context.placement.view.metadata
             seconds = self._timer.observe(context.key, metadata, is_available=is_available)
             if seconds is not None:
-                self._metrics.observe_available(kind=context.kinds.flavour.placement.kind, seconds=seconds)
+                self._metrics.observe_available(kind=context.kinds.scope.placement.kind, seconds=seconds)
 
     def report_unmatched(self, context: ReconcileContext, selectors: Sequence[object]) -> None:
         """Emits one event per selector that matches nothing, until it matches or changes."""
@@ -195,4 +195,4 @@ def _find_event(name: str, condition: Json | None) -> tuple[str, str] | None:
 
 
 def _reference_of(context: ReconcileContext) -> ObjectReference:
-    return ObjectReference.of(context.kinds.flavour.placement, context.placement.view.metadata)
+    return ObjectReference.of(context.kinds.scope.placement, context.placement.view.metadata)
