@@ -1,7 +1,7 @@
 """Clocks as a dependency, so that tests run in virtual time.
 
-Three needs are kept apart, because mixing them is how leases outlive their owners: the time of day (may jump), elapsed
-time (never jumps), and sleeping. Deadlines belong to the event loop and are asyncio's.
+Three needs are kept apart, because mixing them is how leases outlive their owners: the time of day (may jump), the
+monotonic time (never jumps), and sleeping. Deadlines belong to the event loop and are asyncio's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Clock(Protocol):
     def now(self) -> datetime:
         """The time of day, in UTC: for people and other programs, never for measuring."""
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         """Seconds since some point in the past. Never goes back, and goes on while the machine sleeps."""
 
     async def sleep(self, seconds: float) -> None: ...
@@ -32,7 +32,7 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return time.monotonic() if _ELAPSING is None else time.clock_gettime(_ELAPSING)
 
     async def sleep(self, seconds: float) -> None:

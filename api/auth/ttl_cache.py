@@ -26,7 +26,7 @@ class TTLCache(Generic[K, V]):
 
     def peek(self, key: K) -> V | None:
         entry = self._entries.get(key)
-        return entry[1] if entry is not None and entry[0] > self._clock.elapsed() else None
+        return entry[1] if entry is not None and entry[0] > self._clock.monotonic() else None
 
     async def get(self, key: K, load: Callable[[], Awaitable[V]]) -> V:
         value = self.peek(key)
@@ -46,7 +46,7 @@ class TTLCache(Generic[K, V]):
         if done.cancelled() or done.exception() is not None:
             return
         value = done.result()
-        self._entries[key] = self._clock.elapsed() + self._ttl(value), value
+        self._entries[key] = self._clock.monotonic() + self._ttl(value), value
         self._entries.move_to_end(key)
         while len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)

@@ -34,18 +34,18 @@ class Audit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = self._clock.elapsed()
+        started = self._clock.monotonic()
         responses: list[tuple[int, float]] = []
 
         async def send_and_note(message: Message) -> None:
             if message["type"] == "http.response.start":
-                responses.append((message["status"], self._clock.elapsed() - started))
+                responses.append((message["status"], self._clock.monotonic() - started))
             await send(message)
 
         try:
             await self._app(scope, receive, send_and_note)
         finally:
-            status, seconds = responses[0] if responses else (_CLOSED, self._clock.elapsed() - started)
+            status, seconds = responses[0] if responses else (_CLOSED, self._clock.monotonic() - started)
             self._record(Request(scope), status, seconds)
 
     def _record(self, request: Request, status: int, seconds: float) -> None:

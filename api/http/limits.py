@@ -75,17 +75,17 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        started = self._clock.elapsed()
+        started = self._clock.monotonic()
         self._started.append(started)
         try:
             yield
         finally:
             self._started.remove(started)
-            self._durations.append(self._clock.elapsed() - started)
+            self._durations.append(self._clock.monotonic() - started)
 
     def _estimate_wait(self) -> float:
         """Until the first is likely to end: each takes the usual time, and one that has exceeded it is half done."""
-        now, usual = self._clock.elapsed(), median(self._durations)
+        now, usual = self._clock.monotonic(), median(self._durations)
         ages = [now - started for started in self._started]
         return min(usual - age if age < usual else age for age in ages)
 
@@ -168,11 +168,11 @@ class Cooldown:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        started = self._clock.elapsed()
+        started = self._clock.monotonic()
         try:
             yield
         finally:
-            self._ended = self._clock.elapsed()
+            self._ended = self._clock.monotonic()
             self._spent = self._ended - started
 
     async def wait(self) -> None:
@@ -182,7 +182,7 @@ class Cooldown:
             await self._clock.sleep(min(remaining, _POLL_INTERVAL))
 
     def _remaining(self) -> float:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         if self._has_work():
             self._last_work = now
         factor = _IDLE_FACTOR if now - self._last_work >= _IDLE_AFTER else _BUSY_FACTOR

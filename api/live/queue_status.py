@@ -115,7 +115,7 @@ def _compute_flush(item: QueueItem, settings: QueueSettings) -> int | None:
 
 def _wall_clock_time(live: LiveState, moment: int) -> str:
     """The queue uses a monotonic clock."""
-    age = to_nanoseconds(live.clock.elapsed()) - moment
+    age = to_nanoseconds(live.clock.monotonic()) - moment
     return format_timestamp((live.now() - age) // SECOND * SECOND)
 
 

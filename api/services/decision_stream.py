@@ -35,7 +35,7 @@ async def stream_decisions(
     """None is a heartbeat. Ends at the limit, when the right is lost or cannot be reviewed, and, unless it follows,
     after the last decision."""
     clock = backend.live.clock
-    began = last_sent = last_checked = clock.elapsed()
+    began = last_sent = last_checked = clock.monotonic()
     seq, remaining = selected.since, selected.limit
     while remaining is None or remaining > 0:
         try:
@@ -47,7 +47,7 @@ async def stream_decisions(
             attempts, models = [], []  # the history or the hub may come back
         for model in models:
             yield model
-        now = clock.elapsed()
+        now = clock.monotonic()
         if attempts:
             seq, last_sent = attempts[-1].seq, now
             remaining = None if remaining is None else remaining - len(attempts)

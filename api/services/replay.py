@@ -97,11 +97,11 @@ async def _replay_in_time(
 ) -> HistoryAttempt | None:
     """Returns the last attempt that was replayed. The first one waits for its turn as long as the request may."""
     clock, evaluator, history = backend.live.clock, backend.evaluator, backend.history.require()
-    deadline = clock.elapsed() + _SECONDS
+    deadline = clock.monotonic() + _SECONDS
     last: HistoryAttempt | None = None
     async with evaluator.admit():
         for attempt in selected:
-            waiting = asyncio.timeout(None if last is None else max(deadline - clock.elapsed(), 0))
+            waiting = asyncio.timeout(None if last is None else max(deadline - clock.monotonic(), 0))
             try:
                 async with waiting, evaluator.turn(requeue=True):
                     waiting.reschedule(None)

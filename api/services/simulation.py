@@ -197,14 +197,14 @@ async def _compute_impact(
             raise InputError("impact takes edits of clusters only", field=f"edits[{position}].op", value=edit.op)
     clock = backend.live.clock
     async with backend.evaluator.turn():
-        deadline = clock.elapsed() + _IMPACT_SECONDS
+        deadline = clock.monotonic() + _IMPACT_SECONDS
         computed = compute_impact(
             backend.live.frame(),
             (scenario.question for scenario in backend.live.build_all_scenarios()),
             edits,
             now=backend.live.now(),
             hidden=visibility.redact,
-            expired=lambda: clock.elapsed() > deadline,
+            expired=lambda: clock.monotonic() > deadline,
         )
     visible = await permissions.filter_placements(moved.key for moved in computed.moved)
     return redact_impact(computed, hides_cluster=visibility.hides, hides_placement=lambda key: key not in visible)

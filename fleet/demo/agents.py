@@ -246,7 +246,7 @@ class RolloutSimulator:
 
     def _has_waited(self, key: _Key, metadata: Metadata, what: str, seconds: float) -> bool:
         """Whether the delay has passed since the first call for this generation; if not, requeues the binding."""
-        step, now = f"{what} {metadata.generation}", self._clock.elapsed()
+        step, now = f"{what} {metadata.generation}", self._clock.monotonic()
         if key not in self._due or self._due[key][0] != step:
             self._due[key] = (step, now + seconds)
         left = self._due[key][1] - now

@@ -158,14 +158,14 @@ class SimulatedMembers:
         elif new.metadata.deletion_timestamp is not None:
             self._schedule.remove(new.metadata.name)
             self._without_heartbeat.discard(new.metadata.name)
-            self._leaving.setdefault(new.metadata.name, self._clock.elapsed() + self._behavior.leaving_takes)
+            self._leaving.setdefault(new.metadata.name, self._clock.monotonic() + self._behavior.leaving_takes)
         elif new.metadata.name not in self._members:
             self._adopt(new)
 
     def _adopt(self, seen: MemberCluster) -> None:
         name = seen.metadata.name
         self._members[name] = Member.resume(find_location(name), seen, self._random, now=self._now())
-        self._schedule.add(name, self._clock.elapsed())
+        self._schedule.add(name, self._clock.monotonic())
         self._without_heartbeat.add(name)
 
     def _forget(self, name: str) -> None:
@@ -178,7 +178,7 @@ class SimulatedMembers:
 
     async def _run_heartbeats(self) -> None:
         while True:
-            now = self._clock.elapsed()
+            now = self._clock.monotonic()
             await self._run_concurrently(self._send_heartbeat, self._schedule.due(now))
             await self._run_concurrently(
                 self._remove_finalizer, [name for name, due in self._leaving.items() if due <= now]
@@ -199,13 +199,13 @@ class SimulatedMembers:
         if not namespaces and not self._report_is_due(name):
             return member.build_heartbeat(self._now())
         member.drift(self._random)
-        self._reported[name] = self._clock.elapsed()
+        self._reported[name] = self._clock.monotonic()
         return member.build_status(self._now(), namespaces=namespaces)
 
     def _is_silent(self, seen: MemberCluster) -> bool:
         name = seen.metadata.name
         until = self._silent.get(name)
-        if until is not None and until <= self._clock.elapsed():
+        if until is not None and until <= self._clock.monotonic():
             del self._silent[name]
             self._announce(f"cluster {name}", "is heard again")
         return name in self._silent or seen.metadata.annotation(SILENT) == "true"
@@ -218,7 +218,7 @@ class SimulatedMembers:
 
     def _report_is_due(self, name: str) -> bool:
         last = self._reported.get(name)
-        return last is None or self._clock.elapsed() - last >= self._behavior.report
+        return last is None or self._clock.monotonic() - last >= self._behavior.report
 
     # --- random events ------------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class SimulatedMembers:
     async def _fall_silent(self) -> None:
         lasts = self._behavior.silence_lasts
         if name := self._pick_member():
-            self._silent[name] = self._clock.elapsed() + lasts
+            self._silent[name] = self._clock.monotonic() + lasts
             self._announce(f"cluster {name}", f"falls silent for {lasts:.0f} s")
 
     async def _leave(self) -> None:

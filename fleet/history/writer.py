@@ -70,7 +70,7 @@ class HistoryWriter:
         self._is_schema_checked = False
         self._failures = 0
         self._deadline: float | None = None
-        self._last_housekeeping = clock.elapsed()
+        self._last_housekeeping = clock.monotonic()
         self._counters = {"written": 0, "folded": 0, "failed": 0}
         self.health = HistoryHealth()
         self._thread = threading.Thread(target=self._run, name="fleet-history-writer", daemon=True)
@@ -80,7 +80,7 @@ class HistoryWriter:
 
     def close(self, seconds: float) -> None:
         """Write buffered attempts for up to `seconds`; the rest is counted as failed."""
-        self._deadline = self._clock.elapsed() + seconds
+        self._deadline = self._clock.monotonic() + seconds
         self._buffer.close()
         if self._thread.is_alive():
             self._thread.join(seconds)
@@ -108,7 +108,7 @@ class HistoryWriter:
             if sources and not self._store_batch(sources):
                 return
             self._buffer.finish_batch()
-            if not self._buffer.is_closed and self._clock.elapsed() - self._last_housekeeping >= _HOUSEKEEPING:
+            if not self._buffer.is_closed and self._clock.monotonic() - self._last_housekeeping >= _HOUSEKEEPING:
                 self._run_housekeeping()
 
     def _next_batch(self) -> Sequence[AttemptSource]:
@@ -146,7 +146,7 @@ class HistoryWriter:
         """Short and constant during shutdown, up to the deadline."""
         if self._deadline is None:
             return self._pace.retry * (1 << min(self._failures - 1, _DOUBLINGS))
-        return max(min(self._pace.retry, self._deadline - self._clock.elapsed()), 0.0)
+        return max(min(self._pace.retry, self._deadline - self._clock.monotonic()), 0.0)
 
     def _check_schema(self) -> None:
         if not self._is_schema_checked:
@@ -262,10 +262,10 @@ class HistoryWriter:
             self._counters[name] += count
 
     def _is_late(self) -> bool:
-        return self._deadline is not None and self._clock.elapsed() >= self._deadline
+        return self._deadline is not None and self._clock.monotonic() >= self._deadline
 
     def _run_housekeeping(self) -> None:
-        self._last_housekeeping = self._clock.elapsed()
+        self._last_housekeeping = self._clock.monotonic()
         try:
             self._run_retention(self._journal.id)
         except Exception as error:

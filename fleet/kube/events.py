@@ -142,13 +142,13 @@ class EventRecorder:
         self._buckets.move_to_end(about.identity)
         if len(self._buckets) > _CACHE_SIZE:
             self._buckets.popitem(last=False)
-        if bucket.reserve(to_nanoseconds(self._clock.elapsed())):
+        if bucket.reserve(to_nanoseconds(self._clock.monotonic())):
             bucket.cancel()
             return False
         return True
 
     def _find_repeated(self, key: _Key) -> _EventEntry | None:
-        entry, now = self._recent.get(key), self._clock.elapsed()
+        entry, now = self._recent.get(key), self._clock.monotonic()
         if entry is None or now - entry.last_emitted > _REPETITION_WINDOW:
             return None
         entry.count += 1
@@ -162,7 +162,7 @@ class EventRecorder:
         unique = f"{key}{now.isoformat()}{self._instance}{self._number}"
         suffix = hashlib.sha256(unique.encode()).hexdigest()[:16]
         name = f"{about.name[:_LONGEST_NAME].rstrip('.-')}.{suffix}"
-        return _EventEntry(about, type, reason, message, now, now, self._clock.elapsed(), name)
+        return _EventEntry(about, type, reason, message, now, now, self._clock.monotonic(), name)
 
     def _cache(self, key: _Key, entry: _EventEntry) -> None:
         self._recent[key] = entry

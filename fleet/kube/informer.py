@@ -56,7 +56,7 @@ class WriteGate:
         if self._write_api is None:
             raise NotLeading("this process does not lead: nothing is written")
         number = next(self._numbers)
-        self._unsettled[number] = request, self._clock.elapsed() + request.deadline
+        self._unsettled[number] = request, self._clock.monotonic() + request.deadline
         try:
             answer = await self._write_api.call(request)
         except _AMBIGUOUS_FAILURES:
@@ -77,7 +77,7 @@ class WriteGate:
         return [f"{request.method} {request.path}" for request, _ in self._unsettled.values()]
 
     def _forget_settled(self) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         for number in [number for number, (_, until) in self._unsettled.items() if until <= now]:
             del self._unsettled[number]
 

@@ -99,7 +99,7 @@ class Leadership:
     def _seconds_left(self, seconds: float) -> float:
         if self._renewed_at is None:
             return 0.0
-        return max(0.0, self._renewed_at + seconds - self._clock.elapsed())
+        return max(0.0, self._renewed_at + seconds - self._clock.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +227,12 @@ class LeaderElector:
         lease = await self._requests.get()
         if lease is not None and not self._is_free(lease):
             return None
-        sent_at = self._clock.elapsed()
+        sent_at = self._clock.monotonic()
         self._ours = await self._requests.put(self._build_acquired(lease))
         return sent_at
 
     def _is_free(self, lease: _Lease) -> bool:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         if self._observation is None or self._observation.spec != lease.spec:
             self._observation = _Observation(lease.spec, now)
         return lease.holder in ("", self.identity) or self._observation.has_expired(now)
@@ -276,7 +276,7 @@ class LeaderElector:
             return await self._put_renewal()
 
     async def _put_renewal(self) -> float:
-        sent_at = self._clock.elapsed()
+        sent_at = self._clock.monotonic()
         self._ours = await self._requests.put(self._build_acquired(self._ours))
         return sent_at
 

@@ -1,6 +1,6 @@
 """Runs a pure queue on the event loop: workers that wait for items, the timer, and the end.
 
-The queue decides what comes out and when something becomes due; the driver tells it the time. `fleet.kube.workqueue`
+The queue decides what comes out and when something becomes due; the driver passes the time. `fleet.kube.workqueue`
 and the scheduling queue differ only in the queue they give to it.
 """
 
@@ -56,7 +56,7 @@ class QueueDriver(Generic[T]):
         self._idle.set()
 
     def now(self) -> int:
-        return to_nanoseconds(self._clock.elapsed())
+        return to_nanoseconds(self._clock.monotonic())
 
     async def get(self) -> T:
         """The next item, once there is one."""

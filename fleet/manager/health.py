@@ -39,8 +39,8 @@ class HealthChecks:
         self._clock = clock
         self._ready: dict[str, Missing] = {}
         self._alive: dict[str, tuple[Age, float]] = {}
-        self._last_turn = clock.elapsed()
-        self.add_liveness_check(LOOP, lambda: clock.elapsed() - self._last_turn, within=_LONGEST_SILENCE)
+        self._last_turn = clock.monotonic()
+        self.add_liveness_check(LOOP, lambda: clock.monotonic() - self._last_turn, within=_LONGEST_SILENCE)
 
     def add_readiness_check(self, name: str, missing: Missing) -> None:
         """`missing` returns the names of what is not ready yet."""
@@ -60,7 +60,7 @@ class HealthChecks:
     async def watch_event_loop(self) -> None:
         """Heartbeat of the event loop, until cancelled."""
         while True:
-            self._last_turn = self._clock.elapsed()
+            self._last_turn = self._clock.monotonic()
             await self._clock.sleep(_HEARTBEAT)
 
 

@@ -54,7 +54,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True)
 class KindDefinition:
-    """One kind as the API server knows it. `model` describes the storage version."""
+    """One kind of the API. `model` describes the storage version."""
 
     model: type[Document]
     plural: str

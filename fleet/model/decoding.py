@@ -106,11 +106,11 @@ def _list_children(value: Any, step: re.Match[str]) -> Iterator[tuple[str, Any]]
 
 def describe_document(document: Any) -> str:
     """`MemberCluster c1`, `ResourcePlacement shop/web`: also for invalid documents."""
-    known = document if isinstance(document, dict) else {}
-    metadata = known.get("metadata")
+    fields = document if isinstance(document, dict) else {}
+    metadata = fields.get("metadata")
     names = metadata if isinstance(metadata, dict) else {}
     name = "/".join(str(names[key]) for key in ("namespace", "name") if names.get(key))
-    return f"{known.get('kind') or 'the object'} {name or '(no name)'}"
+    return f"{fields.get('kind') or 'the object'} {name or '(no name)'}"
 
 
 def _render_value(value: Any) -> str:

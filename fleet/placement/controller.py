@@ -113,10 +113,10 @@ class PlacementController:
                     self._queue.finish(key)
 
     async def _reconcile(self, key: str) -> None:
-        started, controller = self._clock.elapsed(), find_scope(key).placement.plural
+        started, controller = self._clock.monotonic(), find_scope(key).placement.plural
         with self._metrics.track_worker(controller):
             result = await self._reconcile_once(key)
-        self._metrics.observe_reconcile(controller=controller, result=result, seconds=self._clock.elapsed() - started)
+        self._metrics.observe_reconcile(controller=controller, result=result, seconds=self._clock.monotonic() - started)
 
     async def _reconcile_once(self, key: str) -> str:
         try:

@@ -208,11 +208,11 @@ class AttemptRunner:
 
     @contextmanager
     def _time_phase(self, record: AttemptRecord, phase: str) -> Iterator[None]:
-        started = self._clock.elapsed()
+        started = self._clock.monotonic()
         try:
             yield
         finally:
-            record.seconds[phase] = self._clock.elapsed() - started
+            record.seconds[phase] = self._clock.monotonic() - started
 
 
 class RequestCache:

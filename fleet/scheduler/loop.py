@@ -54,7 +54,7 @@ class Loop:
                 await self._schedule_one(await self.queue.get(), next_number())
 
     async def _schedule_one(self, item: QueueItem, number: int) -> None:
-        started = self.clock.elapsed()
+        started = self.clock.monotonic()
         self.metrics.observe_dequeue(item)
         with self.metrics.track_worker(), self.track_attempt(item.key) as appeared:
             record = await self.attempts.run(item.key, number=number, triggers=item.triggers)
@@ -64,7 +64,7 @@ class Loop:
             )  # the late result of a create that was given up on: it may be surplus
         self._report_to_queue(record)
         try:
-            self._observe(record, self.clock.elapsed() - started)
+            self._observe(record, self.clock.monotonic() - started)
             self.recorder.record(record)
         except Exception:
             log.exception("the attempt could not be reported", placement=str(item.key))

@@ -57,7 +57,7 @@ async def beginnings(evaluations: EvaluationLimiter, clock: VirtualClock, *, sec
 
     async def ask() -> None:
         async with evaluations.admit(), evaluations.turn():
-            began.append(clock.elapsed())
+            began.append(clock.monotonic())
             await clock.sleep(seconds)
 
     await asyncio.gather(ask(), ask(), ask())
@@ -83,7 +83,7 @@ async def test_W_19_while_placements_wait_evaluations_take_three_hundredths_of_t
 @virtual
 async def test_a_rest_is_cut_short_when_the_scheduler_has_had_nothing_to_do_for_a_while() -> None:
     clock = VirtualClock()
-    evaluations = EvaluationLimiter(clock, yields_to=lambda: clock.elapsed() < 3)
+    evaluations = EvaluationLimiter(clock, yields_to=lambda: clock.monotonic() < 3)
     began = await beginnings(evaluations, clock, seconds=2)
 
     assert began[1] == pytest.approx(4, abs=0.05)
@@ -101,7 +101,7 @@ async def test_after_a_long_evaluation_the_next_one_begins_while_its_caller_stil
 @virtual
 async def test_W_19_a_queue_that_is_empty_for_a_moment_is_no_idle_scheduler() -> None:
     clock = VirtualClock()
-    evaluations = EvaluationLimiter(clock, yields_to=lambda: clock.elapsed() % 0.2 < 0.1)
+    evaluations = EvaluationLimiter(clock, yields_to=lambda: clock.monotonic() % 0.2 < 0.1)
 
     assert await beginnings(evaluations, clock, seconds=0.02) == pytest.approx([0, 0.66, 1.32])
 
@@ -113,7 +113,7 @@ async def test_alone_evaluations_follow_each_other_at_once() -> None:
 
     async def ask() -> None:
         async with evaluations.admit(), evaluations.turn():
-            began.append(clock.elapsed())
+            began.append(clock.monotonic())
             await clock.sleep(2)
 
     await asyncio.gather(ask(), ask())
@@ -133,7 +133,7 @@ async def test_an_answer_of_several_turns_is_finished_before_those_that_came_lat
                 async with evaluations.turn():
                     await clock.sleep(0.1)
                 await clock.sleep(0.5)  # asks the hub
-        ended.append(clock.elapsed())
+        ended.append(clock.monotonic())
 
     await asyncio.gather(ask(), ask(), ask())
 
@@ -304,7 +304,7 @@ class _Restless(SystemClock):
     def __init__(self) -> None:
         self.seconds, self.slept = 0.0, 0.0
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         self.seconds += 0.001
         return self.seconds
 
@@ -375,7 +375,7 @@ class RunawayClock(SystemClock):
 
     seconds = 0.0
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         self.seconds += 5.0
         return self.seconds
 

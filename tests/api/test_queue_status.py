@@ -46,7 +46,7 @@ class StoppedClock(SystemClock):
     def now(self) -> datetime:
         return datetime(2026, 3, 2, 9, 10, 3, tzinfo=UTC)
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return STARTED + 3.0
 
 

@@ -62,9 +62,9 @@ class VirtualClock:
         self.slept = 0.0
 
     def now(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.elapsed()) + self.set_by
+        return EPOCH + timedelta(seconds=self.monotonic()) + self.set_by
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return asyncio.get_running_loop().time() + self.slept
 
     async def sleep(self, seconds: float) -> None:

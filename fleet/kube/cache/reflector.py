@@ -74,7 +74,7 @@ class ReflectorTimings:
     healthy: float = 10.0
     """A watch that lasted this long may be resumed at once."""
     shortest_watch: float = 300.0
-    """Watches are asked to end after this and up to twice this, so that those of many clients do not end together."""
+    """Watches have a timeout of this up to twice this, so that those of many clients do not end together."""
     pace: ExponentialBackoff = WATCH_BACKOFF
 
 
@@ -180,7 +180,7 @@ class Reflector(Generic[T]):
             except ApiError as error:
                 self._note(error)
                 return self._backoff.next_delay(at_least=error.retry_after)
-        started, from_version = self._clock.elapsed(), self._store.version
+        started, from_version = self._clock.monotonic(), self._store.version
         try:
             await self._run_unless_refreshed(self._watch())
         except ApiError as error:
@@ -190,7 +190,7 @@ class Reflector(Generic[T]):
             return 0.0
         return self._compute_delay(
             problem,
-            lived=self._clock.elapsed() - started,
+            lived=self._clock.monotonic() - started,
             progressed=self._store.version != from_version,
         )
 

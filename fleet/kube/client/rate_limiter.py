@@ -57,7 +57,7 @@ class RateLimiter:
         if call_class == LEASE_CLASS:
             return
         bucket = self._buckets.get(call_class) or self._add_bucket(call_class)
-        delay = bucket.reserve(to_nanoseconds(self.clock.elapsed()))
+        delay = bucket.reserve(to_nanoseconds(self.clock.monotonic()))
         if delay:
             await self._wait(bucket, delay / SECOND)
 

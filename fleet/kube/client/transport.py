@@ -88,7 +88,7 @@ class Transport:
         self._clock = clock
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
-        self._loaded_at = clock.elapsed()
+        self._loaded_at = clock.monotonic()
 
     @classmethod
     async def connect(cls, load: LoadConfiguration, *, clock: Clock, rate_limiter: RateLimiter | None = None) -> Self:
@@ -147,12 +147,12 @@ class Transport:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     async def _send(self, request: Request, attempt: Callable[[Request, str], Awaitable[R]]) -> R:
-        started = self._clock.elapsed()
+        started = self._clock.monotonic()
         try:
             async with asyncio.timeout(request.deadline):
                 await self._rate_limiter.acquire(request.call_class)
                 used = self._endpoint.configuration
-                target = _build_target(request, seconds=request.deadline - (self._clock.elapsed() - started))
+                target = _build_target(request, seconds=request.deadline - (self._clock.monotonic() - started))
                 try:
                     return await attempt(request, target)
                 except Unauthorized:
@@ -223,9 +223,9 @@ class Transport:
         async with self._reloading:
             if self._endpoint.configuration is not refused:
                 return True  # another request has reloaded it
-            if self._clock.elapsed() - self._loaded_at < _RELOAD_AT_MOST_EVERY:
+            if self._clock.monotonic() - self._loaded_at < _RELOAD_AT_MOST_EVERY:
                 return False
-            self._loaded_at = self._clock.elapsed()
+            self._loaded_at = self._clock.monotonic()
             try:
                 self._switch_to(await self._load())
             except ConfigurationError:

@@ -111,7 +111,7 @@ class Discovery:
         while self._kinds is None:
             await self.refresh()
         knows = all(self.kinds.knows(name) for name in wanted) and not self.kinds.missing(completely)
-        if not knows and self._clock.elapsed() - self._read_at >= SECONDS_BETWEEN_REFRESHES:
+        if not knows and self._clock.monotonic() - self._read_at >= SECONDS_BETWEEN_REFRESHES:
             await self.refresh()
         self._raise_if_unreadable(wanted, completely)
         return self.kinds
@@ -130,7 +130,7 @@ class Discovery:
 
     def _replace_kinds(self, kinds: DiscoveredKinds) -> None:
         before, self._kinds = self.kinds, kinds
-        self._read_at = self._clock.elapsed()
+        self._read_at = self._clock.monotonic()
         if kinds.resources() != before.resources():
             self._on_change(before, kinds)
 

@@ -35,7 +35,7 @@ class AvailabilityTimer:
             return None
         self._available.add(key)
         since = self._started.pop(key, None)
-        return None if since is None else self._clock.elapsed() - since
+        return None if since is None else self._clock.monotonic() - since
 
     def forget(self, key: str) -> None:
         self._available.discard(key)
@@ -44,7 +44,7 @@ class AvailabilityTimer:
     def _start(self, key: str, metadata: Metadata) -> None:
         if key in self._available:
             self._available.discard(key)
-            self._started[key] = self._clock.elapsed()
+            self._started[key] = self._clock.monotonic()
         elif key not in self._started:
             self._started[key] = self._compute_start(metadata)
 
@@ -53,7 +53,7 @@ class AvailabilityTimer:
         if created is None or created < self._process_start - SECOND:  # timestamps have whole seconds
             return None
         age = max(0, epoch_nanoseconds(self._clock) - created)
-        return self._clock.elapsed() - age / SECOND
+        return self._clock.monotonic() - age / SECOND
 
 
 class PlacedObjectCounts:

@@ -92,7 +92,7 @@ class Dispatcher:
                 group.create_task(self._execute(queued), name=f"{type.call_class} {queued.key}")
 
     async def _execute(self, queued: QueuedCall) -> None:
-        type, started = queued.call.type, self._clock.elapsed()
+        type, started = queued.call.type, self._clock.monotonic()
         outcome: CallOutcome[Any] = _closed_outcome()
         try:
             outcome = await _send(queued.call)
@@ -100,7 +100,7 @@ class Dispatcher:
             self._free[type] += 1
             queued.resolve(outcome)
             successor = self._calls.finish(queued)
-            self._on_executed(type, outcome.result, self._clock.elapsed() - started)
+            self._on_executed(type, outcome.result, self._clock.monotonic() - started)
             self._send_next(type)
             if successor is not None and successor is not type:
                 self._send_next(successor)

@@ -137,7 +137,7 @@ class EventHandlers:
     def _on_cluster(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
         if not self._started:
             return
-        self._event_started = self._clock.elapsed()
+        self._event_started = self._clock.monotonic()
         self._check_clock()
         diff = diff_clusters(old, new, is_eligible=self._eligibility.is_eligible)
         if diff:
@@ -161,7 +161,7 @@ class EventHandlers:
     def _on_placement(
         self, kinds: PlacementKinds, old: Observed[Placement] | None, new: Observed[Placement] | None
     ) -> None:
-        self._event_started = self._clock.elapsed()
+        self._event_started = self._clock.monotonic()
         key = _key_of_either(old, new)
         if old is None or new is None:
             self._index(kinds, key)
@@ -180,7 +180,7 @@ class EventHandlers:
     def _on_snapshot(
         self, kinds: PlacementKinds, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None
     ) -> None:
-        self._event_started = self._clock.elapsed()
+        self._event_started = self._clock.monotonic()
         for owner in {owner_key(snapshot.view.metadata) for snapshot in (old, new) if snapshot is not None} - {None}:
             assert owner is not None
             self._index(kinds, owner)
@@ -205,7 +205,7 @@ class EventHandlers:
     def _on_binding(self, kinds: PlacementKinds, old: Observed[Binding] | None, new: Observed[Binding] | None) -> None:
         if not self._started:
             return
-        self._event_started = self._clock.elapsed()
+        self._event_started = self._clock.monotonic()
         if new is not None and _starts_terminating(old, new, SCHEDULER_BINDING_CLEANUP):
             self._release(kinds, new)
             self._observe(kinds.scope.binding, 1)
@@ -242,7 +242,7 @@ class EventHandlers:
         self._observe(resource, 1)
 
     def _observe(self, resource: Resource, enqueued: int) -> None:
-        self._on_event(resource.kind, enqueued, self._clock.elapsed() - self._event_started)
+        self._on_event(resource.kind, enqueued, self._clock.monotonic() - self._event_started)
 
 
 def classify_snapshot_event(old: PolicySnapshot | None, new: PolicySnapshot) -> str | None:

@@ -270,7 +270,7 @@ class SchedulerMetrics:
         self._taken[item.key] = (item.attempts, None if due is None else due / _NANOSECONDS)
 
     def _count_enqueued(self, queue: str, event: str, count: int = 1) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         self._incoming(queue, event).inc(count)
         self._adds.inc(count)
         self._throughput.add_arrivals(now, count)
@@ -319,7 +319,7 @@ class SchedulerMetrics:
                 self._unreadable(warning.subject).inc(warning.rows.bit_count())
 
     def _observe_throughput(self, record: AttemptRecord) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         attempts, due = self._taken.pop(record.key, (0, None))
         if record.result is AttemptResult.DECIDED and (record.writes or record.status_written):
             self._throughput.add_bound(now)
@@ -383,7 +383,7 @@ class SchedulerMetrics:
         self._gauges.attach("fleet_cache_size", lambda: _label_by_name(sizes()))
 
     def _attach_throughput(self) -> None:
-        rate, elapsed = self._throughput, self._clock.elapsed
+        rate, elapsed = self._throughput, self._clock.monotonic
         self._gauges.attach("fleet_throughput_per_second", lambda: {(): rate.per_second(elapsed())})
         self._gauges.attach("fleet_arrivals_per_second", lambda: {(): rate.arrivals_per_second(elapsed())})
         self._gauges.attach(

@@ -146,7 +146,7 @@ class Checkpoint:
     def of(cls, stage: Stage) -> Checkpoint:
         store = stage.hub.hub.store
         entries = tuple((one.resource, entry) for one in store.collections for entry in one.scan())
-        return cls(store.revision, entries, stage.clock.elapsed(), stage.outcome())
+        return cls(store.revision, entries, stage.clock.monotonic(), stage.outcome())
 
 
 @asynccontextmanager

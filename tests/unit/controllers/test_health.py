@@ -26,8 +26,8 @@ class Watch(SystemClock):
     def __init__(self) -> None:
         self.ahead = 0.0
 
-    def elapsed(self) -> float:
-        return super().elapsed() + self.ahead
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
 
 
 Ask = Callable[[str], Awaitable[tuple[int, str]]]

@@ -17,7 +17,7 @@ class FixedClock:
     def now(self) -> Any:
         return EPOCH
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:

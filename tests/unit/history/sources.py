@@ -38,7 +38,7 @@ class TestClock:
     def now(self) -> datetime:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.moment // 1000)
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:

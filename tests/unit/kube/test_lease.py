@@ -506,7 +506,7 @@ async def test_a_machine_that_slept_through_its_lease_does_not_write_when_it_wak
 @virtual
 async def test_a_fenced_write_can_be_asked_again_before_it_leaves() -> None:
     leadership = Leadership(VirtualClock(), TERMS)
-    leadership.extend(VirtualClock().elapsed())
+    leadership.extend(VirtualClock().monotonic())
     sent: list[Request] = []
 
     class Listening:

@@ -229,7 +229,7 @@ class StandingClock(SystemClock):
     def __init__(self) -> None:
         self.somebody_waits, self.goes_on = asyncio.Event(), asyncio.Event()
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return 0.0
 
     async def sleep(self, seconds: float) -> None:
@@ -360,7 +360,7 @@ class LateClock(SystemClock):
     def __init__(self) -> None:
         self.asked = 0
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         self.asked += 1
         return self.asked * 100.0
 

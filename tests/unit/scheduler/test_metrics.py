@@ -75,7 +75,7 @@ class StoppedClock:
     def __init__(self) -> None:
         self.seconds = 100.0
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return self.seconds
 
     def now(self) -> Any:
