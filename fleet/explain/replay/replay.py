@@ -32,7 +32,7 @@ IRREPRODUCIBLE: Final = "the recorded decision cannot be reproduced with this co
 INAPPLICABLE: Final = "an edit does not apply to it"
 
 
-class ReplayInputs(Protocol):
+class StoredInputs(Protocol):
     """What a decision depended on, as documents in JSON."""
 
     @property
@@ -135,7 +135,7 @@ class Rehearsal(msgspec.Struct, frozen=True, rename="camel"):
     summary: DiffSummary
 
 
-def load_recorded_scenario(recorded: ReplayInputs, profile: CompiledProfile) -> Scenario:
+def load_recorded_scenario(recorded: StoredInputs, profile: CompiledProfile) -> Scenario:
     """The scenario as it was. A document that cannot be read is an InputError."""
     snapshot = decode(recorded.request, PolicySnapshot).view
     previous = decode(recorded.previous, PolicySnapshotStatus).view if recorded.previous else snapshot.status
@@ -151,7 +151,7 @@ def load_recorded_scenario(recorded: ReplayInputs, profile: CompiledProfile) -> 
     )
 
 
-def replay(recorded: ReplayInputs, evidence: Evidence, profile: CompiledProfile) -> Replayed:
+def replay(recorded: StoredInputs, evidence: Evidence, profile: CompiledProfile) -> Replayed:
     decision = load_recorded_scenario(recorded, profile).decide()
     same = decision.digest == evidence.digest
     difference = None if same else find_difference(evidence, decision)
@@ -159,7 +159,7 @@ def replay(recorded: ReplayInputs, evidence: Evidence, profile: CompiledProfile)
 
 
 def rehearse(
-    attempts: Iterable[tuple[Evidence, ReplayInputs | None]],
+    attempts: Iterable[tuple[Evidence, StoredInputs | None]],
     profile: CompiledProfile,
     *,
     edits: Sequence[Edit] = (),
@@ -193,7 +193,7 @@ def rehearse(
 
 def _decide_both(
     evidence: Evidence,
-    inputs: ReplayInputs | None,
+    inputs: StoredInputs | None,
     profile: CompiledProfile,
     edits: Sequence[Edit],
     changed_profile: CompiledProfile,
