@@ -386,4 +386,4 @@ class SnapshotDocument(ApiModel, frozen=True, kw_only=True):
     policy_snapshots: tuple[dict[str, Any], ...]
     bindings: tuple[dict[str, Any], ...]
     pending: tuple[str, ...]
-    """Placements that wait in the queue, are being decided, or want more clusters than they have."""
+    """Placements in the queue, in flight, or with fewer clusters than required."""

@@ -24,7 +24,7 @@ class HistoryReader:
                 503,
                 "this process has no history of decisions",
                 field="history.url",
-                next="start it with --set history.url=URL; what is true now can be asked without a history",
+                next="start it with --set history.url=URL; the present state can be explained without a history",
             )
         return self.history
 

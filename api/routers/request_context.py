@@ -89,7 +89,7 @@ CurrentRequest = Annotated[RequestContext, Depends(_build_context)]
 
 
 def parse_namespace(text: str) -> str:
-    """The namespace in a path, where a dash stands for none."""
+    """The namespace in a path, where a dash means none."""
     return "" if text == NO_NAMESPACE else text
 
 

@@ -157,5 +157,5 @@ def _is_behind(attempt: HistoryAttempt, recent: Sequence[HistoryAttempt], status
 
 
 def format_path(key: str) -> str:
-    """The key in paths of the API, where a dash stands for no namespace."""
+    """The key in paths of the API, where a dash means no namespace."""
     return key if "/" in key else f"-/{key}"

@@ -99,7 +99,7 @@ RIGHTS: Final[dict[str, list[Json]]] = {
 }
 
 PATIENT: Final = "eligibility.heartbeatTimeout=24h"
-"""Nobody sends heartbeats, and a whole run of the tests may take longer than agents may usually be silent."""
+"""No agent sends heartbeats, and a run of the tests may take longer than the usual timeout."""
 QUICK: Final = StreamTiming(poll_interval=0.02, heartbeat=0.05, longest=0.3)
 
 
@@ -131,7 +131,7 @@ class Stage:
         found: Json = answer.json()
         return found
 
-    async def recorded(self) -> None:
+    async def wait_until_recorded(self) -> None:
         """Everything decided so far is in the history."""
         if self.history is not None:
             await all_recorded(self.controller, self.history)
@@ -180,7 +180,7 @@ async def a_stage(
             )
             stage = Stage(hub, world, app, history, controller)
             await place_all(world)
-            await stage.recorded()
+            await stage.wait_until_recorded()
             yield stage
     finally:
         if history is not None:

@@ -1,4 +1,4 @@
-"""Who is let in, and what they may ask."""
+"""Authentication, authorization, and redaction of what the caller may not read."""
 
 from __future__ import annotations
 
@@ -190,14 +190,14 @@ async def test_W_10_who_may_see_what_is_not_known_while_the_hub_does_not_say_it_
 
 
 class _AwayForNames:
-    """Nobody may see all, and who may see one is not answered."""
+    """Denies reading all, and fails for a single name."""
 
     async def authenticate(self, token: str) -> Caller:
         return Caller(token)
 
     async def is_allowed(self, caller: Caller, request: AccessRequest) -> bool:
         if request.name:
-            raise Unreachable("scripted: nobody listens")
+            raise Unreachable("scripted: connection refused")
         return False
 
 
@@ -212,7 +212,7 @@ class _Flaky:
     async def call(self, request: Any) -> bytes:
         if not self._failed:
             self._failed = True
-            raise Unreachable("scripted: nobody listens")
+            raise Unreachable("scripted: connection refused")
         return await self._hub.call(request)
 
 

@@ -15,7 +15,7 @@ from tests.faults.virtual import VirtualClock, virtual
 
 
 @virtual
-async def test_a_limit_is_given_back() -> None:
+async def test_a_slot_is_released() -> None:
     limit = ConcurrencyLimit(1, "streams", VirtualClock(), estimate=1)
     async with limit.slot():
         with pytest.raises(ProblemError):
@@ -25,7 +25,7 @@ async def test_a_limit_is_given_back() -> None:
 
 
 @virtual
-async def test_of_streams_that_begin_at_once_only_so_many_get_in() -> None:
+async def test_of_simultaneous_streams_only_as_many_as_the_limit_start() -> None:
     limit, leave = ConcurrencyLimit(1, "streams", VirtualClock(), estimate=1), asyncio.Event()
 
     async def lines() -> AsyncIterator[bytes]:
@@ -58,8 +58,8 @@ async def test_of_streams_that_begin_at_once_only_so_many_get_in() -> None:
 # --- when to come again -----------------------------------------------------------------------------------------------
 
 
-async def told_to_wait(clock: VirtualClock, *, stays: list[float], ages: list[float]) -> int:
-    """The seconds that who comes too late is told, where others have taken so long, and are at it for so long."""
+async def compute_retry_after(clock: VirtualClock, *, stays: list[float], ages: list[float]) -> int:
+    """The Retry-After of a refused request, after requests of these durations, and with these ages in flight."""
     limit, leave = ConcurrencyLimit(len(ages), "streams", clock, estimate=2), asyncio.Event()
 
     async def stay(until: Coroutine[Any, Any, Any]) -> None:
@@ -96,7 +96,7 @@ async def told_to_wait(clock: VirtualClock, *, stays: list[float], ages: list[fl
         ([9] * 7 + [600], [0, 0], 9),
     ],
     ids=[
-        "nobody was here before",
+        "the first request",
         "the first will be through soon",
         "at once",
         "they are quick",
@@ -107,14 +107,14 @@ async def told_to_wait(clock: VirtualClock, *, stays: list[float], ages: list[fl
     ],
 )
 @virtual
-async def test_who_comes_too_late_is_told_when_there_is_probably_room(
+async def test_a_refused_request_gets_the_time_of_the_next_free_slot(
     stays: list[float], ages: list[float], seconds: int
 ) -> None:
-    assert await told_to_wait(VirtualClock(), stays=stays, ages=ages) == seconds
+    assert await compute_retry_after(VirtualClock(), stays=stays, ages=ages) == seconds
 
 
 @virtual
-async def test_while_placements_wait_who_comes_too_late_is_sent_away_for_longer() -> None:
+async def test_while_placements_wait_a_refused_request_gets_a_longer_retry_after() -> None:
     """EvaluationLimiter of 20 ms take 0.66 s each then, three for an answer."""
     clock = VirtualClock()
 

@@ -1,4 +1,4 @@
-"""Decisions as they were made: history, differences, streams."""
+"""History, differences and streams of decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.e2e.hub import soon
 
 EVENTS = "text/event-stream"
 UNHURRIED = StreamTiming(poll_interval=0.02)
-"""Nobody is sent away while he follows."""
+"""Streams that do not end while a test follows them."""
 
 
 def lines(text: str) -> list[Json]:
@@ -121,14 +121,14 @@ async def test_decisions_are_told_as_they_are_made(stage: Stage) -> None:
         before = lines((await client.get("/v1/decisions?since=0")).text)[-1]["seq"]
         await stage.world.place("later", {"placementType": "PickN", "numberOfClusters": 1})
         await stage.world.soon_scheduled("later")
-        await stage.recorded()
+        await stage.wait_until_recorded()
         found = lines((await client.get(f"/v1/decisions?since={before}&follow=true&limit=1")).text)
 
     assert [one["key"] for one in found] == ["later"]
 
 
 class _Hiccup:
-    """Does not say once what may be shown."""
+    """Fails to review one access request."""
 
     def __init__(self, access: CallerAuthorizer) -> None:
         self._access = access
@@ -140,7 +140,7 @@ class _Hiccup:
     async def is_allowed(self, caller: Caller, request: AccessRequest) -> bool:
         if request.resource and not self.failed:
             self.failed = True
-            raise Unreachable("scripted: nobody listens")
+            raise Unreachable("scripted: connection refused")
         return await self._access.is_allowed(caller, request)
 
 
@@ -181,7 +181,7 @@ async def test_W_15_attempts_that_changed_nothing_are_one_line_with_a_count(stag
     assert scheduler is not None
 
     async def attempts() -> int:
-        await stage.recorded()
+        await stage.wait_until_recorded()
         return sum(1 + one["repeats"] for one in (await stage.json(path))["items"])
 
     for _ in range(3):
@@ -203,7 +203,7 @@ async def _is_more(count: Callable[[], Awaitable[int]], before: int) -> bool:
 async def test_an_attempt_that_chose_nothing_new_is_not_told_as_one_that_is_nowhere(stage: Stage) -> None:
     await stage.world.edit_policy("big", numberOfClusters=4)
     await stage.world.soon_scheduled("big")
-    await stage.recorded()
+    await stage.wait_until_recorded()
 
     found = await stage.get("/v1/placements/-/big/history?limit=1", Accept="text/plain")
 

@@ -239,7 +239,7 @@ class _Away:
     def __getattr__(self, name: str) -> Callable[..., None]:
         def ask(*_: object, **__: object) -> None:
             self.asked.append(name)
-            raise HistoryUnavailable("the history cannot be read: nobody answers")
+            raise HistoryUnavailable("the history cannot be read: no connection")
 
         return ask
 
@@ -263,7 +263,7 @@ async def test_a_history_that_is_away_is_asked_once_for_an_answer(stage: Stage) 
 
 @staged
 async def test_an_outage_is_over_when_the_history_answers_anything(stage: Stage) -> None:
-    """Else the next one would be said to have begun with this one."""
+    """Else the next outage would seem to have begun with this one."""
     access = HubAuthorizer(stage.hub, clock=SystemClock())
     app = create_app(live_beside(stage), stage.history, access, load_settings(None, {}, []))
     asking = Stage(stage.hub, stage.world, app, stage.history, stage.controller)
@@ -299,7 +299,7 @@ class _Queue:
 
 
 class _Restless(SystemClock):
-    """Time passes when somebody looks or sleeps."""
+    """Advances with every reading and sleep."""
 
     def __init__(self) -> None:
         self.seconds, self.slept = 0.0, 0.0
@@ -371,7 +371,7 @@ async def test_W_12_alone_it_says_that_it_cannot_see_the_queue_and_what_wakes_th
 
 
 class RunawayClock(SystemClock):
-    """Seconds pass whenever somebody looks."""
+    """Advances by seconds with every reading."""
 
     seconds = 0.0
 

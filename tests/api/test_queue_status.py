@@ -238,7 +238,7 @@ def test_F3_007_W_04_a_plugin_that_breaks_is_an_error_of_the_scheduler_and_refus
             await stage.world.place("broken", {"placementType": "PickN", "numberOfClusters": 2})
 
             async def is_told() -> Json | None:
-                await stage.recorded()
+                await stage.wait_until_recorded()
                 answer = await stage.get("/v1/placements/-/broken/why")
                 if answer.status_code == 404:  # the watch has not brought it yet
                     return None
@@ -277,7 +277,7 @@ async def test_W_04_a_deleted_placement_is_told_from_its_record_with_the_moment_
     stage.history.__class__ = Afterwards
 
     async def is_told() -> Json | None:
-        await stage.recorded()
+        await stage.wait_until_recorded()
         found = await stage.json("/v1/placements/-/web/why")
         has_ended = found["history"][0]["outcome"] in ("CleanedUp", "Gone")
         return found if found["verdict"]["state"] == "Deleted" and has_ended else None
@@ -309,7 +309,7 @@ async def test_W_12_a_listed_event_requeues_the_placement_and_an_unlisted_one_do
     await world.report("osl-1", properties={"cost": "1"}, available={"cpu": "5"})
     await world.taint("osl-1")
     await world.soon_scheduled("big")
-    await stage.recorded()
+    await stage.wait_until_recorded()
 
     (newest, before, *_) = (await stage.json("/v1/placements/-/big/history"))["items"]
     assert newest["triggers"] == ["MemberCluster/UpdateTaints osl-1"]

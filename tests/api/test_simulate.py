@@ -1,4 +1,4 @@
-"""What if, replay and export."""
+"""Simulation, replay and export."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ async def test_a_replay_goes_on_where_the_last_one_stopped(stage: Stage) -> None
 def test_a_replay_that_gets_no_further_turn_in_time_tells_what_it_has(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever it waited for may be at it for longer than its caller has patience."""
+    """The request ahead of it may take longer than its caller waits."""
     begun, go_on, replay_one = threading.Event(), threading.Event(), replaying._replay_attempt
 
     def slowly(*asked: Any) -> None:
@@ -408,7 +408,7 @@ async def test_the_export_holds_what_decisions_are_made_of(stage: Stage) -> None
 async def test_a_change_of_policy_shows_in_the_difference_of_two_attempts(stage: Stage) -> None:
     await stage.world.edit_policy("web", numberOfClusters=3)
     await stage.world.soon_scheduled("web")
-    await stage.recorded()
+    await stage.wait_until_recorded()
     newest = (await stage.json("/v1/placements/-/web/history"))["items"][0]["n"]
     first = 1 + (await stage.json("/v1/placements/-/web/history"))["items"][-1]["repeats"]
 

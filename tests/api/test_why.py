@@ -90,7 +90,7 @@ async def test_W_06_a_fix_carried_out_does_what_it_promised_with_the_bindings_th
     """The attempt was made when nothing was bound yet; now two clusters are, and keep what they have."""
     await stage.world.place("few", {"placementType": "PickN", "numberOfClusters": 3, "affinity": in_region("ams")})
     await stage.world.soon_on("few", "ams-1", "ams-2")
-    await stage.recorded()
+    await stage.wait_until_recorded()
 
     found = await stage.json("/v1/placements/-/few/why")
     (fix,) = [one for one in found["fixes"] if one["edits"][0]["op"] == "relaxAffinity"]
