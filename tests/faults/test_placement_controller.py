@@ -21,8 +21,8 @@ from fleet.kube.api import Request
 from fleet.placement.selection.resolution import SelectionResult
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import run_virtually
-from tests.unit.controllers.memory_hub import PLACEMENTS, Fault, Json, Lost, MemoryHub, Refused
-from tests.unit.controllers.workbench import (
+from tests.unit.placement.memory_hub import PLACEMENTS, Fault, Json, Lost, MemoryHub, Refused
+from tests.unit.placement.workbench import (
     RUNNING,
     THE_NAMESPACE,
     WEB,

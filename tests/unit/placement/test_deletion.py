@@ -8,7 +8,7 @@ from fleet.errors import NotFound
 from fleet.kube.api import Request
 from fleet.model.keys import PARENT_PLACEMENT
 from tests.faults.virtual import virtual
-from tests.unit.controllers.workbench import SNAPSHOT, WEB, Neighbours, Workbench, a_placement, pick_n
+from tests.unit.placement.workbench import SNAPSHOT, WEB, Neighbours, Workbench, a_placement, pick_n
 
 SNAPSHOTS = "clusterschedulingpolicysnapshots"
 CLEANUP = "kubernetes-fleet.io/crp-cleanup"

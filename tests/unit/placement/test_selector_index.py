@@ -11,7 +11,7 @@ from fleet.kube.resource import Resource
 from fleet.placement.selection.candidates import CandidateObject, candidate_codec
 from fleet.placement.selection.selector_index import Labels, SelectorIndex
 from fleet.placement.selection.selectors import SelectorTerm
-from tests.unit.controllers.content_hub import CONFIG_MAPS, DEPLOYMENTS, ENDPOINTS, NAMESPACES, ROLES, SERVICES
+from tests.unit.placement.content_hub import CONFIG_MAPS, DEPLOYMENTS, ENDPOINTS, NAMESPACES, ROLES, SERVICES
 
 
 def one(resource: Resource, key: str, **labels: str) -> CandidateObject:

@@ -11,8 +11,8 @@ import pytest
 from fleet.kube.api import Request
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
-from tests.unit.controllers.memory_hub import Json, MemoryHub, Refused
-from tests.unit.controllers.workbench import RUNNING, Neighbours, Workbench, a_placement, pick_n
+from tests.unit.placement.memory_hub import Json, MemoryHub, Refused
+from tests.unit.placement.workbench import RUNNING, Neighbours, Workbench, a_placement, pick_n
 
 RUNS: Final = "clusterstagedupdateruns"
 

@@ -13,7 +13,7 @@ from fleet.kube.informer import InformerConfig
 from fleet.kube.resource import Resource
 from tests.faults.objects import refusal
 from tests.faults.virtual import VirtualClock, no_jitter
-from tests.unit.controllers.memory_hub import Json, MemoryHub, merged
+from tests.unit.placement.memory_hub import Json, MemoryHub, merged
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)

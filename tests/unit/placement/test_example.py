@@ -8,8 +8,8 @@ from typing import Final
 from fleet.model.catalog import CATALOG
 from fleet.placement.selection.resolution import SelectedObject, SelectionResult
 from tests.faults.virtual import virtual
-from tests.unit.controllers.memory_hub import PLACEMENTS, Json
-from tests.unit.controllers.workbench import (
+from tests.unit.placement.memory_hub import PLACEMENTS, Json
+from tests.unit.placement.workbench import (
     RUNNING,
     THE_NAMESPACE,
     WEB,

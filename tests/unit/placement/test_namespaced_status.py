@@ -13,8 +13,8 @@ from fleet.kube.api import Request
 from fleet.placement.selection.resolution import SelectionResult
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
-from tests.unit.controllers.memory_hub import Json, Refused
-from tests.unit.controllers.workbench import (
+from tests.unit.placement.memory_hub import Json, Refused
+from tests.unit.placement.workbench import (
     NAMESPACE_TERM,
     RUNNING,
     WEB,

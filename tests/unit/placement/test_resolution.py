@@ -15,7 +15,7 @@ from fleet.placement.selection.discovery import KindName
 from fleet.placement.selection.resolution import SelectionResult, select
 from fleet.placement.selection.resource_filter import KindList, ResourceFilter
 from fleet.placement.selection.selectors import SelectorTerm
-from tests.unit.controllers.content_hub import (
+from tests.unit.placement.content_hub import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENDPOINTS,

@@ -15,8 +15,8 @@ from fleet.kube.api import Request
 from fleet.placement.controller import RECHECK
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
-from tests.unit.controllers.memory_hub import MemoryHub, Refused
-from tests.unit.controllers.workbench import RUNNING, SNAPSHOT, WEB, Neighbours, Office, a_placement, pick_n
+from tests.unit.placement.memory_hub import MemoryHub, Refused
+from tests.unit.placement.workbench import RUNNING, SNAPSHOT, WEB, Neighbours, Office, a_placement, pick_n
 
 COPY: Final = "namespaces/shop/clusterresourceplacementstatuses/web"
 

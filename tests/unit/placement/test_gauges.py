@@ -14,7 +14,7 @@ from fleet.placement.gauges import compute_heartbeat_ages, count_bindings_by_sta
 from tests.builders import NOW, a_binding, a_cluster
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import VirtualClock, virtual
-from tests.unit.controllers.test_controller import a_controller, a_placement, running
+from tests.unit.manager.test_manager import a_controller, a_placement, running
 from tests.unit.scheduler.watching import World, observed
 
 

@@ -10,7 +10,7 @@ import pytest
 from fleet.placement.selection.resolution import UnmatchedSelector
 from fleet.placement.selection.selectors import SelectorTerm
 from tests.faults.virtual import virtual
-from tests.unit.controllers.workbench import ROLLED_OUT, RUNNING, WEB, Neighbours, Workbench, a_placement, pick_n
+from tests.unit.placement.workbench import ROLLED_OUT, RUNNING, WEB, Neighbours, Workbench, a_placement, pick_n
 
 BROKEN: Final = {**RUNNING, "Available": ("False", "NotAllWorkAreAvailable")}
 REFUSED: Final = {**RUNNING, "Applied": ("False", "NotAllWorkHaveBeenApplied")}

@@ -20,7 +20,7 @@ from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.resource_filter import ResourceFilter
 from fleet.placement.selection.resource_selection import ResourceSelection
 from tests.faults.virtual import virtual
-from tests.unit.controllers.content_hub import (
+from tests.unit.placement.content_hub import (
     CONFIG_MAPS,
     DEFINITIONS,
     DEPLOYMENTS,
@@ -30,7 +30,7 @@ from tests.unit.controllers.content_hub import (
     WIDGETS,
     ContentHub,
 )
-from tests.unit.controllers.test_selection import namespace, of
+from tests.unit.placement.test_resolution import namespace, of
 
 
 def placement(*terms: dict[str, Any], name: str = "p", namespace: str = "") -> Observed[Placement]:

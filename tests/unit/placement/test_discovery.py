@@ -17,7 +17,7 @@ from fleet.placement.selection.discovery import (
     KindsUnreadable,
 )
 from tests.faults.virtual import virtual
-from tests.unit.controllers.content_hub import DEPLOYMENTS, PODS, USUAL, WIDGETS, ContentHub
+from tests.unit.placement.content_hub import DEPLOYMENTS, PODS, USUAL, WIDGETS, ContentHub
 
 WIDGET = KindName("example.com", "v1", "Widget")
 OLD_WIDGETS = Resource("example.com", "v1alpha1", "widgets", "Widget", namespaced=True)

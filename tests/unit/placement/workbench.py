@@ -35,7 +35,7 @@ from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
 from fleet.placement.status.staged_runs import StagedRunLister
 from tests.faults.virtual import VirtualClock, no_jitter
-from tests.unit.controllers.memory_hub import MemoryHub
+from tests.unit.placement.memory_hub import MemoryHub
 
 Json = dict[str, Any]
 

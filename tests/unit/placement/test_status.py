@@ -10,8 +10,8 @@ import pytest
 
 from fleet.errors import StaleInputs
 from tests.faults.virtual import virtual
-from tests.unit.controllers.memory_hub import Json
-from tests.unit.controllers.workbench import (
+from tests.unit.placement.memory_hub import Json
+from tests.unit.placement.workbench import (
     ROLLED_OUT,
     RUNNING,
     SNAPSHOT,

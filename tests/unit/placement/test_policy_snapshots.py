@@ -13,8 +13,8 @@ from fleet.kube.api import Method, Request
 from fleet.placement.snapshots.hashing import policy_hash
 from fleet.placement.snapshots.policy_snapshots import SeveralLatest
 from tests.faults.virtual import virtual
-from tests.unit.controllers.memory_hub import Json, MemoryHub
-from tests.unit.controllers.workbench import SNAPSHOT, WEB, Neighbours, Workbench, a_placement, pick_n
+from tests.unit.placement.memory_hub import Json, MemoryHub
+from tests.unit.placement.workbench import SNAPSHOT, WEB, Neighbours, Workbench, a_placement, pick_n
 
 SNAPSHOTS = "clusterschedulingpolicysnapshots"
 AFFINITY: Json = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
