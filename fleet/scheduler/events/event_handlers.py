@@ -180,9 +180,8 @@ class EventHandlers:
     def _on_snapshot(
         self, kinds: PlacementKinds, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None
     ) -> None:
-        self._event_started = self._clock.monotonic()
-        for owner in {owner_key(snapshot.view.metadata) for snapshot in (old, new) if snapshot is not None} - {None}:
-            assert owner is not None
+        self._event_started = self._clock.elapsed()
+        for owner in _list_owners(old, new):
             self._index(kinds, owner)
         if not self._started or new is None:
             return
@@ -277,6 +276,16 @@ def _vanished_with_finalizer(binding: Observed[Binding]) -> bool:
     """Gone with our finalizer on it: another client removed that, and the watch missed the last versions."""
     metadata = binding.view.metadata
     return metadata.deletion_timestamp is None and SCHEDULER_BINDING_CLEANUP in metadata.finalizers
+
+
+def _list_owners(*versions: Observed[PolicySnapshot] | None) -> list[PlacementKey]:
+    """Each once. The label of a snapshot may change."""
+    owners: list[PlacementKey] = []
+    for snapshot in versions:
+        owner = None if snapshot is None else owner_key(snapshot.view.metadata)
+        if owner is not None and owner not in owners:
+            owners.append(owner)
+    return owners
 
 
 def _key_of_either(old: Observed[Any] | None, new: Observed[Any] | None) -> PlacementKey:
