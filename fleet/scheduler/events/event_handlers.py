@@ -180,7 +180,7 @@ class EventHandlers:
     def _on_snapshot(
         self, kinds: PlacementKinds, old: Observed[PolicySnapshot] | None, new: Observed[PolicySnapshot] | None
     ) -> None:
-        self._event_started = self._clock.elapsed()
+        self._event_started = self._clock.monotonic()
         for owner in _list_owners(old, new):
             self._index(kinds, owner)
         if not self._started or new is None:
