@@ -510,7 +510,7 @@ def test_the_notes_tell_what_to_do_next(helm: Helm) -> None:
     notes = notes_of(helm)
     assert "kubectl --namespace fleet-system rollout status deployment/fleet-controller" in notes
     assert "export FLEET_API=https://localhost:8090 FLEET_TOKEN_FILE=token\n" in notes
-    assert "Ask the API:\n\n  kubectl --namespace fleet-system port-forward service/fleet-api 8090:443 &\n" in notes
+    assert "use the API:\n\n  kubectl --namespace fleet-system port-forward service/fleet-api 8090:443 &\n" in notes
     assert "fleet why PLACEMENT\n" in notes
     assert "fleet why-not CLUSTER PLACEMENT\n" in notes
     assert "Secrets included" in notes
@@ -537,7 +537,7 @@ def test_the_notes_name_the_host_that_a_certificate_of_ones_own_is_for(helm: Hel
     chosen = ("--values", str(CHART / "ci" / "tls-secret.yaml"))
     notes = notes_of(helm, *chosen, "--set", way)
     assert "export FLEET_API=https://fleet.example.com FLEET_TOKEN_FILE=token\n  fleet why PLACEMENT\n" in notes
-    assert "Ask the API:\n\n  kubectl create token SOMEBODY > token\n" in notes
+    assert "use the API:\n\n  kubectl create token SERVICE-ACCOUNT > token\n" in notes
     assert "export FLEET_API=https://localhost:8090 " in notes_of(helm, *chosen)
     assert "port-forward" in notes_of(helm, *chosen)
 

@@ -1,4 +1,4 @@
-{{/* What values must not say together, a sentence a line. Each by itself has been found right by the schema. */}}
+{{/* Consistency checks across values, one problem per line. The schema has validated each value by itself. */}}
 {{- define "fleet.problems" -}}
 {{- $type := .Values.history.type -}}
 {{- if regexMatch "^[0-9]" (include "fleet.fullname" .) }}
@@ -67,7 +67,7 @@ settings.{{ $name }} is not for you to set here: {{ $way }}
 {{- end }}
 {{- end -}}
 
-{{/* Settings with which neither role would start, in the words of the program. */}}
+{{/* Settings with which no component would start, with the program's own messages. */}}
 {{- define "fleet.contradictions" -}}
 {{- $lease := default dict .Values.settings.leaderElection -}}
 {{- $retry := default "5s" $lease.retryPeriod -}}
@@ -86,7 +86,7 @@ settings.selection.allowedKinds and settings.selection.skippedKinds exclude each
 {{- end }}
 {{- end -}}
 
-{{/* Accounts that would get more than is theirs. */}}
+{{/* Service accounts that would get too many rights. */}}
 {{- define "fleet.misplacedRights" -}}
 {{- range $part := .Values.api.enabled | ternary (list "controller" "api") (list "controller") }}
 {{- $account := (index $.Values $part).serviceAccount }}
@@ -104,21 +104,21 @@ controller and api have the same service account, {{ $account }}, and rbac.creat
 [settings, tmp, history, database, tls]
 {{- end -}}
 
-{{/* Whether `lookup` finds things: not in `helm template`. */}}
+{{/* Whether `lookup` works: it does not in `helm template`. */}}
 {{- define "fleet.isConnected" -}}
 {{- if lookup "v1" "Namespace" "" "kube-system" }}true{{ end -}}
 {{- end -}}
 
-{{/* What has to be there before the chart is. Without these Helm would wait or stop halfway. */}}
+{{/* Prerequisites of an installation. Without these Helm would wait or stop halfway. */}}
 {{- define "fleet.missing" -}}
 {{- $lease := .Values.leaderElection -}}
 {{- $isMade := or $lease.createNamespace (eq $lease.namespace .Release.Namespace) -}}
 {{- if not (or $isMade (lookup "v1" "Namespace" "" $lease.namespace)) }}
-leaderElection.namespace is {{ $lease.namespace }}, which does not exist: make it, or set leaderElection.createNamespace to true
+leaderElection.namespace is {{ $lease.namespace }}, which does not exist: create it, or set leaderElection.createNamespace to true
 {{- end }}
 {{- include "fleet.unselected" . }}
 {{- with include "fleet.endangered" . }}
-resource definitions that this release had would be deleted, with every placement: nothing keeps them since somebody else took them over, or took the annotation away. First run: kubectl annotate crd {{ . }} helm.sh/resource-policy=keep
+resource definitions that this release had would be deleted, with every placement: they have lost the annotation that keeps them, for example because another release took them over. First run: kubectl annotate crd {{ . }} helm.sh/resource-policy=keep
 {{- end }}
 {{- $database := .Values.history.postgresql -}}
 {{- if and (eq .Values.history.type "postgresql") .Values.migration.enabled $database.existingSecret }}
@@ -136,7 +136,7 @@ history.postgresql.authoritySecret is {{ . }}, and namespace {{ $.Release.Namesp
 {{- end }}
 {{- end -}}
 
-{{/* Helm would notice halfway that the API server lets nobody change a selector. */}}
+{{/* The API server rejects changes of a selector; Helm would fail halfway. */}}
 {{- define "fleet.unselected" -}}
 {{- range $part := .Values.api.enabled | ternary (list "controller" "api") (list "controller") }}
 {{- $me := dict "root" $ "part" $part }}
@@ -148,17 +148,17 @@ nameOverride makes the name of the chart {{ include "fleet.name" $ }}, and Deplo
 {{- end }}
 {{- end -}}
 
-{{/* Settings that have to fit other objects of the chart. */}}
+{{/* Settings that the chart derives from other values. */}}
 {{- define "fleet.derived" -}}
 history.url: it comes from history.type, and the URL of a PostgreSQL database from the Secret history.postgresql.existingSecret
-health.address: the probes of the pods ask port 8081
-metrics.address: Services and policies know port 8080
-leaderElection.leaderElect: without the lease, two controllers would work during every upgrade
+health.address: the probes of the pods use port 8081
+metrics.address: Services and policies use port 8080
+leaderElection.leaderElect: without the lease, two controllers would run during every upgrade
 leaderElection.resourceName: use leaderElection.name
 leaderElection.resourceNamespace: use leaderElection.namespace
 {{- end -}}
 
-{{/* The same as variables, which would count more than the file of settings; and those that the chart gives. */}}
+{{/* Likewise as environment variables, which would override the settings file, and variables that the chart sets. */}}
 {{- define "fleet.derivedVariables" -}}
 {{- range $name, $_ := include "fleet.derived" . | fromYaml }}
 - FLEET_{{ splitList "." $name | join "__" | snakecase | upper }}

@@ -1,4 +1,4 @@
-{{/* Where the history is, and what pods need to reach it. Conditions are empty when they do not hold. */}}
+{{/* Location of the history, and what pods need for access. Conditions are empty if they do not hold. */}}
 
 {{- define "fleet.isSqlite" -}}
 {{- if eq .Values.history.type "sqlite" }}true{{ end -}}

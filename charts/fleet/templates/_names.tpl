@@ -1,4 +1,4 @@
-{{/* Names and labels. All other templates ask here. */}}
+{{/* Names and labels for all other templates. */}}
 
 {{- define "fleet.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
@@ -14,7 +14,7 @@ and Services may not.
 {{- default $usual .Values.fullnameOverride | replace "." "-" | trunc 51 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Of an object: (dict "root" $ "part" "controller"). */}}
+{{/* The name of an object: (dict "root" $ "part" "controller"). */}}
 {{- define "fleet.part" -}}
 {{- printf "%s-%s" (include "fleet.fullname" .root) .part -}}
 {{- end -}}
@@ -29,7 +29,7 @@ and Services may not.
 {{- default $usual .Values.leaderElection.name -}}
 {{- end -}}
 
-{{/* Whoever writes `off` without quotes has written `false`: that is YAML. */}}
+{{/* `off` without quotes is `false` in YAML. */}}
 {{- define "fleet.tls" -}}
 {{- .Values.api.tls.mode | toString | replace "false" "off" -}}
 {{- end -}}
@@ -46,14 +46,14 @@ and Services may not.
 {{- eq (include "fleet.tls" .) "off" | ternary "http" "https" -}}
 {{- end -}}
 
-{{/* What selects the pods of a part; never changes during the life of a release. */}}
+{{/* The selector of a component's pods; constant during the life of a release. */}}
 {{- define "fleet.selector" -}}
 app.kubernetes.io/name: {{ include "fleet.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .part }}
 {{- end -}}
 
-{{/* `labels` may have some besides, which count more than those for all objects. */}}
+{{/* `labels` adds labels, which override those for all objects. */}}
 {{- define "fleet.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "fleet.selector" . }}
@@ -64,7 +64,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- end }}
 {{- end -}}
 
-{{/* What stands under `metadata`. */}}
+{{/* The content of `metadata`. */}}
 {{- define "fleet.metadata" -}}
 name: {{ include "fleet.part" . }}
 namespace: {{ .root.Release.Namespace }}
@@ -72,14 +72,14 @@ labels:
   {{- include "fleet.labels" . | nindent 2 }}
 {{- end -}}
 
-{{/* The same of objects that live in no namespace. */}}
+{{/* Likewise for cluster-scoped objects. */}}
 {{- define "fleet.clusterMetadata" -}}
 name: {{ include "fleet.part" . }}
 labels:
   {{- include "fleet.labels" . | nindent 2 }}
 {{- end -}}
 
-{{/* Whether an object that was looked up is this release's: (dict "root" $ "object" object). Empty if not. */}}
+{{/* Whether an object from `lookup` belongs to this release: (dict "root" $ "object" object). Empty if not. */}}
 {{- define "fleet.owns" -}}
 {{- $said := dig "metadata" "annotations" dict .object -}}
 {{- $name := index $said "meta.helm.sh/release-name" -}}

@@ -1,4 +1,4 @@
-{{/* What the pods of the chart have in common. Each template takes (dict "root" $ "part" "controller"). */}}
+{{/* Common parts of the chart's pods. Each template takes (dict "root" $ "part" "controller"). */}}
 
 {{- define "fleet.deployment" -}}
 {{- $of := index .root.Values .part -}}
@@ -7,12 +7,12 @@ selector:
   matchLabels:
     {{- include "fleet.selector" . | nindent 4 }}
 {{- if or (include "fleet.sharesVolume" .root) (and (eq .part "controller") (include "fleet.isSqlite" .root)) }}
-# One at a time writes the file. And the volume may have to move: a pod that stays until its successor is ready would
-# keep both roles on its node, where that successor may not fit or not be wanted any more.
+# Only one pod may write the file. And the volume may have to move: a pod that stays until its successor is ready would
+# keep both components on its node, where the successor may not fit or may not be allowed any more.
 strategy:
   type: Recreate
 {{- else }}
-# All of it, although it is hardly more than the default: what is not ours would stay when the type changes.
+# Complete, although it is almost the default: omitted fields would keep their values when the type changes.
 strategy:
   type: RollingUpdate
   rollingUpdate:
@@ -29,18 +29,18 @@ labels:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 annotations:
-  # Settings are read when the program starts, so a change has to start it again. A certificate is followed.
+  # Settings are read at startup, so a change must restart the pod. A certificate is reloaded without a restart.
   checksum/settings: {{ include "fleet.settings" .root | sha256sum }}
   {{- with $of.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
 
-{{/* Whatever the pod is for: (dict "root" $ "account" "name" "token" true). */}}
+{{/* The pod spec of any pod: (dict "root" $ "account" "name" "token" true). */}}
 {{- define "fleet.podBasics" -}}
 serviceAccountName: {{ .account }}
 automountServiceAccountToken: {{ .token }}
-# Variables with the addresses of Services would be many, and the hub is found without them.
+# Variables with the addresses of Services are not needed.
 enableServiceLinks: false
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
@@ -58,7 +58,7 @@ securityContext:
     type: RuntimeDefault
 {{- end -}}
 
-{{/* Of a role that goes on. */}}
+{{/* The pod of a long-running component. */}}
 {{- define "fleet.podOfRole" -}}
 {{- $of := index .root.Values .part -}}
 {{- include "fleet.podBasics" (dict "root" .root "account" (include "fleet.serviceAccount" .) "token" true) }}
@@ -83,7 +83,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
-{{/* The constraints of the values; without any, several replicas keep apart as well as they can. */}}
+{{/* The constraints of the values; by default several replicas are spread as far as possible. */}}
 {{- define "fleet.spread" -}}
 {{- $of := index .root.Values .part -}}
 {{- if $of.topologySpreadConstraints -}}
@@ -130,7 +130,7 @@ labelSelector:
       values: [controller, api]
 {{- end -}}
 
-{{/* Of any container, whatever it runs: takes the root. */}}
+{{/* Common parts of all containers: takes the root. */}}
 {{- define "fleet.container" -}}
 {{- $image := .Values.image -}}
 {{- $name := printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) -}}
@@ -150,7 +150,7 @@ env:
 {{- end -}}
 {{- end -}}
 
-{{/* A start may be slow where a hub is large; later, silence for a minute means that restarting is worth a try. */}}
+{{/* Startup may be slow on a large hub; later, a minute without an answer warrants a restart. */}}
 {{- define "fleet.probes" -}}
 {{- $get := dict "port" .port "scheme" (upper .scheme) -}}
 startupProbe:

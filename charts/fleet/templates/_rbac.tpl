@@ -1,4 +1,4 @@
-{{/* What stands in a binding: (dict "root" $ "part" "controller" "kind" "Role" "name" "its name"). */}}
+{{/* The content of a binding: (dict "root" $ "part" "controller" "kind" "Role" "name" "its name"). */}}
 {{- define "fleet.bound" -}}
 roleRef:
   apiGroup: rbac.authorization.k8s.io

@@ -1,24 +1,24 @@
-{{/* The file of settings, and what is read from them here. */}}
+{{/* The settings file, and values derived from it. */}}
 
 {{- define "fleet.settings" -}}
 {{- $lease := dict "resourceName" (include "fleet.lease" .) "resourceNamespace" .Values.leaderElection.namespace -}}
 {{- toYaml (mergeOverwrite (deepCopy .Values.settings) (dict "leaderElection" $lease)) -}}
 {{- end -}}
 
-{{/* Whole seconds of a duration. There is no function that reads durations, but one that adds them to a day. */}}
+{{/* Whole seconds of a duration. There is no function that parses durations, but one that adds them to a date. */}}
 {{- define "fleet.seconds" -}}
 {{- $day := toDate "2006-01-02" "2000-01-01" -}}
 {{- $end := mustDateModify (eq . "0" | ternary "0s" .) $day -}}
 {{- sub (unixEpoch $end) (unixEpoch $day) -}}
 {{- end -}}
 
-{{/* A text that sorts as the durations do, down to nanoseconds. */}}
+{{/* A string that sorts like the duration, down to nanoseconds. */}}
 {{- define "fleet.moment" -}}
 {{- $end := toDate "2006-01-02" "2000-01-01" | mustDateModify (eq . "0" | ternary "0s" .) -}}
 {{- dateInZone "2006-01-02T15:04:05.000000000" $end "UTC" -}}
 {{- end -}}
 
-{{/* What a shutdown may take, and some seconds to give back the lease and to write down the last decisions. */}}
+{{/* The shutdown grace period, plus some seconds to release the lease and to write the last decisions. */}}
 {{- define "fleet.terminationGracePeriod" -}}
 {{- dig "shutdown" "gracePeriod" "30s" .Values.settings | include "fleet.seconds" | add 15 -}}
 {{- end -}}
