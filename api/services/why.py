@@ -44,6 +44,19 @@ class WhyQuery:
     """Search fixes that bring in `cluster`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """Everything that an answer is built from."""
+
+    query: WhyQuery
+    record: PlacementRecord
+    evaluated: EvaluatedDecision
+    visibility: Visibility
+    may_edit_clusters: bool
+    present_fixes: Fixes | None
+    queue: QueueModel | None
+
+
 async def explain_placement(backend: Backend, permissions: Permissions, query: WhyQuery) -> WhyAnswer:
     backend.live.require_synced()  # what was not read yet would look deleted
     async with backend.evaluator.admit():
@@ -60,16 +73,8 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
         present_fixes = await _search_present_fixes(backend, query, record, evaluated)
         async with backend.evaluator.turn():
             queue = _build_queue(backend, query, record, visibility)
-            return await evaluated.run(
-                _build_answer,
-                query,
-                record,
-                evaluated,
-                visibility,
-                queue,
-                present_fixes,
-                may_edit_clusters=may_edit_clusters,
-            )
+            inputs = _Inputs(query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue)
+            return await evaluated.run(_build_answer, inputs)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -134,16 +139,8 @@ def _build_queue(
     return build_queue_model(backend.live, record.placement, backend.effective.settings.queue, hides=visibility.hides)
 
 
-def _build_answer(
-    query: WhyQuery,
-    record: PlacementRecord,
-    evaluated: EvaluatedDecision,
-    visibility: Visibility,
-    queue: QueueModel | None,
-    present_fixes: Fixes | None,
-    *,
-    may_edit_clusters: bool,
-) -> WhyAnswer:
+def _build_answer(inputs: _Inputs) -> WhyAnswer:
+    query, record, evaluated = inputs.query, inputs.record, inputs.evaluated
     explained = build_answer(
         evaluated.scenario.question,
         evaluated.decision,
@@ -151,16 +148,16 @@ def _build_answer(
         everything=query.everything,
         limit=query.limit,
         cursor=query.cursor,
-        redact=visibility.redact,
-        context=_build_context(query, record, evaluated, visibility, queue, present_fixes),
-        fixes=_search_fixes(query, evaluated) if present_fixes is None else present_fixes,
-        may_edit_clusters=may_edit_clusters,
+        redact=inputs.visibility.redact,
+        context=_build_context(inputs),
+        fixes=_search_fixes(query, evaluated) if inputs.present_fixes is None else inputs.present_fixes,
+        may_edit_clusters=inputs.may_edit_clusters,
     )
     parts = {name: getattr(explained, name) for name in explained.__struct_fields__}
     return WhyAnswer(
         **parts,
-        queue=queue,
-        recorded=None if record.explaining is None else build_decision_model(record.explaining, visibility),
+        queue=inputs.queue,
+        recorded=None if record.explaining is None else build_decision_model(record.explaining, inputs.visibility),
         history=tuple(map(_build_past_attempt, record.recent)),
         links=_build_links(query.key, evaluated),
     )
@@ -169,25 +166,20 @@ def _build_answer(
 # --- parts of the answer ----------------------------------------------------------------------------------------------
 
 
-def _build_context(
-    query: WhyQuery,
-    record: PlacementRecord,
-    evaluated: EvaluatedDecision,
-    visibility: Visibility,
-    queue: QueueModel | None,
-    present_fixes: Fixes | None,
-) -> AnswerContext:
+def _build_context(inputs: _Inputs) -> AnswerContext:
+    query, record, evaluated = inputs.query, inputs.record, inputs.evaluated
     attempt = evaluated.attempt or record.explaining
+    bind = () if attempt is None else tuple(_list_binding_effects(attempt, inputs.visibility, evaluated))
     return AnswerContext(
-        state=_compute_state(record, queue) if query.attempt is None else None,
+        state=_compute_state(record, inputs.queue) if query.attempt is None else None,
         since=_format_start(_find_last_attempt(record, attempt) if query.attempt is None else attempt),
         attempt_id=attempt.id if attempt else "",
         number=attempt.number if attempt else None,
         duration_ms=round(sum(attempt.phases.values()) * 1000, 3) if attempt else None,
         evaluated_on="current" if evaluated.attempt is None else "recorded",
-        effects={} if attempt is None else {"bind": tuple(_list_binding_effects(attempt, visibility, evaluated))},
+        effects={} if attempt is None else {"bind": bind},
         history_unavailable_since=record.unavailable_since,
-        fixes_evaluated_on=None if present_fixes is None else "current",
+        fixes_evaluated_on=None if inputs.present_fixes is None else "current",
     )
 
 
