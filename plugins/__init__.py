@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from fleet.framework.arguments import PluginFactory
 from fleet.framework.profiles.registry import Registry
-from plugins.basics import DesiredBatch, HubBindingBinder, PrioritySort, RankingSort
 from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
+from plugins.desired_batch import DesiredBatch
+from plugins.hub_binding_binder import HubBindingBinder
 from plugins.namespace_affinity import NamespaceAffinity
+from plugins.priority_sort import PrioritySort
+from plugins.ranking_sort import RankingSort
 from plugins.same_placement import SamePlacementAntiAffinity
 from plugins.taint_toleration import TaintToleration
 from plugins.topology_spread import TopologySpreadConstraints

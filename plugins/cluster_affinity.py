@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
 
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import UNREADABLE_PROPERTY, HookContext
+from fleet.framework.explaining import (
+    MOST_SUGGESTIONS,
+    ClusterEvent,
+    ClusterEventKind,
+    Edit,
+    RejectedClusters,
+    Suggestion,
+    describe_expression,
+)
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Code, Status
-from fleet.framework.terms import Preference, PropertyRef, Sorter, Term
-from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.framework.terms import LabelTest, Preference, PropertyRef, Sorter, Term
+from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.verdicts import Verdicts
-from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, to_bools
+from fleet.model.views import LabelSelector, PlacementPolicy
+from fleet.snapshot.columns.bitset import FloatArray, Int64Array, Mask, Rows, split_by_count, to_bools
 from fleet.snapshot.frame import Frame
 
 RANGES = StateKey("preScore/ClusterAffinity")
 
 Range = tuple[float, float]
+
+_LABEL_VALUE: Final = "true"
 
 
 class ClusterAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -36,6 +49,13 @@ class _Ranges(FrozenState):
         self.of = of
 
 
+def _name_closest_term(details: Details) -> str:
+    terms = details.get("terms") or ()
+    return (
+        ", ".join(describe_expression(failed) for failed in terms[0]["failed"]) if terms else "no affinity term matched"
+    )
+
+
 class ClusterAffinityPlugin(PluginTraits):
     READS = ("labels", "properties", "usage")
     REASONS = ReasonTable(
@@ -43,6 +63,9 @@ class ClusterAffinityPlugin(PluginTraits):
             "NoTermMatched",
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             "cluster does not match with any of the required cluster affinity terms",
+            short="no affinity term matched",
+            lacks=_name_closest_term,
+            about_cluster_only=True,
         )
     )
 
@@ -126,6 +149,68 @@ class ClusterAffinityPlugin(PluginTraits):
         values = column.values[feasible]
         known = values[values == values]
         return (float(known.min()), float(known.max())) if len(known) else (float("nan"), float("nan"))
+
+    # --- explaining ---------------------------------------------------------------------------------------------
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
+        """A sorter counts only where clusters are preferred, a property selector only where they are required."""
+        affinity = policy.affinity.cluster_affinity if policy.affinity else None
+        if affinity is None:
+            return
+        required = affinity.required.cluster_selector_terms if affinity.required else ()
+        preferred = [preference.preference for preference in affinity.preferred]
+        labels = [key for term in (*required, *preferred) for key in _label_keys(term.label_selector)]
+        properties = [
+            expression.name
+            for term in required
+            if term.property_selector is not None
+            for expression in term.property_selector.match_expressions
+        ]
+        properties += [term.property_sorter.name for term in preferred if term.property_sorter is not None]
+        if labels:
+            yield ClusterEvent(ClusterEventKind.UPDATE_LABELS, tuple(labels))
+        if properties:
+            yield ClusterEvent(ClusterEventKind.UPDATE_PROPERTIES, tuple(properties))
+
+    def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
+        """Without the one expression that keeps most clusters out of a term; or with the labels it requires."""
+        blocking: dict[tuple[int, str], int] = {}
+        for position, term in enumerate(rejected.request.required):
+            failing = term.find_failing_rows(rejected.frame)
+            once = split_by_count(failing.values(), rejected.rows)[1:2]
+            for expression, rows in failing.items():
+                if once and rows & once[0]:
+                    blocking[position, expression] = (rows & once[0]).bit_count()
+        most_first = sorted(blocking, key=lambda place: (-blocking[place], place))
+        for position, expression in most_first[:MOST_SUGGESTIONS]:
+            yield Suggestion([{"op": "relaxAffinity", "term": position, "expression": expression}])
+        cheapest = dict(_find_missing_labels(rejected))
+        yield from rejected.suggest_per_cluster(lambda row: cheapest[row], cheapest)
+
+
+def _label_keys(selector: LabelSelector | None) -> Iterator[str]:
+    if selector is not None:
+        yield from selector.match_labels or ()
+        yield from (expression.key for expression in selector.match_expressions)
+
+
+def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list[Edit]]]:
+    """The first clusters that need labels and nothing else to match a term, with the labels."""
+    frame = rejected.frame
+    for term in rejected.request.required:
+        only_labels = rejected.rows
+        for check in term.properties:
+            only_labels &= check.rows(frame)
+        divided = split_by_count([~test.rows(frame) for test in term.labels], only_labels)
+        cheapest = (row for rows in divided[1:] if rows for row in frame.sort_by_name(rows))
+        for row in islice(cheapest, MOST_SUGGESTIONS):
+            failed = [test for test in term.labels if not test.rows(frame) >> row & 1]
+            yield row, [_label(frame.name(row), test) for test in failed]
+
+
+def _label(cluster: str, test: LabelTest) -> Edit:
+    value = {"In": min(test.values, default=None), "Exists": _LABEL_VALUE}.get(test.operator)
+    return {"op": "labelCluster", "cluster": cluster, "key": test.key, "value": value}
 
 
 def grade(sorter: Sorter, weight: int, values: FloatArray, span: Range) -> Int64Array | int:

@@ -6,7 +6,8 @@ counting as eligible for a while (retention).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,13 +15,15 @@ import numpy as np
 
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import HookContext
+from fleet.framework.explaining import ClusterEvent, ClusterEventKind, RejectedClusters, Suggestion
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
-from fleet.framework.types import PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
+from fleet.framework.types import Details, PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.model.keys import PICK_FIXED
 from fleet.model.timestamps import format_timestamp, parse_duration
+from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import as_bits, each_row, from_bools, to_rows
 from fleet.snapshot.columns.signals import (
     AGENT_KNOWN,
@@ -47,8 +50,19 @@ class ClusterEligibilityArgs(msgspec.Struct, frozen=True, rename="camel", forbid
     """How long a cluster that dropped out keeps what it has over a policy change; 0 moves it at once."""
 
 
-def _reason(name: str, form: str) -> Reason:
-    return Reason(name, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, form)
+def _reason(name: str, form: str, *, short: str, since: str = "") -> Reason:
+    return Reason(
+        name,
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        form,
+        short=short,
+        lacks=partial(_since, short, since) if since else None,
+        about_cluster_only=True,
+    )
+
+
+def _since(short: str, key: str, details: Details) -> str:
+    return f"{short} since {details[key]}" if key in details else f"{short}, {details['when']}"
 
 
 class ClusterEligibility(PluginTraits):
@@ -56,12 +70,26 @@ class ClusterEligibility(PluginTraits):
     ROW_LOCAL = True
     APPLIES_TO_FIXED = True
     REASONS = ReasonTable(
-        _reason("Left", "cluster has left the fleet"),
-        _reason("AgentMissing", _DISCONNECTED + "member agent not online yet"),
-        _reason("AgentSilent", _DISCONNECTED + "no recent heartbeat signals ({when})"),
-        _reason("NotJoined", _DISCONNECTED + "member agent not joined yet"),
-        _reason("HealthUnknown", _DISCONNECTED + "health condition from member agent is not available"),
-        _reason("Unhealthy", _DISCONNECTED + "unhealthy for a prolonged period of time ({when})"),
+        _reason("Left", "cluster has left the fleet", short="left the fleet"),
+        _reason("AgentMissing", _DISCONNECTED + "member agent not online yet", short="agent missing"),
+        _reason(
+            "AgentSilent",
+            _DISCONNECTED + "no recent heartbeat signals ({when})",
+            short="agent silent",
+            since="lastSeen",
+        ),
+        _reason("NotJoined", _DISCONNECTED + "member agent not joined yet", short="agent not joined"),
+        _reason(
+            "HealthUnknown",
+            _DISCONNECTED + "health condition from member agent is not available",
+            short="health unknown",
+        ),
+        _reason(
+            "Unhealthy",
+            _DISCONNECTED + "unhealthy for a prolonged period of time ({when})",
+            short="unhealthy",
+            since="since",
+        ),
     )
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
@@ -101,6 +129,22 @@ class ClusterEligibility(PluginTraits):
             since = format_timestamp(signals.health_since)
             return {"when": f"last transitioned at {since}", "check": reason, "since": since}
         return {"check": reason}
+
+    # --- explaining ---------------------------------------------------------------------------------------------
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
+        yield ClusterEvent(ClusterEventKind.UPDATE_HEALTH)
+
+    def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
+        """A connected, healthy agent. No edit brings back a cluster that leaves."""
+        frame = rejected.frame
+        if rejected.reason != self.REASONS[_LEFT].name:
+            yield from rejected.suggest_per_cluster(
+                lambda row: [{"op": "setReady", "cluster": frame.name(row), "value": True}],
+                frame.sort_by_name(rejected.rows),
+            )
+
+    # --- inside -------------------------------------------------------------------------------------------------
 
     def _reasons(self, signals: SignalsColumn, rejected: int, frame: Frame, now: int) -> ReasonArray:
         rows = to_rows(rejected, frame.size)

@@ -6,20 +6,24 @@ cluster passes, with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import NAMESPACE_UNCONFIRMED as UNCONFIRMED_WARNING
 from fleet.framework.context import HookContext
+from fleet.framework.explaining import ClusterEvent, ClusterEventKind
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import Mask, to_bools
 from fleet.snapshot.columns.builders import NAMESPACE_MISSING, NAMESPACE_UNCONFIRMED, NAMESPACES_UNREPORTED
+from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.frame import Frame
 
 _UNREPORTED, _MISSING = 1, 2
@@ -33,11 +37,15 @@ class NamespaceAffinity(PluginTraits):
             "NamespaceUnknown",
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             "cluster has no namespace information available",
+            short="namespaces not reported",
+            about_cluster_only=True,
         ),
         Reason(
             "NamespaceMissing",
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             "target namespace does not exist on cluster",
+            short=lambda details: f"namespace {details['namespace']} missing",
+            about_cluster_only=True,
         ),
     )
 
@@ -67,3 +75,10 @@ class NamespaceAffinity(PluginTraits):
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
         del frame, row, reason
         return {"namespace": req.namespace}
+
+    def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
+        return (frame.namespace(req.namespace),)
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
+        if namespace:
+            yield ClusterEvent(ClusterEventKind.UPDATE_NAMESPACES, (namespace,))

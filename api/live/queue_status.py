@@ -30,7 +30,7 @@ def build_queue_model(
     live: LiveState, placement: LivePlacement, settings: QueueSettings, *, hides: Hides
 ) -> QueueModel:
     snapshot = placement.snapshot.view if placement.snapshot is not None else None
-    wakers = list_wake_events(snapshot, placement.key, hides=hides)
+    wakers = list_wake_events(snapshot, placement.key, live.framework.profile.event_sources, hides=hides)
     if live.queue is None:
         return QueueModel(space="unknown", note=QUEUE_UNKNOWN, wakes_on=wakers)
     item = live.queue.peek(PlacementKey.parse(placement.key))

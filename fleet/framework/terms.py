@@ -89,6 +89,11 @@ class Term:
             bits &= check.rows(frame)
         return bits
 
+    def find_failing_rows(self, frame: Frame) -> dict[str, int]:
+        """By expression, as explanations write it, the rows that fail it."""
+        failing = {str(test): ~test.rows(frame) for test in self.labels}
+        return failing | {str(check): ~check.rows(frame) for check in self.properties}
+
 
 @dataclass(frozen=True, slots=True)
 class Sorter:

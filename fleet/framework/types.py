@@ -16,6 +16,8 @@ from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows
 TieBreak = Literal["nameDescending", "nameAscending", "hashed"]
 Ranking = Literal["lexicographic", "weighted"]
 DownscaleOrder = Literal["StoredScore", "SpreadAware"]
+Details = Mapping[str, Any]
+"""Of a rejected row, as `explain_row` returns them."""
 ReasonArray = npt.NDArray[np.uint16]
 
 
@@ -28,6 +30,12 @@ class Reason:
     form: str
     """Message with `{fields}` filled from `explain_row`."""
     already_selected: bool = False
+    short: str | Callable[[Details], str] = ""
+    """The rejection in a few words, for summaries; by default the name in words. Callable if it depends on details."""
+    lacks: Callable[[Details], str] | None = None
+    """What the cluster lacks, with values from its details; by default `short`."""
+    about_cluster_only: bool = False
+    """Message and details mention no other cluster: they need no redaction."""
 
 
 class ReasonTable:
@@ -43,6 +51,9 @@ class ReasonTable:
         if not 1 <= number <= len(self.reasons):
             raise IndexError(number)
         return self.reasons[number - 1]
+
+    def find(self, name: str) -> Reason | None:
+        return next((reason for reason in self.reasons if reason.name == name), None)
 
 
 class Verdict(NamedTuple):

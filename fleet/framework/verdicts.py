@@ -258,6 +258,9 @@ class Verdicts:
         details: Mapping[str, Any] = explain(self.request, self.frame, row, rejection.reason_of(row))
         return details
 
+    def find_judge(self, name: str) -> Judge | None:
+        return next((judge for judge in self.judges if judge.name == name), None)
+
     def names(self, rows: int) -> list[str]:
         """Names of a set of rows, sorted."""
         return sorted(self.frame.name(row) for row in each_row(rows))

@@ -73,6 +73,7 @@ class Scheduler:
         self._handlers = EventHandlers(
             caches,
             self.queue,
+            event_sources=self.framework.profile.event_sources,
             eligibility=EligibilityClock(Eligibility.parse(**timeouts), clock),
             release=self._releases.add,
             on_event=metrics.observe_event,

@@ -17,7 +17,7 @@ import numpy as np
 from fleet.model.views import MemberCluster, Taint
 from fleet.snapshot.capacity import Capacity, assumed_ledger
 from fleet.snapshot.cells import Cells, group
-from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools
+from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools, to_rows
 from fleet.snapshot.columns.blocks import Blocks
 from fleet.snapshot.columns.builders import SIGNALS, TAINTS, Column, ColumnKey, build_column
 from fleet.snapshot.columns.interned import InternedColumn, LabelColumn
@@ -79,6 +79,12 @@ class Frame:
         if cluster is None:
             raise KeyError(row)
         return cluster
+
+    def sort_by_name(self, rows: int) -> list[int]:
+        """A set of rows as a list, in the order of names."""
+        members = to_rows(rows, self.size)
+        ordered: list[int] = members[self.names.rank[members].argsort()].tolist()
+        return ordered
 
     def scan_order(self, domain_key: str | None = None) -> Rows:
         """Rows for partial scans: by name, or, with a key, its domains in turn and names inside each."""

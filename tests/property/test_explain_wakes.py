@@ -14,7 +14,7 @@ from fleet.model.tolerations import find_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
-from tests.property.test_scheduler_interests import NOW, RULE, key_of, random_change, satisfied
+from tests.property.test_scheduler_interests import EVENT_SOURCES, NOW, RULE, key_of, random_change, satisfied
 from tests.strategies import random_scenario
 
 
@@ -62,10 +62,10 @@ def is_listed(wakers: Sequence[Waker], change: ClusterDiff, snapshot: PolicySnap
 def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
     snapshots: list[PolicySnapshot], changes: list[ClusterDiff]
 ) -> None:
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     for number, snapshot in enumerate(snapshots):
         index.put(PlacementKey.parse(key_of(number)), snapshot, short=lacks_clusters(snapshot))
-    listed = [list_wake_events(snapshot, key_of(number)) for number, snapshot in enumerate(snapshots)]
+    listed = [list_wake_events(snapshot, key_of(number), EVENT_SOURCES) for number, snapshot in enumerate(snapshots)]
 
     mixed = 0
     for number, change in enumerate(changes):
@@ -78,7 +78,7 @@ def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
 
 def test_W_12_no_event_is_listed_twice_for_one_plugin(snapshots: list[PolicySnapshot]) -> None:
     for number, snapshot in enumerate(snapshots):
-        found = [(one.event, one.plugin) for one in list_wake_events(snapshot, key_of(number))]
+        found = [(one.event, one.plugin) for one in list_wake_events(snapshot, key_of(number), EVENT_SOURCES)]
         assert len(found) == len(set(found)), number
 
 
@@ -88,7 +88,7 @@ def test_W_10_a_hidden_cluster_of_a_fixed_policy_is_counted_in_the_wake_list(sna
         policy = snapshot.spec.policy or PlacementPolicy()
         if policy.placement_type == "PickFixed" and policy.cluster_names and lacks_clusters(snapshot):
             hidden = policy.cluster_names[0]
-            found = list_wake_events(snapshot, "web", hides={hidden}.__contains__)
+            found = list_wake_events(snapshot, "web", EVENT_SOURCES, hides={hidden}.__contains__)
             texts = [text for one in found for text in (*one.when.split(), *(one.names or ()))]
             assert hidden not in texts
             assert any("1 that you may not read" in one.when for one in found)

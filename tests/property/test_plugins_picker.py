@@ -18,7 +18,7 @@ from fleet.framework.cycle.decision import Decision, Round
 from fleet.framework.status import Status
 from fleet.framework.types import Component
 from fleet.model.keys import PICK_N
-from plugins import spread_picker
+from plugins.topology_spread import picker
 from tests.oracle.documents import COUNT_ANNOTATION, Json
 from tests.strategies import random_scenario
 from tests.vectors.engine import decision_input
@@ -113,7 +113,7 @@ def check(scenarios: Callable[[int], Json], seeds: range) -> None:
 def test_F3_139_one_pass_picks_what_rounds_pick(
     block: int, few_cells: int, monkeypatch: pytest.MonkeyPatch, *, long: bool
 ) -> None:
-    monkeypatch.setattr(spread_picker, "_FEW_CELLS", few_cells)
+    monkeypatch.setattr(picker, "_FEW_CELLS", few_cells)
     size = SEEDS["long" if long else "normal"] // BLOCKS
 
     check(spreading, range(block * size, (block + 1) * size))
@@ -124,7 +124,7 @@ def test_F3_139_one_pass_picks_what_rounds_pick(
 def test_F3_139_so_it_is_with_many_cells(
     block: int, few_cells: int, monkeypatch: pytest.MonkeyPatch, *, long: bool
 ) -> None:
-    monkeypatch.setattr(spread_picker, "_FEW_CELLS", few_cells)
+    monkeypatch.setattr(picker, "_FEW_CELLS", few_cells)
     size = MANY_CELLS["long" if long else "normal"] // BLOCKS
 
     check(lambda seed: spreading(seed, many_cells=True), range(block * size, (block + 1) * size))

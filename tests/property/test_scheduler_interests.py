@@ -22,6 +22,7 @@ from fleet.snapshot import Table
 from fleet.snapshot.columns.bitset import as_bits
 from fleet.snapshot.eligibility import Eligibility
 from plugins.cluster_eligibility import ClusterEligibility
+from plugins.default_profile import compile_default
 from tests.builders import a_policy, names_in
 from tests.oracle import triggers as oracle
 from tests.oracle.documents import GENERATION_ANNOTATION, Json
@@ -32,6 +33,7 @@ from tests.vectors.generation import vocabulary as words
 from tests.vectors.generation.clusters import random_cluster
 from tests.vectors.generation.dice import Dice
 
+EVENT_SOURCES: Final = compile_default().event_sources
 RULE: Final = Eligibility.parse(heartbeat_timeout="5m", unhealthy_timeout="5m")
 NOW: Final = parse_timestamp(words.NOW)
 NOW_OF_ORACLE: Final = datetime.datetime.fromisoformat(words.NOW)
@@ -122,7 +124,7 @@ def in_other_words(value: str | int) -> str | int:
 def an_index(snapshots: list[Json], dice: Dice) -> InterestIndex:
     """Filled by way of other states, so that what is left of those would show."""
     views = [msgspec.convert(one, PolicySnapshot) for one in snapshots]
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     for number, view in enumerate(views):
         others = [one for one in dice.sample(views, 10) if one.metadata.namespace == view.metadata.namespace]
         index.put(PlacementKey.parse(key_of(number)), dice.choice((None, *others)), short=dice.chance(0.5))

@@ -23,7 +23,7 @@ from fleet.explain.answer.parts import (
 from fleet.explain.answer.rows import Rows
 from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.explain.facts.full_domains import FullDomain, Unusable, find_full_domains
-from fleet.explain.facts.nearness import find_closest_row, sort_by_name
+from fleet.explain.facts.nearness import find_closest_row
 from fleet.explain.facts.phrases import describe_lack
 from fleet.explain.facts.redaction import STAND_IN, Redaction
 from fleet.explain.facts.rejections import NAMES_SHOWN, RejectionGroup, find_first_rejection, group_rejections
@@ -129,7 +129,7 @@ def _build_groups(decision: Decision, redaction: Redaction) -> tuple[GroupPart, 
 
 def _build_group(outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction) -> GroupPart:
     frame, named = outcomes.frame, group.rows & ~redaction.rows
-    in_order = sort_by_name(frame, named)
+    in_order = frame.sort_by_name(named)
     return GroupPart(
         plugin=group.plugin,
         reason=group.reason,
@@ -214,7 +214,7 @@ def _build_post_filter(inp: DecisionInput, decision: Decision, redaction: Redact
 
 def _build_warnings(inp: DecisionInput, decision: Decision, redaction: Redaction) -> Iterator[WarningPart]:
     for warning in decision.warnings:
-        names = tuple(decision.frame.name(row) for row in sort_by_name(decision.frame, warning.rows & ~redaction.rows))
+        names = tuple(decision.frame.name(row) for row in decision.frame.sort_by_name(warning.rows & ~redaction.rows))
         yield WarningPart(
             warning.kind,
             _redact_subject(warning, inp, redaction),

@@ -10,7 +10,7 @@ from fleet.explain.answer.parts import Because, ClusterRow, FilterVerdict, Key, 
 from fleet.explain.facts.cluster_explanation import ClusterExplanation, Explainer, PluginVerdict
 from fleet.explain.facts.cluster_outcome import ClusterOutcome
 from fleet.explain.facts.margins import Margin, ScoreParts, find_decider
-from fleet.explain.facts.nearness import order_by_distance, sort_by_name
+from fleet.explain.facts.nearness import order_by_distance
 from fleet.explain.facts.redaction import Redaction
 from fleet.explain.facts.rejections import NOT_LISTED, PICK_FIXED_PLUGIN, ClusterRejection
 from fleet.framework.cycle.cycle import DecisionInput
@@ -49,12 +49,12 @@ class Rows:
     def _list_in_order(self) -> Iterator[int]:
         outcomes = self._outcomes
         yield from (target.row for target in self._decision.targets)
-        yield from sort_by_name(self._frame, outcomes.kept & ~self._targeted)
+        yield from self._frame.sort_by_name(outcomes.kept & ~self._targeted)
         yield from self._ranked.among(outcomes.fit)
-        yield from sort_by_name(self._frame, outcomes.fit & ~self._ranked.bits)
+        yield from self._frame.sort_by_name(outcomes.fit & ~self._ranked.bits)
         rejected_rows = list(self._explainer.matrix.rejected.values())
         yield from order_by_distance(self._decision.request, self._frame, outcomes.rejected, rejected_rows)
-        yield from sort_by_name(self._frame, outcomes.idle)
+        yield from self._frame.sort_by_name(outcomes.idle)
 
     @cached_property
     def _targeted(self) -> int:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from fleet.explain.answer.parts import Answer, ClusterRow, DomainPart, FilterVerdict, VerdictPart, WarningPart
 from fleet.explain.facts.cluster_outcome import ClusterOutcome
-from fleet.explain.facts.phrases import LOWEST, describe_expression, describe_reason, describe_skew
-from fleet.explain.facts.rejections import PICK_FIXED_PLUGIN, ClusterRejection
+from fleet.explain.facts.phrases import describe_lack, describe_reason
+from fleet.explain.facts.rejections import PICK_FIXED_PLUGIN, ClusterRejection, RejectionDetails
 from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
     MISSING_TOPOLOGY_KEY,
@@ -17,6 +17,7 @@ from fleet.framework.context import (
     UNKNOWN_BINDING_STATE,
     UNREADABLE_PROPERTY,
 )
+from fleet.framework.explaining import LOWEST, describe_expression
 from fleet.model.keys import PICK_FIXED
 from fleet.model.timestamps import DAY, HOUR, MINUTE, SECOND, timestamp_or_none
 
@@ -96,7 +97,8 @@ def describe_removal(row: ClusterRow) -> str:
 
 
 def _rejection_of(verdict: FilterVerdict) -> ClusterRejection:
-    return ClusterRejection(verdict.plugin, verdict.reason, verdict.message, dict(verdict.details))
+    details = verdict.details if isinstance(verdict.details, RejectionDetails) else dict(verdict.details)
+    return ClusterRejection(verdict.plugin, verdict.reason, verdict.message, details)
 
 
 def describe_domain(domain: DomainPart) -> str:
@@ -119,7 +121,7 @@ def describe_details(verdict: FilterVerdict, answer: Answer) -> Iterator[str]:
         for term in details["terms"]:
             yield from (f"term {term['term'] + 1}: {describe_expression(failed)}" for failed in term["failed"])
     elif LOWEST in details:
-        yield describe_skew(details)
+        yield describe_lack(_rejection_of(verdict))
         for domain in answer.attempt.full_domains:
             if domain.key == details["key"] and domain.domain in details[LOWEST]:
                 yield f"{domain.key}={domain.domain} has no cluster left: {describe_domain(domain)}"

@@ -1,50 +1,24 @@
 """Equivalence classes of rejected clusters: one representative explains all members.
 
-Messages are built per cluster, and a fleet has thousands. The message of an in-tree plugin depends on few columns of a
-cluster only, such as its taints or one label; clusters equal in these get the same message.
+Messages are built per cluster, and a fleet has thousands. A plugin may name the few columns that its messages depend
+on, such as taints or one label; clusters equal in these get the same message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
 
 from fleet.explain.facts.rejections import RejectionGroup
-from fleet.framework.request import PlacementRequest
+from fleet.framework.cycle.decision import Decision
 from fleet.snapshot.columns.bitset import from_rows, to_rows
-from fleet.snapshot.columns.interned import InternedColumn
-from fleet.snapshot.frame import Frame
-
-ClassColumns = Callable[[Frame, PlacementRequest], list[InternedColumn[Any]]]
 
 
-def _list_taint_columns(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
-    del request
-    return [frame.taints]
-
-
-def _list_namespace_columns(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
-    return [frame.namespace(request.namespace)]
-
-
-def _list_domain_columns(frame: Frame, request: PlacementRequest) -> list[InternedColumn[Any]]:
-    return [frame.labels(constraint.key) for constraint in request.constraints]
-
-
-_COLUMNS: Final[dict[str, ClassColumns]] = {
-    "TaintToleration": _list_taint_columns,
-    "NamespaceAffinity": _list_namespace_columns,
-    "TopologySpreadConstraints": _list_domain_columns,
-}
-"""By plugin the columns that determine its message."""
-
-
-def find_equivalence_classes(
-    frame: Frame, request: PlacementRequest, group: RejectionGroup
-) -> Iterator[tuple[int, int]]:
+def find_equivalence_classes(decision: Decision, group: RejectionGroup) -> Iterator[tuple[int, int]]:
     """Sets of rows with the same message, each with one of its rows; together they are all rows of the group."""
-    rows = to_rows(group.rows, frame.size)
-    columns = _COLUMNS[group.plugin](frame, request) if group.plugin in _COLUMNS else []
+    rows = to_rows(group.rows, decision.frame.size)
+    judge = None if decision.verdicts is None else decision.verdicts.find_judge(group.plugin)
+    list_columns = getattr(judge and judge.plugin, "explanation_columns", None)
+    columns = [] if list_columns is None else list_columns(decision.request, decision.frame)
     if not columns:
         yield from ((1 << row, row) for row in rows.tolist())
         return

@@ -12,10 +12,9 @@ import msgspec
 
 from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.explain.facts.equivalence import find_equivalence_classes
-from fleet.explain.facts.nearness import sort_by_name
-from fleet.explain.facts.phrases import LOWEST
 from fleet.explain.facts.rejections import ClusterRejection, find_first_rejection, group_rejections
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.explaining import LOWEST
 
 SKEW_EXCEEDED = "SkewExceeded"
 
@@ -59,7 +58,7 @@ def _find_skew_rejections(outcomes: ClusterOutcomes) -> Iterator[ClusterRejectio
     """One rejection of each equivalence class."""
     for group in group_rejections(outcomes):
         if group.reason == SKEW_EXCEEDED:
-            for _, representative in find_equivalence_classes(outcomes.frame, outcomes.decision.request, group):
+            for _, representative in find_equivalence_classes(outcomes.decision, group):
                 rejection = find_first_rejection(outcomes, representative)
                 if rejection is not None:
                     yield rejection
@@ -70,7 +69,7 @@ def _build_domain(
 ) -> FullDomain:
     key = rejection.details["key"]
     members = outcomes.frame.labels(key).eq(domain)
-    rows = sort_by_name(outcomes.frame, members & among)[:most]
+    rows = outcomes.frame.sort_by_name(members & among)[:most]
     return FullDomain(
         key=key,
         domain=domain,

@@ -12,28 +12,17 @@ from typing import Final
 from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.explain.facts.rejections import RejectionGroup
 from fleet.framework.request import PlacementRequest
-from fleet.framework.terms import Term
-from fleet.snapshot.columns.bitset import to_rows
+from fleet.snapshot.columns.bitset import split_by_count
 from fleet.snapshot.frame import Frame
 
 _AFFINITY: Final = "ClusterAffinity"
-
-
-def split_by_count(sets: Sequence[int], rows: int) -> list[int]:
-    """`rows` divided by how many of the sets a row is in: position n holds the rows that are in exactly n."""
-    at_least = [rows]
-    for members in sets:
-        at_least.append(0)
-        for count in range(len(at_least) - 1, 0, -1):
-            at_least[count] |= at_least[count - 1] & members
-    return [more & ~least for more, least in zip(at_least, [*at_least[1:], 0], strict=True)]
 
 
 def split_by_failures(request: PlacementRequest, frame: Frame, rows: int) -> list[int]:
     """`rows` divided by the failed expressions of their closest required term."""
     by_number: list[int] = []
     for term in request.required:
-        for count, members in enumerate(split_by_count(list(find_failing_rows(term, frame).values()), rows)):
+        for count, members in enumerate(split_by_count(term.find_failing_rows(frame).values(), rows)):
             by_number += [0] * (count + 1 - len(by_number))
             by_number[count] |= members
     seen, exact = 0, []
@@ -43,12 +32,6 @@ def split_by_failures(request: PlacementRequest, frame: Frame, rows: int) -> lis
     return exact if by_number else [rows]
 
 
-def find_failing_rows(term: Term, frame: Frame) -> dict[str, int]:
-    """By expression, as explanations write it, the rows that fail it."""
-    failing = {str(test): ~test.rows(frame) for test in term.labels}
-    return failing | {str(check): ~check.rows(frame) for check in term.properties}
-
-
 def order_by_distance(
     request: PlacementRequest, frame: Frame, rejected: int, rejections: Sequence[int]
 ) -> Iterator[int]:
@@ -56,13 +39,7 @@ def order_by_distance(
     for members in split_by_count(rejections, rejected):
         if members:
             for nearest in split_by_failures(request, frame, members):
-                yield from sort_by_name(frame, nearest)
-
-
-def sort_by_name(frame: Frame, rows: int) -> list[int]:
-    members = to_rows(rows, frame.size)
-    ordered: list[int] = members[frame.names.rank[members].argsort()].tolist()
-    return ordered
+                yield from frame.sort_by_name(nearest)
 
 
 def find_closest_row(outcomes: ClusterOutcomes, group: RejectionGroup) -> int:
@@ -71,4 +48,4 @@ def find_closest_row(outcomes: ClusterOutcomes, group: RejectionGroup) -> int:
     if group.plugin == _AFFINITY:
         divided = split_by_failures(outcomes.decision.request, frame, rows)
         rows = next(members for members in divided if members)
-    return sort_by_name(frame, rows)[0]
+    return frame.sort_by_name(rows)[0]

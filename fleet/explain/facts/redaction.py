@@ -1,7 +1,7 @@
 """Redacts clusters the caller may not read: counted, never named; label values unique to them are hidden too.
 
-Every part of an answer passes its names through here. Messages of out-of-tree plugins are searched for names, since
-their contents are unknown.
+Every part of an answer passes its names through here. Messages are searched for names, unless their reason
+declares that they mention no other cluster.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.explain.facts.phrases import LOWEST, LOWEST_LEFT_OUT, is_in_tree
-from fleet.explain.facts.rejections import NAMES_SHOWN, ClusterRejection
+from fleet.explain.facts.rejections import NAMES_SHOWN, ClusterRejection, RejectionDetails
+from fleet.framework.explaining import LOWEST, LOWEST_LEFT_OUT
 from fleet.snapshot.columns.bitset import each_row, from_rows
 from fleet.snapshot.frame import Frame
 
@@ -78,16 +78,15 @@ class Redaction:
     # --- rejections -----------------------------------------------------------------------------------------------
 
     def redact_rejection(self, rejection: ClusterRejection) -> ClusterRejection:
-        """Messages of in-tree plugins name no other cluster, but may name the domains of others."""
-        if LOWEST in rejection.details and is_in_tree(rejection.plugin, rejection.reason):
-            return self._limit_domains(rejection)
-        if is_in_tree(rejection.plugin, rejection.reason):
-            return rejection
+        """A reason about its cluster only names no other cluster, but may name the domains of others."""
+        declared = rejection.declared
+        if declared is not None and declared.about_cluster_only:
+            return self._limit_domains(rejection) if LOWEST in rejection.details else rejection
         return ClusterRejection(
             rejection.plugin,
             rejection.reason,
             self.redact_text(rejection.message),
-            self.redact_value(rejection.details),
+            RejectionDetails(self.redact_value(rejection.details), rejection.declared),
         )
 
     def _limit_domains(self, rejection: ClusterRejection) -> ClusterRejection:
@@ -95,7 +94,7 @@ class Redaction:
         shown = [domain for domain in lowest if self.shows_domain(rejection.details["key"], domain)][:NAMES_SHOWN]
         left = len(lowest) - len(shown)
         details = rejection.details | {LOWEST: shown} | ({LOWEST_LEFT_OUT: left} if left else {})
-        return msgspec.structs.replace(rejection, details=details)
+        return msgspec.structs.replace(rejection, details=RejectionDetails(details, rejection.declared))
 
     def shows_domain(self, key: str, domain: str) -> bool:
         """Whether a cluster that may be read has this label."""

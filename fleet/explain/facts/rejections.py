@@ -5,18 +5,27 @@ Statuses are computed by `Verdicts` from the plugins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from fleet.explain.facts.cluster_outcome import ClusterOutcomes
-from fleet.framework.status import message_of
+from fleet.framework.status import Code, message_of
+from fleet.framework.types import Reason
 from fleet.framework.verdicts import FilterRejection, Verdicts
 from fleet.snapshot.columns.bitset import each_row, from_rows, to_rows
 
 PICK_FIXED_PLUGIN: Final = "PickFixed"
 NOT_LISTED: Final = "NotListed"
+
+
+class RejectionDetails(dict[str, Any]):
+    """Details of a rejection, with the reason as its plugin declares it."""
+
+    def __init__(self, details: Mapping[str, Any], reason: Reason | None) -> None:
+        super().__init__(details)
+        self.reason = reason
 
 
 class ClusterRejection(msgspec.Struct, frozen=True, rename="camel"):
@@ -26,12 +35,24 @@ class ClusterRejection(msgspec.Struct, frozen=True, rename="camel"):
     message: str
     details: dict[str, Any]
 
+    @property
+    def declared(self) -> Reason | None:
+        """The reason as its plugin declares it; None where the plugin declares none of that name."""
+        return self.details.reason if isinstance(self.details, RejectionDetails) else None
+
 
 NAMES_SHOWN: Final = 10
 """Clusters of a group, and of a domain, that are named."""
-
-
-UNLISTED: Final = ClusterRejection(PICK_FIXED_PLUGIN, NOT_LISTED, "the policy does not name this cluster", {})
+_UNLISTED_REASON: Final = Reason(
+    NOT_LISTED,
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    "the policy does not name this cluster",
+    short="not listed",
+    about_cluster_only=True,
+)
+UNLISTED: Final = ClusterRejection(
+    PICK_FIXED_PLUGIN, NOT_LISTED, _UNLISTED_REASON.form, RejectionDetails({}, _UNLISTED_REASON)
+)
 
 
 class RejectionGroup(NamedTuple):
@@ -49,7 +70,15 @@ def find_rejection(verdicts: Verdicts, row: int) -> ClusterRejection | None:
         return None
     rejection = verdicts.rejection(row)
     reason = str(status.code) if rejection is None else _find_reason_name(verdicts, row)
-    return ClusterRejection(status.plugin, reason, message_of(status), dict(status.details))
+    details = RejectionDetails(status.details, find_reason(verdicts, status.plugin, reason))
+    return ClusterRejection(status.plugin, reason, message_of(status), details)
+
+
+def find_reason(verdicts: Verdicts, plugin: str, name: str) -> Reason | None:
+    if plugin == PICK_FIXED_PLUGIN:
+        return _UNLISTED_REASON
+    judge = verdicts.find_judge(plugin)
+    return None if judge is None else judge.reasons.find(name)
 
 
 def _find_reason_name(verdicts: Verdicts, row: int) -> str:

@@ -10,8 +10,9 @@ from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.explain.facts.equivalence import find_equivalence_classes
 from fleet.explain.facts.phrases import describe_reason, find_plain_phrase
 from fleet.explain.facts.redaction import Redaction
-from fleet.explain.facts.rejections import RejectionGroup, find_first_rejection, group_rejections
+from fleet.explain.facts.rejections import RejectionGroup, find_first_rejection, find_reason, group_rejections
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.types import Reason
 from fleet.model.keys import PICK_FIXED
 
 LONGEST: Final = 1024
@@ -44,7 +45,7 @@ def _count_buckets(outcomes: ClusterOutcomes, redaction: Redaction) -> list[tupl
     """Most frequent first, then by text."""
     totals: Counter[str] = Counter()
     for group in group_rejections(outcomes):
-        plain = find_plain_phrase(group.plugin, group.reason)
+        plain = find_plain_phrase(group.reason, _find_reason(outcomes, group))
         if plain is not None:
             totals[plain] += group.rows.bit_count()
         else:
@@ -55,8 +56,13 @@ def _count_buckets(outcomes: ClusterOutcomes, redaction: Redaction) -> list[tupl
     return sorted(((count, text) for text, count in totals.items()), key=lambda bucket: (-bucket[0], bucket[1]))
 
 
+def _find_reason(outcomes: ClusterOutcomes, group: RejectionGroup) -> Reason | None:
+    verdicts = outcomes.decision.verdicts
+    return None if verdicts is None else find_reason(verdicts, group.plugin, group.reason)
+
+
 def _count_details(outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction) -> Iterator[tuple[str, int]]:
-    for rows, representative in find_equivalence_classes(outcomes.frame, outcomes.decision.request, group):
+    for rows, representative in find_equivalence_classes(outcomes.decision, group):
         rejection = find_first_rejection(outcomes, representative)
         assert rejection is not None
         yield describe_reason(redaction.redact_rejection(rejection)), rows.bit_count()

@@ -13,7 +13,6 @@ from typing import Final, Literal
 import msgspec
 
 from fleet.explain.facts.cluster_outcome import ClusterOutcome, ClusterOutcomes
-from fleet.explain.facts.nearness import split_by_count
 from fleet.explain.facts.placement_outcome import SELECTED, Effect, build_effect, rate_outcome
 from fleet.explain.facts.verdict_matrix import VerdictMatrix
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal, encode_key
@@ -26,12 +25,14 @@ from fleet.explain.fixes.evaluator import (
     Exhausted,
     FixEvaluator,
 )
-from fleet.explain.fixes.suggestions import RejectedClusters, add_name, drop_names, propose_weights, suggest_changes
+from fleet.explain.fixes.suggestions import add_name, drop_names, propose_weights, suggest_changes
 from fleet.explain.whatif.edits import Edit, Patch, Scope, SetCount, list_clusters
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.explaining import RejectedClusters
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N
 from fleet.model.views import PlacementPolicy
+from fleet.snapshot.columns.bitset import split_by_count
 
 MOST_FIXES: Final = 8
 MOST_WAYS: Final = 2
@@ -275,13 +276,14 @@ class _Search:
         if self._request.wanted is not None:
             missing = max(self._request.wanted - (self._decision.active or 0), 1)
         rejected = RejectedClusters(
-            decision=self._decision,
-            question=self._scenario.question,
-            plugin=plugin,
+            request=self._request,
+            frame=self._frame,
+            reason=reason,
             rows=rows,
             need=missing,
+            in_use=self._decision.bindings.active_rows,
         )
-        return suggest_changes(rejected, reason)
+        return suggest_changes(self._scenario.question, plugin, rejected)
 
     # --- one cluster --------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import msgspec
 
 from fleet.errors import ConfigurationError, UnknownPlugin
 from fleet.framework.arguments import RawArgs
+from fleet.framework.explaining import EventSources
 from fleet.framework.handle import Handle
 from fleet.framework.profiles.adapter import adapt, is_scalar
 from fleet.framework.profiles.registry import Registry
@@ -119,6 +120,12 @@ class CompiledProfile:
     sort: BoundHook
     step_picker: BoundHook | None
     """The PostBatch plugin that may make all picks in one pass, if this profile allows it."""
+
+    @property
+    def event_sources(self) -> EventSources:
+        """The plugins that name events, in the order of hooks."""
+        plugins = {entry.name: entry.plugin for hook in self.hooks.values() for entry in hook}
+        return tuple((name, plugin) for name, plugin in plugins.items() if hasattr(plugin, "events_to_register"))
 
     @property
     def picker_position(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from fleet.clock import Clock
+from fleet.framework.explaining import EventSources
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.resource import Resource, key_of
 from fleet.kube.scopes import MEMBER_CLUSTERS, owner_key
@@ -63,13 +64,15 @@ class EventHandlers:
         caches: Caches,
         queue: PlacementQueue,
         *,
+        event_sources: EventSources,
         eligibility: EligibilityClock,
         release: ReleaseBinding,
         clock: Clock,
         on_event: ObserveEvent = lambda *_: None,
         batched: bool = False,
     ) -> None:
-        """With `batched`, changes of clusters are requeued in batches."""
+        """Event sources are the plugins that read clusters, by name. With `batched`, changes of clusters are
+        requeued in batches."""
         self._caches = caches
         self._queue = queue
         self._eligibility = eligibility
@@ -78,7 +81,7 @@ class EventHandlers:
         self._on_event = on_event
         self._event_started = 0.0
         self._batched = batched
-        self._interests = InterestIndex()
+        self._interests = InterestIndex(event_sources)
         self._in_flight: dict[PlacementKey, set[str]] = {}
         """Placements, and the bindings that have appeared since their attempts began."""
         self._started = False

@@ -4,8 +4,8 @@ A placement is listed only under what it currently waits for. One that has all t
 except with PickAll, which never has enough. So finding the placements that a change affects costs as much as there are
 of them, however many others read the same label.
 
-The index knows what policies read, not whether a decision would come out differently. Policies that cannot be evaluated
-are listed under whatever can be read of them.
+Plugins name what they read of clusters for a policy, valid or not (`events_to_register`). Whether a decision would come
+out differently is left to the decision.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from fleet.framework.explaining import ClusterEventKind, EventSources
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION, SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
 from fleet.model.tolerations import find_untolerated
 from fleet.model.views import (
-    ClusterAffinity,
-    ClusterSelectorTerm,
-    LabelSelector,
     PlacementPolicy,
     PolicySnapshot,
     PolicySnapshotSpec,
@@ -39,6 +37,11 @@ _CLUSTER: Final = "cluster"
 _LABEL: Final = "label"
 _PROPERTY: Final = "property"
 _NAMESPACE: Final = "namespace"
+_NAME_KINDS: Final = {
+    ClusterEventKind.UPDATE_NAMESPACES: _NAMESPACE,
+    ClusterEventKind.UPDATE_LABELS: _LABEL,
+    ClusterEventKind.UPDATE_PROPERTIES: _PROPERTY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,58 +64,15 @@ def lacks_clusters(snapshot: PolicySnapshot) -> bool:
     return condition is None or condition.status != "True" or condition.observed_generation != metadata.generation
 
 
-def interest_of(policy: PlacementPolicy | None, namespace: str) -> Interest:
-    policy = policy or PlacementPolicy()
-    kind = policy.placement_type or PICK_ALL
-    if kind == PICK_FIXED:
-        return Interest(frozenset((_CLUSTER, name) for name in policy.cluster_names))
-    if kind in (PICK_ALL, PICK_N):
-        topics = frozenset(_list_policy_topics(policy, namespace))
-        return Interest(topics, policy.tolerations, never_satisfied=kind == PICK_ALL)
-    return _NONE
-
-
-def _list_policy_topics(policy: PlacementPolicy, namespace: str) -> Iterator[Topic]:
-    yield _ELIGIBLE
-    if namespace:
-        yield _NAMESPACES
-        yield _NAMESPACE, namespace
-    for constraint in policy.topology_spread_constraints:
-        yield _LABEL, constraint.topology_key
-    affinity = policy.affinity.cluster_affinity if policy.affinity else None
-    if affinity is not None:
-        yield from _list_affinity_topics(affinity)
-
-
-def _list_affinity_topics(affinity: ClusterAffinity) -> Iterator[Topic]:
-    """A sorter counts only where clusters are preferred, a property selector only where they are required."""
-    for term in affinity.required.cluster_selector_terms if affinity.required else ():
-        yield from _list_label_topics(term.label_selector)
-        yield from _list_property_topics(term)
-    for preferred in affinity.preferred:
-        yield from _list_label_topics(preferred.preference.label_selector)
-        if preferred.preference.property_sorter is not None:
-            yield _PROPERTY, preferred.preference.property_sorter.name
-
-
-def _list_label_topics(selector: LabelSelector | None) -> Iterator[Topic]:
-    if selector is not None:
-        for key in selector.match_labels or ():
-            yield _LABEL, key
-        for expression in selector.match_expressions:
-            yield _LABEL, expression.key
-
-
-def _list_property_topics(term: ClusterSelectorTerm) -> Iterator[Topic]:
-    if term.property_selector is not None:
-        for expression in term.property_selector.match_expressions:
-            yield _PROPERTY, expression.name
+def is_never_satisfied(policy: PlacementPolicy | None) -> bool:
+    return policy is None or policy.placement_type in ("", PICK_ALL)
 
 
 class InterestIndex:
     """Holds placements without a latest snapshot, too: the deletion of a cluster affects all placements."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: EventSources) -> None:
+        self._sources = [source for _, source in sources]
         self._entries: dict[PlacementKey, _Entry] = {}
         self._by_topic: _KeyIndex[Topic] = _KeyIndex()
         self._by_tolerations: _KeyIndex[Tolerations] = _KeyIndex()
@@ -125,9 +85,29 @@ class InterestIndex:
         if snapshot is None:
             entry.spec, entry.interest = None, _NONE
         elif entry.spec != snapshot.spec:
-            entry.spec, entry.interest = snapshot.spec, interest_of(snapshot.spec.policy, snapshot.metadata.namespace)
+            entry.spec = snapshot.spec
+            entry.interest = self._interest_of(snapshot.spec.policy, snapshot.metadata.namespace)
         entry.short = short
         self._relist(key, entry)
+
+    def _interest_of(self, policy: PlacementPolicy | None, namespace: str) -> Interest:
+        policy = policy or PlacementPolicy()
+        kind = policy.placement_type or PICK_ALL
+        if kind == PICK_FIXED:
+            return Interest(frozenset((_CLUSTER, name) for name in policy.cluster_names))
+        if kind not in (PICK_ALL, PICK_N):
+            return _NONE
+        topics, reads_taints = {_ELIGIBLE}, False
+        for source in self._sources:
+            for event in source.events_to_register(policy, namespace):
+                reads_taints |= event.kind is ClusterEventKind.UPDATE_TAINTS
+                if event.kind is ClusterEventKind.UPDATE_NAMESPACES:
+                    topics.add(_NAMESPACES)
+                name_kind = _NAME_KINDS.get(event.kind)
+                if name_kind is not None:
+                    topics.update((name_kind, name) for name in event.names)
+        tolerations = policy.tolerations if reads_taints else None
+        return Interest(frozenset(topics), tolerations, never_satisfied=kind == PICK_ALL)
 
     def forget(self, key: PlacementKey) -> None:
         entry = self._entries.pop(key, None)

@@ -27,7 +27,7 @@ from fleet.scheduler.queue.in_flight import InFlightPlacement, InFlightPlacement
 from fleet.scheduler.queue.item import DEFAULT_POLICY, ItemState, PlacementTraits, QueueCounts, QueueItem
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.queue.sub_queues import Describe, Observe, PreEnqueue, SubQueues
-from plugins.basics import PrioritySort
+from plugins.priority_sort import PrioritySort
 
 RETRY: Final = "Retry"
 FORCED: Final = "ForceActivate"

@@ -60,6 +60,16 @@ def as_bits(mask: Mask, valid: int) -> int:
     return (mask if isinstance(mask, int) else from_bools(mask)) & valid
 
 
+def split_by_count(sets: Iterable[int], rows: int) -> list[int]:
+    """`rows` divided by how many of the sets a row is in: position n holds the rows that are in exactly n."""
+    at_least = [rows]
+    for members in sets:
+        at_least.append(0)
+        for count in range(len(at_least) - 1, 0, -1):
+            at_least[count] |= at_least[count - 1] & members
+    return [more & ~fewer for more, fewer in zip(at_least, [*at_least[1:], 0], strict=True)]
+
+
 def writable(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
     """The array itself, or a copy if it is read-only because a frozen frame shares it."""
     return array if array.flags.writeable else array.copy()

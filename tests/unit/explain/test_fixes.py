@@ -13,6 +13,7 @@ from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster
 from fleet.explain.whatif.edits import parse_edits
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.context import HookContext
+from fleet.framework.explaining import RejectedClusters
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
@@ -379,7 +380,7 @@ class Curfew(PluginTraits):
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         return Verdict(ok=frame.labels("open").exists())
 
-    def suggest(self, req: PlacementRequest, frame: Frame, rows: tuple[int, ...], need: int) -> object:
+    def suggest(self, rejected: RejectedClusters) -> object:
         if isinstance(self.suggested, Exception):
             raise self.suggested
         return self.suggested

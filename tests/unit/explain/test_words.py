@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from fleet.explain.facts.phrases import describe_lack, describe_reason
-from fleet.explain.facts.rejections import ClusterRejection
+from fleet.explain.facts.rejections import ClusterRejection, RejectionDetails
+from plugins.default_profile import compile_default
 
 
 def test_a_reason_from_elsewhere_is_told_by_its_name() -> None:
@@ -50,4 +52,8 @@ def test_a_plugin_without_reasons_is_told_by_its_message() -> None:
     ids=["taint", "taint with value", "never heard", "unhealthy", "nothing to add", "no terms"],
 )
 def test_what_one_cluster_lacks(refused: ClusterRejection, want: str) -> None:
-    assert describe_lack(refused) == want
+    judge = next(judge for judge in compile_default().judges if judge.name == refused.plugin)
+
+    details = RejectionDetails(refused.details, judge.reasons.find(refused.reason))
+
+    assert describe_lack(replace(refused, details=details)) == want

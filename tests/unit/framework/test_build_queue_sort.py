@@ -13,7 +13,7 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.profiles.profile import Profile
 from fleet.framework.profiles.queue_sort import QueueSort
 from fleet.framework.runtime.framework import Framework, build_frameworks
-from plugins.basics import PrioritySort
+from plugins.priority_sort import PrioritySort
 from tests.unit.framework.plugin_fakes import a_profile, a_registry
 
 TRIPLES = 10_000

@@ -16,7 +16,7 @@ from fleet.framework.runtime.options import with_hub_client, with_snapshot_liste
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame
-from plugins.basics import HubBindingBinder
+from plugins.hub_binding_binder import HubBindingBinder
 from tests.builders import NOW, a_frame, a_policy, a_table, clusters
 from tests.unit.framework.plugin_fakes import (
     NO_BINDINGS,

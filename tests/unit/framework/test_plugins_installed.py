@@ -175,7 +175,7 @@ def refusal(*entries: EntryPoint, registry: Registry | None = None) -> str:
     "value, problem",
     [
         ("acme_missing.plugins:X", "ModuleNotFoundError: No module named 'acme_missing'"),
-        ("plugins.basics:Missing", "AttributeError"),
+        ("plugins.priority_sort:Missing", "AttributeError"),
         ("plugins.default_profile:SCHEDULER_NAME", "expected a factory that takes arguments and handle"),
     ],
     ids=["no module", "no such name", "no factory"],
@@ -188,16 +188,18 @@ def test_what_cannot_be_loaded_is_named_with_its_distribution(value: str, proble
 
 
 def test_nobody_can_take_the_name_of_an_in_tree_plugin() -> None:
-    found = refusal(listed("TaintToleration", "plugins.basics:PrioritySort"), registry=in_tree_registry())
+    found = refusal(listed("TaintToleration", "plugins.priority_sort:PrioritySort"), registry=in_tree_registry())
 
     assert "distribution acme 2.1" in found
     assert "a plugin named TaintToleration already exists (in-tree)" in found
 
 
 def test_two_distributions_cannot_share_a_name() -> None:
-    found = refusal(listed("X", "plugins.basics:PrioritySort", "b"), listed("X", "plugins.basics:DesiredBatch", "a"))
+    found = refusal(
+        listed("X", "plugins.priority_sort:PrioritySort", "b"), listed("X", "plugins.desired_batch:DesiredBatch", "a")
+    )
 
-    assert found.startswith("distribution b 2.1, entry point X = plugins.basics:PrioritySort")
+    assert found.startswith("distribution b 2.1, entry point X = plugins.priority_sort:PrioritySort")
     assert "already exists (distribution a 2.1)" in found
 
 
@@ -205,7 +207,7 @@ def test_everything_that_is_wrong_is_said_at_once_and_nothing_is_registered() ->
     registry = Registry()
 
     found = refusal(
-        listed("A", "plugins.basics:PrioritySort"),
+        listed("A", "plugins.priority_sort:PrioritySort"),
         listed("B", "acme_missing:B"),
         listed("C", "acme_missing:C"),
         registry=registry,
@@ -223,7 +225,7 @@ def names(entries: Sequence[EntryPoint]) -> tuple[str, ...]:
 
 
 def test_plugins_are_registered_by_name_whatever_order_they_are_listed_in() -> None:
-    entries = [listed(name, "plugins.basics:PrioritySort") for name in "cab"]
+    entries = [listed(name, "plugins.priority_sort:PrioritySort") for name in "cab"]
 
     assert names(entries) == names(entries[::-1]) == ("a", "b", "c")
 

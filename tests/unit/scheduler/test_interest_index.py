@@ -21,8 +21,10 @@ from fleet.model.views import (
 from fleet.scheduler.events import interest_index as interests
 from fleet.scheduler.events.cluster_diff import ClusterDiff
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
+from plugins.default_profile import compile_default
 from tests.builders import PolicyBuilder, a_policy, label, measure, sorted_by
 
+EVENT_SOURCES = compile_default().event_sources
 CPU = "resources.kubernetes-fleet.io/available-cpu"
 
 ELIGIBLE = ClusterDiff(cluster="c7", became_eligible=True)
@@ -41,7 +43,7 @@ READS_IT_ALL = (
 
 def an_index(**placements: tuple[PolicyBuilder, bool]) -> InterestIndex:
     """Of placements with their policies, and whether they are short."""
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     for name, (policy, short) in placements.items():
         snapshot = policy.snapshot()
         namespace = snapshot.metadata.namespace
@@ -95,7 +97,7 @@ def test_D25_a_short_pick_fixed_does_not_react_to_a_cluster_it_does_not_list() -
 @pytest.mark.parametrize("policy", [None, a_policy().policy], ids=["absent", "empty"])
 @pytest.mark.parametrize("change", [ELIGIBLE, TAINT_GONE], ids=["eligible", "taint"])
 def test_D25_no_policy_is_pick_all(policy: object, change: ClusterDiff) -> None:
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     snapshot = msgspec.structs.replace(a_policy().snapshot(), spec=PolicySnapshotSpec(policy))  # type: ignore[arg-type]
     index.put(PlacementKey.parse("web"), snapshot, short=False)
     assert list(map(str, index.find_affected(change))) == ["web"]
@@ -200,7 +202,7 @@ def test_each_key_comes_once_even_if_touched_twice() -> None:
 
 def test_satisfied_and_short_again() -> None:
     policy = a_policy().pick_n(3).spread("region").snapshot()
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     found = []
     for short in (True, False, True):
         index.put(PlacementKey.parse("web"), policy, short=short)
@@ -243,7 +245,7 @@ def test_a_forgotten_placement_is_found_by_nothing() -> None:
 
 
 def test_forgetting_somebody_unknown_is_fine() -> None:
-    InterestIndex().forget(PlacementKey.parse("nobody"))
+    InterestIndex(EVENT_SOURCES).forget(PlacementKey.parse("nobody"))
 
 
 def test_while_it_is_decided_a_satisfied_placement_counts_as_short() -> None:
@@ -259,7 +261,7 @@ def test_while_it_is_decided_a_satisfied_placement_counts_as_short() -> None:
 
 def test_a_placement_that_turned_out_short_stays_listed_after_the_decision() -> None:
     policy = a_policy().pick_n(3).snapshot()
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     index.put(PlacementKey.parse("web"), policy, short=False)
     index.begin_attempt(PlacementKey.parse("web"))
     index.put(PlacementKey.parse("web"), policy, short=True)
@@ -268,7 +270,7 @@ def test_a_placement_that_turned_out_short_stays_listed_after_the_decision() -> 
 
 
 def test_deciding_about_a_placement_that_is_not_there_is_fine() -> None:
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     index.begin_attempt(PlacementKey.parse("gone"))
     index.end_attempt(PlacementKey.parse("gone"))
     assert index.list_keys() == []
@@ -282,7 +284,7 @@ def test_P09_a_removed_taint_is_judged_once_for_all_who_tolerate_the_same(monkey
         return find_untolerated(taints, tolerations)
 
     monkeypatch.setattr(interests, "find_untolerated", judge)
-    index = InterestIndex()
+    index = InterestIndex(EVENT_SOURCES)
     picky, easy = a_policy().pick_n(3).snapshot(), a_policy().pick_n(3).tolerate("gpu", operator="Exists").snapshot()
     for number in range(500):
         index.put(PlacementKey.parse(f"picky-{number}"), picky, short=True)

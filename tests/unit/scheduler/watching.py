@@ -29,6 +29,7 @@ from fleet.model.views import (
 from fleet.scheduler.events.eligibility_clock import EligibilityClock
 from fleet.scheduler.events.event_handlers import EventHandlers
 from fleet.snapshot.eligibility import Eligibility
+from plugins.default_profile import compile_default
 from tests.builders import NOW, ClusterBuilder, PolicyBuilder, a_policy, ago
 
 V = TypeVar("V", bound=View)
@@ -87,6 +88,7 @@ class World:
         self.handlers = EventHandlers(
             self.caches,
             self.queue,
+            event_sources=compile_default().event_sources,
             eligibility=EligibilityClock(RULE, self.clock),
             release=self._release,
             clock=self.clock,

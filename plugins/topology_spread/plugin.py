@@ -6,7 +6,8 @@ rounds, one per round, or, where nothing else can change between picks, by `pick
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +15,16 @@ import numpy as np
 
 from fleet.framework.arguments import RawArgs, decode_into
 from fleet.framework.context import MISSING_TOPOLOGY_KEY, HookContext
+from fleet.framework.explaining import (
+    LOWEST,
+    LOWEST_LEFT_OUT,
+    ClusterEvent,
+    ClusterEventKind,
+    Edit,
+    NumberSuggestion,
+    RejectedClusters,
+    Suggestion,
+)
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState, StateKey
@@ -22,6 +33,7 @@ from fleet.framework.types import (
     Candidates,
     Component,
     Delta,
+    Details,
     Picks,
     PluginTraits,
     Reason,
@@ -30,10 +42,12 @@ from fleet.framework.types import (
     Verdict,
 )
 from fleet.framework.verdicts import Verdicts
+from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Mask, Rows, from_bools, to_bools, to_rows
+from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.frame import Frame
-from plugins.spread_levels import VIOLATED, Level
-from plugins.spread_picker import pick_in_cells
+from plugins.topology_spread.levels import VIOLATED, Level
+from plugins.topology_spread.picker import pick_in_cells
 
 COUNTS = StateKey("preFilter/TopologySpreadConstraints")
 RESULT = StateKey("filter/TopologySpreadConstraints")
@@ -66,6 +80,14 @@ class _Result:
         return self
 
 
+def _describe_skew(details: Details) -> str:
+    """`region=eu has 2; fewest in us; max skew 1`"""
+    here = f"{details['key']}={details['domain']} has {details['count']}"
+    left = details.get(LOWEST_LEFT_OUT)
+    fewest = [*details[LOWEST], *([f"{left} more"] if left else [])]
+    return f"{here}; fewest in {', '.join(fewest)}; max skew {details['maxSkew']}"
+
+
 class TopologySpreadConstraints(PluginTraits):
     READS = ("labels", "picks")
     SCORE_COMPONENT = Component.TOPOLOGY
@@ -74,11 +96,16 @@ class TopologySpreadConstraints(PluginTraits):
             "SkewExceeded",
             Code.UNSCHEDULABLE,
             'violated doNotSchedule topology spread constraint "{key}" (max skew {maxSkew})',
+            short=lambda details: f"max skew of {details['key']} exceeded",
+            lacks=_describe_skew,
+            about_cluster_only=True,
         ),
         Reason(
             "DomainMissing",
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             'cluster has no value for topology key "{key}"',
+            short=lambda details: f"label {details['key']} missing",
+            about_cluster_only=True,
         ),
     )
 
@@ -165,6 +192,21 @@ class TopologySpreadConstraints(PluginTraits):
         verdict = self._verdict(frame, done.levels, violated)
         return Picks(rows=done.rows, scores=done.scores, last=done.last, verdict=verdict)
 
+    # --- explaining ---------------------------------------------------------------------------------------------
+
+    def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
+        return [frame.labels(constraint.key) for constraint in req.constraints]
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
+        keys = tuple(constraint.topology_key for constraint in policy.topology_spread_constraints)
+        if keys:
+            yield ClusterEvent(ClusterEventKind.UPDATE_LABELS, keys)
+
+    def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion | NumberSuggestion]:
+        if rejected.reason == self.REASONS[_SKEW].name:
+            return _widen_skew(rejected.request)
+        return _label_into_emptiest(rejected)
+
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _level(self, constraint: Any, frame: Frame, placed: int) -> Level:
@@ -219,6 +261,39 @@ class TopologySpreadConstraints(PluginTraits):
         return reasons
 
 
+def _widen_skew(req: PlacementRequest) -> Iterator[NumberSuggestion]:
+    hard = [constraint for constraint in req.constraints if constraint.hard]
+    for key in dict.fromkeys(constraint.key for constraint in hard):
+        start = min(constraint.max_skew for constraint in hard if constraint.key == key)
+        yield NumberSuggestion(
+            field=f"max skew of {key}",
+            start=start,
+            limit=max(req.wanted or 0, start + 1),
+            guess=start + 1,
+            edits=partial(_relax, key),
+        )
+
+
+def _relax(key: str, skew: int) -> list[Edit]:
+    return [{"op": "relaxSpread", "key": key, "maxSkew": skew}]
+
+
+def _label_into_emptiest(rejected: RejectedClusters) -> Iterator[Suggestion]:
+    """Label clusters without the key into the domain that holds the fewest of the placement's clusters."""
+    frame = rejected.frame
+    for constraint in rejected.request.constraints:
+        column = frame.labels(constraint.key)
+        counts = {value: (rows & rejected.in_use).bit_count() for value, rows in column.distinct()}
+        if constraint.hard and counts:
+            emptiest = min(counts, key=lambda value: (counts[value], value))
+            rows = frame.sort_by_name(rejected.rows & ~column.exists())
+            yield from rejected.suggest_per_cluster(partial(_label, frame, constraint.key, emptiest), rows)
+
+
+def _label(frame: Frame, key: str, value: str, row: int) -> list[Edit]:
+    return [{"op": "labelCluster", "cluster": frame.name(row), "key": key, "value": value}]
+
+
 def _hard_first(req: PlacementRequest) -> list[Any]:
     return sorted(req.constraints, key=lambda constraint: not constraint.hard)
 
@@ -244,7 +319,7 @@ def _explaining(
                 column = frame.labels(level.constraint.key)
                 lowest = sorted(str(column.domain_value(lowest_domain)) for lowest_domain in level.lowest())
                 details = {"domain": column.domain_value(domain), "count": int(level.counts[domain])}
-                return named | details | {"skew": level.skew, "lowest": lowest}
+                return named | details | {"skew": level.skew, LOWEST: lowest}
         return {}
 
     return explain

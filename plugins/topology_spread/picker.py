@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fleet.framework.types import Candidates
 from fleet.snapshot.cells import Cells
 from fleet.snapshot.columns.bitset import BoolArray, Int32Array, Int64Array, Rows
-from plugins.spread_levels import VIOLATED, Level
+from plugins.topology_spread.levels import VIOLATED, Level
 
 # Up to here a loop over cells is quicker than a handful of array operations.
 _FEW_CELLS: Final = 96

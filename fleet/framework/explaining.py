@@ -1,0 +1,123 @@
+"""Optional methods of plugins: group explanations, suggest fixes, and name the events that may end a rejection.
+
+Nothing here takes part in decisions. A plugin without these methods is explained cluster by cluster, suggests nothing,
+and its rejections end with the events of other plugins only.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from fleet.framework.request import PlacementRequest
+from fleet.framework.types import Details
+from fleet.model.views import PlacementPolicy
+from fleet.snapshot.columns.interned import InternedColumn
+from fleet.snapshot.frame import Frame
+
+MOST_TOGETHER: Final = 3
+"""Clusters that one suggestion changes at most."""
+MOST_SUGGESTIONS: Final = 4
+"""Suggestions of one kind for one reason."""
+
+LOWEST: Final = "lowest"
+"""In details: the domains with the fewest clusters. Redaction leaves out those that only hidden clusters have."""
+LOWEST_LEFT_OUT: Final = "lowestLeftOut"
+"""In redacted details: how many were left out."""
+
+Edit = Mapping[str, Any]
+"""A change of the policy or of a cluster, as simulations take it: `{"op": "tolerate", "key": "gpu"}`."""
+
+
+class ClusterEventKind(enum.Enum):
+    UPDATE_HEALTH = "UpdateHealth"
+    """A cluster became eligible."""
+    UPDATE_TAINTS = "UpdateTaints"
+    """A cluster lost a taint that the policy does not tolerate."""
+    UPDATE_NAMESPACES = "UpdateNamespaces"
+    UPDATE_LABELS = "UpdateLabels"
+    UPDATE_PROPERTIES = "UpdateProperties"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """A change of a member cluster that may end a rejection."""
+
+    kind: ClusterEventKind
+    names: tuple[str, ...] = ()
+    """Keys of labels, names of properties or namespaces: changes of others do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Edits that may end a rejection together. Whether they do is tried before they are shown."""
+
+    edits: Sequence[Edit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberSuggestion:
+    """A number in the policy that may go from `start` to `limit`; the smallest change that helps is searched."""
+
+    field: str
+    """The name of the number, for users."""
+    start: int
+    limit: int
+    edits: Callable[[int], Sequence[Edit]]
+    """The edits that set the number."""
+    guess: int | None = None
+    """The first value that is likely to help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedClusters:
+    """Clusters that the plugin rejects for one reason."""
+
+    request: PlacementRequest
+    frame: Frame
+    reason: str
+    """Its name; the name of the code for a plugin that declares no reasons."""
+    rows: int
+    """As a set: bit i is row i."""
+    need: int
+    """How many clusters are missing."""
+    in_use: int
+    """Rows that hold an active binding of the placement."""
+
+    def suggest_per_cluster(
+        self, edits_of: Callable[[int], Sequence[Edit]], rows: Iterable[int]
+    ) -> Iterator[Suggestion]:
+        """The first clusters, each alone, and before them as many together as are missing."""
+        first = islice(rows, max(MOST_TOGETHER, MOST_SUGGESTIONS))
+        cheapest = sorted((tuple(edits_of(row)) for row in first), key=len)
+        if 1 < self.need <= min(MOST_TOGETHER, len(cheapest)):
+            yield Suggestion(tuple(edit for edits in cheapest[: self.need] for edit in edits))
+        yield from map(Suggestion, cheapest[:MOST_SUGGESTIONS])
+
+
+def describe_expression(failed: Details) -> str:
+    """An expression that a cluster fails, with the observed value: `tier In [prod] (is lab)`"""
+    observed = failed.get("observed")
+    return f"{failed['expected']} ({'not set' if observed is None else f'is {observed}'})"
+
+
+class GroupingPlugin(Protocol):
+    def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
+        """The columns that `explain_row` depends on: rows with equal values are explained once."""
+
+
+class SuggestingPlugin(Protocol):
+    def suggest(self, rejected: RejectedClusters) -> Iterable[Suggestion | NumberSuggestion | Edit]:
+        """Changes that may end a rejection; an edit stands for the suggestion of that edit alone."""
+
+
+class EventSource(Protocol):
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterable[ClusterEvent]:
+        """The events after which the plugin may judge a cluster differently. The policy may be invalid."""
+
+
+EventSources = Sequence[tuple[str, EventSource]]
+"""By the names of the plugins."""
