@@ -144,8 +144,8 @@ async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = error.status_code if error.status_code in TITLES else 400
     path = request.url.path
-    detail, render_next_step = f"{error.detail}: {request.method} {path}", "see /openapi.json for what there is"
-    return refusal(status, detail, headers=error.headers, object=path, next=render_next_step).response()
+    detail, next_step = f"{error.detail}: {request.method} {path}", "see /openapi.json for what there is"
+    return refusal(status, detail, headers=error.headers, object=path, next=next_step).response()
 
 
 class UnhandledErrors:
