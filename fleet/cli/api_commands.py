@@ -101,7 +101,7 @@ def why(
     api: ApiUrl = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Explain why a placement is where it is, or nowhere, and what would change that.
+    """Explain why a placement is where it is, or is nowhere. Also shows what would change that.
 
     Exit codes: 0 it is scheduled, 1 it is not, 2 no answer.
     """
@@ -130,7 +130,7 @@ def why_not(
     api: ApiUrl = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Explain what keeps a placement off a cluster, or how far the cluster is from being picked.
+    """Explain what keeps a placement off a cluster. For a cluster that fits: how far it is from being picked.
 
     Exit codes: 0 the placement is scheduled, 1 it is not, 2 no answer.
     """
@@ -216,7 +216,7 @@ def replay(
     api: ApiUrl = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Replay recorded decisions: unchanged, to verify the record, or with edits, to see what would change.
+    """Replay recorded decisions, unchanged or with edits.
 
     Exit codes: 0 all match the record, or edits were given; 1 some differ; 2 no answer.
     """
@@ -238,7 +238,7 @@ def export(
     api: ApiUrl = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Write the current clusters, placements and settings to one file, for simulations without the hub."""
+    """Write the current clusters, placements and settings to a file, for simulations without the hub."""
     from fleet.cli.commands.snapshot import export_snapshot
 
     raise typer.Exit(export_snapshot(resolve_connection(api, token_file), file, anonymize=anonymize))

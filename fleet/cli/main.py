@@ -114,8 +114,7 @@ def simulate(
     api: api_commands.ApiUrl = None,
     token_file: api_commands.TokenFile = None,
 ) -> None:
-    """Schedule placements from files, without a cluster, and explain the result.
-
+    """Schedule placements from files, and explain the result.
     Reads MemberClusters, placements or policy snapshots, and existing bindings. Writes nothing.
 
     Exit codes: 0 decided, 1 not every policy is fulfilled (with --expect-fulfilled), 2 wrong input, 3 a placement could
@@ -181,7 +180,7 @@ def controller(
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: as kubectl, then in-cluster)."
+            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: in-cluster, or as kubectl)."
         ),
     ] = None,
     context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None,
@@ -205,7 +204,7 @@ def controller(
         ),
     ] = None,
 ) -> None:
-    """Run the controller: place workloads on the clusters of a hub, and keep placements up to date.
+    """Run the controller on a hub. It places workloads on clusters and keeps placements up to date.
 
     Settings come from --set, from variables such as FLEET_QUEUE__MAX_DELAY and from the file, in this order of
     precedence; see docs/settings.md. Shuts down gracefully on SIGTERM and Ctrl-C.
@@ -233,13 +232,13 @@ def hub(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory for objects (default: in memory).")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port (default: a free one).")] = 0,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free port.")] = 0,
     ready_file: Annotated[
         Path | None,
         typer.Option("--ready-file", metavar="FILE", help="Write a JSON object here when the hub is ready."),
     ] = None,
 ) -> None:
-    """Run a small Kubernetes API server on this machine, to try Fleet without a cluster.
+    """Run a small Kubernetes API server on this machine. Use it to try Fleet without a cluster.
 
     It listens on 127.0.0.1 and stops on Ctrl-C.
     """
@@ -271,7 +270,7 @@ def api(
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: as kubectl, then in-cluster)."
+            "--kubeconfig", metavar="FILE", help="Kubeconfig of the hub (default: in-cluster, or as kubectl)."
         ),
     ] = None,
     context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None,
@@ -280,8 +279,7 @@ def api(
         typer.Option("--ready-file", metavar="FILE", help="Write a JSON object here when the API is ready."),
     ] = None,
 ) -> None:
-    """Serve the HTTP API that explains decisions: why, why not, what if.
-
+    """Serve the HTTP API that explains decisions.
     Watches the hub and reads the history at `history.url`; changes nothing. Clients need a token that the hub accepts.
     Shuts down gracefully on SIGTERM and Ctrl-C.
 
@@ -313,9 +311,9 @@ def up(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory for objects (default: in memory).")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the hub (default: a free one).")] = 0,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the hub; 0 picks a free port.")] = 0,
     api_port: Annotated[
-        int, typer.Option("--api-port", min=0, max=65535, help="Port of the API (default: a free one).")
+        int, typer.Option("--api-port", min=0, max=65535, help="Port of the API; 0 picks a free port.")
     ] = 0,
     ready_file: Annotated[
         Path | None,
@@ -329,8 +327,9 @@ def up(
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
 ) -> None:
-    """Try Fleet on this machine: a hub, a simulated fleet, workloads and the controller, with its decisions live.
+    """Try Fleet on this machine.
 
+    Runs a hub, a simulated fleet, workloads and the controller, and shows its decisions live.
     It listens on 127.0.0.1 and stops on Ctrl-C.
 
     Exit codes: 0 stopped by a signal, 1 failure, 2 wrong settings or usage, or a port or folder that cannot be used.
@@ -371,8 +370,7 @@ def migrate(
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
 ) -> None:
-    """Migrate the database of the decision history to the schema of this version.
-
+    """Migrate the database of the decision history.
     Stop the controllers that write to it first. An unknown schema is not changed.
 
     Exit codes: 0 done, 1 the database is not reachable, 2 wrong settings or usage, or an unknown schema.

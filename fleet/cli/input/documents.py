@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from fleet.cli.input.files import SourceText
-from fleet.cli.input.problems import Findings, Location
+from fleet.cli.input.problems import Findings, SourceLocation
 
 Steps = Sequence[str | int]
 
@@ -45,7 +45,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _WHOLE_NUMBER, list("-+01
 class ParsedDocument:
     """One document, or one item of a list."""
 
-    place: Location
+    place: SourceLocation
     content: Any
     node: yaml.Node | None = None
     offset: int = 0
@@ -61,8 +61,8 @@ class ParsedDocument:
             line = _line(start, self.offset)
         return line
 
-    def at(self, steps: Steps) -> Location:
-        return Location(self.place.file, self.line_of(steps), self.place.document)
+    def at(self, steps: Steps) -> SourceLocation:
+        return SourceLocation(self.place.file, self.line_of(steps), self.place.document)
 
     def source_text(self, steps: Steps) -> str | None:
         """A scalar as written in the file."""
@@ -89,15 +89,15 @@ def _parse_json(text: SourceText, findings: Findings) -> Iterator[ParsedDocument
     try:
         content = json.loads(text.content, object_pairs_hook=_reject_duplicates)
     except json.JSONDecodeError as error:
-        findings.report(Location(text.file, error.lineno), f"is not JSON: {error.msg} at column {error.colno}")
+        findings.report(SourceLocation(text.file, error.lineno), f"is not JSON: {error.msg} at column {error.colno}")
     except _InvalidDocument as error:
-        findings.report(Location(text.file), str(error))
+        findings.report(SourceLocation(text.file), str(error))
     except RecursionError:
-        findings.report(Location(text.file), "is nested too deeply")
+        findings.report(SourceLocation(text.file), "is nested too deeply")
     else:
         if content is not None:
             node = _json_nodes(text.content)
-            yield ParsedDocument(Location(text.file, 1 if node else 0, 1), content, node)
+            yield ParsedDocument(SourceLocation(text.file, 1 if node else 0, 1), content, node)
 
 
 def _json_nodes(content: str) -> yaml.Node | None:
@@ -130,17 +130,19 @@ def _parse_yaml(text: SourceText, findings: Findings) -> Iterator[ParsedDocument
     for number, (offset, part) in enumerate(_parts(text.content), start=1):
         try:
             _check_depth(part)
-            yield from _documents(part, Location(text.file, offset, number))
+            yield from _documents(part, SourceLocation(text.file, offset, number))
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, where = (_line_at(mark, offset), f" at column {mark.column + 1}") if mark else (offset + 1, "")
-            findings.report(Location(text.file, line, number), f"is not YAML: {error.problem or error.context}{where}")
+            findings.report(
+                SourceLocation(text.file, line, number), f"is not YAML: {error.problem or error.context}{where}"
+            )
         except yaml.YAMLError as error:
-            findings.report(Location(text.file, offset + 1, number), f"is not YAML: {str(error).splitlines()[0]}")
+            findings.report(SourceLocation(text.file, offset + 1, number), f"is not YAML: {str(error).splitlines()[0]}")
         except _InvalidDocument as error:
-            findings.report(Location(text.file, error.line + offset, number), str(error))
+            findings.report(SourceLocation(text.file, error.line + offset, number), str(error))
         except RecursionError:
-            findings.report(Location(text.file, offset + 1, number), "is nested too deeply")
+            findings.report(SourceLocation(text.file, offset + 1, number), "is nested too deeply")
 
 
 def _parts(content: str) -> Iterator[tuple[int, str]]:
@@ -155,13 +157,13 @@ def _parts(content: str) -> Iterator[tuple[int, str]]:
         lines += part.count("\n")
 
 
-def _documents(part: str, before: Location) -> Iterator[ParsedDocument]:
+def _documents(part: str, before: SourceLocation) -> Iterator[ParsedDocument]:
     loader = _Loader(part)
     while loader.check_node():
         node = loader.get_node()
         content = _Reader(loader, most=_VALUES_PER_CHARACTER * len(part) + _VALUES_FOR_FREE).read(node)
         if content is not None:
-            place = Location(before.file, _line(node, before.line), before.document)
+            place = SourceLocation(before.file, _line(node, before.line), before.document)
             yield ParsedDocument(place, content, node, before.line)
 
 

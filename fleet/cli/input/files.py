@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fleet.cli.input.problems import Findings, Location
+from fleet.cli.input.problems import Findings, SourceLocation
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -42,7 +42,7 @@ def _files(name: str, findings: Findings) -> list[str]:
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not inside:
-            findings.report(Location(name), f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} in this folder")
+            findings.report(SourceLocation(name), f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} in this folder")
         return [str(file) for file in inside]
     return [name]
 
@@ -52,6 +52,8 @@ def _read(name: str, findings: Findings) -> Iterator[SourceText]:
         raw = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
         yield SourceText("standard input" if name == STDIN else name, raw.decode("utf-8-sig"))
     except OSError as error:
-        findings.report(Location(name), f"cannot be read: {error.strerror}")
+        findings.report(SourceLocation(name), f"cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
-        findings.report(Location(name), f"is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}")
+        findings.report(
+            SourceLocation(name), f"is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"
+        )

@@ -11,7 +11,7 @@ _CLOSE: Final = 0.75
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Location:
+class SourceLocation:
     """A location in the input. Lines and documents count from 1; line 0 means unknown."""
 
     file: str
@@ -25,7 +25,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    place: Location | None
+    place: SourceLocation | None
     message: str
     """Field, value and expected value."""
     subject: str = ""
@@ -44,7 +44,7 @@ class Findings:
     details: list[str] = field(default_factory=list)
     """Notes for verbose output."""
 
-    def report(self, place: Location, message: str, *, subject: str = "") -> None:
+    def report(self, place: SourceLocation, message: str, *, subject: str = "") -> None:
         self.problems.append(InputProblem(place, message, subject))
 
     def add(self, message: str) -> None:
