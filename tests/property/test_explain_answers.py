@@ -20,7 +20,7 @@ from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
 from fleet.snapshot.table import overlay
 from plugins.default_profile import compile_default, default_profile
-from tests.unit.explain.worlds import random_world
+from tests.unit.explain.scenarios import a_random_scenario
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def whole(scenario: Scenario, decision: Decision) -> Answer:
 
 def test_W_05_counts_groups_and_rows_add_up_also_with_hidden_clusters(seeds: range) -> None:
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         decision = scenario.decide()
         hidden = set(decision.frame.names.ordered[::3])
         found = build_answer(scenario.question, decision, limit=10_000, redact=hidden.__contains__)
@@ -52,7 +52,7 @@ def test_W_05_counts_groups_and_rows_add_up_also_with_hidden_clusters(seeds: ran
 
 def test_W_05_the_rows_of_an_answer_are_what_it_counts(seeds: range) -> None:
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         found = build_answer(scenario.question, scenario.decide(), limit=10_000)
         outcomes = Counter(row.outcome for row in found.attempt.clusters)
 
@@ -66,7 +66,7 @@ def test_W_05_the_rows_of_an_answer_are_what_it_counts(seeds: range) -> None:
 
 def test_W_14_the_first_rejector_is_the_recorded_one_and_the_whole_matrix_agrees(seeds: range) -> None:
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         decision = scenario.decide()
         for row in whole(scenario, decision).attempt.clusters:
             number = decision.frame.row_of(row.name)
@@ -82,7 +82,7 @@ def test_W_14_the_first_rejector_is_the_recorded_one_and_the_whole_matrix_agrees
 def test_W_02_ranks_are_those_of_the_selection_and_finals_add_up(seeds: range) -> None:
     weighted = compile_default(default_profile(ranking="weighted"))
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         for question in (scenario.question, replace(scenario.question, profile=weighted)):
             decision = decide(question)
             found = build_answer(question, decision, limit=10_000)
@@ -98,7 +98,7 @@ def test_W_02_ranks_are_those_of_the_selection_and_finals_add_up(seeds: range) -
 
 def test_W_07_explaining_leaves_decision_digest_and_fleet_as_they_were(seeds: range) -> None:
     for seed in seeds[:20]:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         decision = scenario.decide()
         before = (decision.digest, scenario.question.frame.content_hash(), msgspec.json.encode(scenario.snapshot))
 
@@ -118,7 +118,7 @@ def test_W_07_explaining_leaves_decision_digest_and_fleet_as_they_were(seeds: ra
 def test_W_08_every_answer_has_one_shape(seeds: range) -> None:
     answers = []
     for seed in seeds[:30]:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         for names in (scenario.question.frame.names.ordered[:1], []):
             gone = [name for name in scenario.question.frame.names.ordered if name not in names]
             smaller = replace(scenario.question, frame=overlay(scenario.question.frame, remove=gone))
@@ -132,7 +132,7 @@ def test_W_08_every_answer_has_one_shape(seeds: range) -> None:
 
 def test_pages_put_together_are_the_whole_list(seeds: range) -> None:
     for seed in seeds[:20]:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         decision = scenario.decide()
         names, cursor = list[str](), ""
         while True:
@@ -147,7 +147,7 @@ def test_pages_put_together_are_the_whole_list(seeds: range) -> None:
 
 def test_W_10_a_hidden_name_is_nowhere_in_an_answer_or_a_simulation(seeds: range) -> None:
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         decision = scenario.decide()
         names = decision.frame.names.ordered
         hidden = {*names[seed % 3 :: 3], *decision.missing[:1]}

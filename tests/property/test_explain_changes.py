@@ -14,7 +14,7 @@ from fleet.explain.whatif.compare import ABSENT, FITS, NOT_EVALUATED, compare
 from fleet.explain.whatif.edits import AddCluster, AddTaint, Edit, LabelCluster, RemoveCluster, SetReady
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
-from tests.unit.explain.worlds import random_world
+from tests.unit.explain.scenarios import a_random_scenario
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def says(decision: Decision, name: str) -> str:
 def test_W_15_a_comparison_lists_exactly_the_clusters_whose_first_refusal_changed(seeds: range) -> None:
     changed = 0
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         before, after = scenario.decide(), scenario.apply(random_edits(scenario, seed)).decide()
         found = compare(before, after)
 
@@ -74,7 +74,7 @@ def test_W_15_a_comparison_lists_exactly_the_clusters_whose_first_refusal_change
 
 def test_W_15_what_was_gained_and_lost_is_the_difference_of_the_targets(seeds: range) -> None:
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         before, after = scenario.decide(), scenario.apply(random_edits(scenario, seed)).decide()
         found = compare(before, after)
 
@@ -84,7 +84,7 @@ def test_W_15_what_was_gained_and_lost_is_the_difference_of_the_targets(seeds: r
 
 def test_W_15_a_decision_compared_with_itself_is_unchanged(seeds: range) -> None:
     for seed in seeds:
-        decision = random_world(seed).decide()
+        decision = a_random_scenario(seed).decide()
         found = compare(decision, decision)
 
         assert (found.same, found.transitions, found.gained, found.lost, found.scores) == (True, (), (), (), ()), seed
@@ -93,7 +93,7 @@ def test_W_15_a_decision_compared_with_itself_is_unchanged(seeds: range) -> None
 def test_W_11_a_record_of_any_decision_gives_its_digest_again(seeds: range) -> None:
     encode = msgspec.json.encode
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         asked = scenario.question
         dice = random.Random(seed)
         clusters = [encode(asked.frame.clusters[row]) for row in asked.frame.names.order.tolist()]
@@ -115,7 +115,7 @@ def test_W_11_a_record_of_any_decision_gives_its_digest_again(seeds: range) -> N
 def test_edits_of_the_fleet_mean_the_same_as_another_fleet(seeds: range) -> None:
     """An edited frame decides like a frame that was built from the edited clusters."""
     for seed in seeds:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         edited = scenario.apply(random_edits(scenario, seed))
         frame = edited.question.frame
         members = [frame.cluster(row) for row in frame.names.order.tolist()]

@@ -11,7 +11,7 @@ from fleet.explain.fixes.evaluator import ClusterChosen
 from fleet.explain.fixes.fixes import Fix, find_fixes, find_fixes_for_cluster
 from fleet.explain.whatif.edits import Edit, parse_edits, to_documents
 from fleet.explain.whatif.scenario import Scenario
-from tests.unit.explain.worlds import one_unit_less, random_world
+from tests.unit.explain.scenarios import a_random_scenario, one_unit_less
 
 FLEETS: Final = range(500)
 
@@ -45,7 +45,7 @@ def does_as_well(less: Effect, fix: Fix) -> bool:
 def test_W_06_every_fix_has_exactly_the_stated_effect_and_one_unit_less_has_not() -> None:
     checked = 0
     for seed in FLEETS:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         for fix in find_fixes(scenario, scenario.decide(), mode="deep" if seed % 4 == 0 else "fast").fixes:
             edits = parse_edits(to_documents(fix.edits))
             assert simulated(scenario, edits, before=fix.effect.before) == fix.effect, (seed, fix.text)
@@ -64,7 +64,7 @@ def chosen(scenario: Scenario, fix: Fix, cluster: str) -> int:
 def test_W_06_every_fix_for_one_cluster_brings_it_where_it_says_and_one_unit_less_does_not() -> None:
     checked = 0
     for seed in FLEETS:
-        scenario = random_world(seed)
+        scenario = a_random_scenario(seed)
         decision = scenario.decide()
         for name in decision.frame.names.ordered[:: max(decision.frame.count // 3, 1)]:
             for fix in find_fixes_for_cluster(scenario, decision, name).fixes:

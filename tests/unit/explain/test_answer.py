@@ -28,7 +28,7 @@ from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.builders import PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import Asked, ask
-from tests.unit.explain.worlds import a_world
+from tests.unit.explain.scenarios import a_scenario
 
 
 def why(asked: Asked | Scenario, **options: Any) -> Answer:
@@ -532,7 +532,7 @@ def test_W_10_a_topology_key_named_like_a_hidden_cluster_comes_back_as_it_is() -
 
 def test_W_10_fixes_about_hidden_clusters_are_left_out() -> None:
     fleet = [a_cluster("ok"), a_cluster("t").tainted("gpu"), a_cluster("u").tainted("gpu")]
-    scenario = a_world(fleet, a_policy().pick_n(2))
+    scenario = a_scenario(fleet, a_policy().pick_n(2))
     found = why(scenario, fixes=find_fixes(scenario, scenario.decide()), redact=hide("t", "ok"))
 
     assert [one.text for one in found.fixes or ()] == [
@@ -544,7 +544,7 @@ def test_W_10_fixes_about_hidden_clusters_are_left_out() -> None:
 
 
 def test_W_10_a_fix_that_would_tell_a_hidden_name_of_a_fixed_policy_is_left_out() -> None:
-    scenario = a_world(
+    scenario = a_scenario(
         [a_cluster("a"), a_cluster("b").leaving(), a_cluster("c").heard(3600)], a_policy().pick_fixed("a", "b")
     )
     found = find_fixes(scenario, scenario.decide())
@@ -558,7 +558,7 @@ def test_W_10_nothing_hidden_is_in_the_whole_answer() -> None:
     fleet = [a_cluster(f"secret-{number}").labelled(zone=f"secret-{number % 2}").tainted("gpu") for number in range(4)]
     fleet += [a_cluster("secret-9").labelled(zone="secret-2").heard(3600)]
     fleet += [a_cluster(name).labelled(zone="z1") for name in ("mine", "mine-too")]
-    scenario = a_world(fleet, a_policy().pick_n(4).spread("zone"), a_binding("secret-9"))
+    scenario = a_scenario(fleet, a_policy().pick_n(4).spread("zone"), a_binding("secret-9"))
 
     found = why(
         scenario,
@@ -572,7 +572,7 @@ def test_W_10_nothing_hidden_is_in_the_whole_answer() -> None:
 
 
 def test_fixes_of_clusters_are_marked_for_those_who_may_not_carry_them_out() -> None:
-    scenario = a_world([a_cluster("ok"), a_cluster("t").tainted("gpu")], a_policy().pick_n(2))
+    scenario = a_scenario([a_cluster("ok"), a_cluster("t").tainted("gpu")], a_policy().pick_n(2))
 
     found = why(scenario, fixes=find_fixes(scenario, scenario.decide()), may_edit_clusters=False)
 
@@ -580,7 +580,7 @@ def test_fixes_of_clusters_are_marked_for_those_who_may_not_carry_them_out() -> 
 
 
 def test_fixes_that_nobody_asked_for_are_told_from_none() -> None:
-    scenario = a_world(clusters("a"), a_policy().pick_n(1))
+    scenario = a_scenario(clusters("a"), a_policy().pick_n(1))
 
     assert why(scenario).fixes is None
     assert why(scenario, fixes=find_fixes(scenario, scenario.decide())).fixes == ()

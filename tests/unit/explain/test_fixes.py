@@ -33,7 +33,7 @@ from tests.builders import (
     label,
     sorted_by,
 )
-from tests.unit.explain.worlds import a_world, effect, one_unit_less, targets
+from tests.unit.explain.scenarios import a_scenario, effect, one_unit_less, targets
 
 
 def found(scenario: Scenario, **options: Any) -> Fixes:
@@ -50,7 +50,7 @@ def texts(fixed: Fixes) -> list[str]:
 
 def short_of_one(*fleet: ClusterBuilder, policy: PolicyBuilder | None = None) -> Scenario:
     """Two are wanted, `ok` fits."""
-    return a_world([a_cluster("ok"), *fleet], (policy or a_policy()).pick_n(2))
+    return a_scenario([a_cluster("ok"), *fleet], (policy or a_policy()).pick_n(2))
 
 
 # --- what is proposed -------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def test_every_taint_of_a_cluster_has_to_be_tolerated() -> None:
 
 def test_the_expression_that_is_in_the_way_goes_or_the_cluster_gets_the_label() -> None:
     policy = a_policy().require(label("tier", "In", "gold", "basic"))
-    scenario = a_world([a_cluster("ok").labelled(tier="gold"), a_cluster("b")], policy.pick_n(2))
+    scenario = a_scenario([a_cluster("ok").labelled(tier="gold"), a_cluster("b")], policy.pick_n(2))
 
     assert texts(found(scenario)) == [
         "count 2 → 1",
@@ -96,7 +96,7 @@ def test_a_skew_is_widened_no_further_than_needed() -> None:
     fleet += [a_cluster("y").labelled(zone="y").leaving()]
 
     (wider, *others) = sorted(
-        found(a_world(fleet, a_policy().pick_n(4).spread("zone"))).fixes, key=lambda one: one.text
+        found(a_scenario(fleet, a_policy().pick_n(4).spread("zone"))).fixes, key=lambda one: one.text
     )[::-1]
 
     assert (wider.text, wider.effect.selected) == ("max skew of zone 1 → 4", 4)
@@ -104,19 +104,19 @@ def test_a_skew_is_widened_no_further_than_needed() -> None:
 
 
 def test_names_that_no_cluster_has_are_dropped() -> None:
-    scenario = a_world([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b", "typo"))
+    scenario = a_scenario([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b", "typo"))
 
     assert texts(found(scenario)) == ["cluster names without b, typo"]
 
 
 def test_an_invalid_cluster_is_repaired() -> None:
-    scenario = a_world([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b"))
+    scenario = a_scenario([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b"))
 
     assert "b: bring its agent back" in texts(found(scenario))
 
 
 def test_a_pick_all_that_is_nowhere_is_helped_as_well() -> None:
-    fixed = found(a_world([a_cluster("b").tainted("gpu")], a_policy()))
+    fixed = found(a_scenario([a_cluster("b").tainted("gpu")], a_policy()))
 
     assert [(one.text, one.effect.selected) for one in fixed.fixes] == [
         ("tolerate gpu:NoSchedule", 1),
@@ -126,7 +126,7 @@ def test_a_pick_all_that_is_nowhere_is_helped_as_well() -> None:
 
 def test_where_nothing_reaches_the_number_whatever_lets_more_qualify_is_shown() -> None:
     fleet = [a_cluster("a").tainted("gpu"), a_cluster("b").tainted("batch")]
-    scenario = a_world(
+    scenario = a_scenario(
         [*fleet, a_cluster("c"), a_cluster("d")], a_policy().pick_n(9).require(label("x", "DoesNotExist"))
     )
 
@@ -139,9 +139,9 @@ def test_where_nothing_reaches_the_number_whatever_lets_more_qualify_is_shown() 
 @pytest.mark.parametrize(
     "scenario",
     [
-        a_world(clusters("a"), a_policy().pick_n(1)),
-        a_world(clusters("a"), a_policy()),
-        a_world(clusters("a"), a_policy().require(label("tier", "Like", "gold")).pick_n(2)),
+        a_scenario(clusters("a"), a_policy().pick_n(1)),
+        a_scenario(clusters("a"), a_policy()),
+        a_scenario(clusters("a"), a_policy().require(label("tier", "Like", "gold")).pick_n(2)),
     ],
     ids=["picked", "everywhere", "no policy"],
 )
@@ -159,7 +159,7 @@ def test_nobody_who_did_not_ask_waits_for_fixes() -> None:
 def test_W_06_a_fix_does_what_it_says_and_less_does_not() -> None:
     fleet = [a_cluster(f"x{number}").labelled(zone="x") for number in range(6)]
     fleet += [a_cluster("y").labelled(zone="y").tainted("gpu").tainted("batch")]
-    scenario = a_world(fleet, a_policy().pick_n(3).spread("zone"))
+    scenario = a_scenario(fleet, a_policy().pick_n(3).spread("zone"))
 
     shown = found(scenario).fixes
 
@@ -174,11 +174,11 @@ def test_W_06_a_fix_does_what_it_says_and_less_does_not() -> None:
 def test_what_does_not_help_is_not_shown() -> None:
     fleet = [a_cluster("b").tainted("gpu").heard(3600), a_cluster("ok")]
 
-    assert texts(found(a_world(fleet, a_policy().pick_n(2)))) == ["count 2 → 1"]
+    assert texts(found(a_scenario(fleet, a_policy().pick_n(2)))) == ["count 2 → 1"]
 
 
 def test_the_best_outcome_comes_first_then_what_the_owner_can_do_alone() -> None:
-    scenario = a_world(
+    scenario = a_scenario(
         [a_cluster("a").tainted("x"), a_cluster("b").tainted("x"), a_cluster("c").tainted("y")], a_policy().pick_n(2)
     )
 
@@ -196,7 +196,7 @@ def test_at_most_eight_are_shown() -> None:
     fleet = [a_cluster(f"c{number}").tainted(f"t{number}") for number in range(9)]
     fleet += [a_cluster(f"d{number}").heard(3600) for number in range(9)]
 
-    assert len(found(a_world([a_cluster("ok"), *fleet], a_policy().pick_n(2))).fixes) == 8
+    assert len(found(a_scenario([a_cluster("ok"), *fleet], a_policy().pick_n(2))).fixes) == 8
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_W_03_a_search_ends_when_the_clusters_it_may_look_at_are_used_up() -> No
 
 def test_W_03_every_round_of_picks_looks_at_the_clusters_again() -> None:
     fleet = [a_cluster(f"c{number}").labelled(zone=f"z{number % 2}") for number in range(10)]
-    scenario = a_world([*fleet, a_cluster("b").tainted("gpu")], a_policy().pick_n(12).spread("zone", 9))
+    scenario = a_scenario([*fleet, a_cluster("b").tainted("gpu")], a_policy().pick_n(12).spread("zone", 9))
 
     cut = found(scenario, budget=EvaluationBudget(20, work=100))
 
@@ -233,7 +233,7 @@ def test_a_search_that_looked_at_everything_is_not_truncated() -> None:
 
 def test_a_deep_search_tries_a_change_for_each_of_two_plugins() -> None:
     fleet = [a_cluster("a").tainted("gpu").heard(3600)]
-    scenario = a_world(fleet, a_policy().pick_n(1))
+    scenario = a_scenario(fleet, a_policy().pick_n(1))
 
     assert found(scenario).fixes == ()
     assert texts(found(scenario, mode="deep")) == [
@@ -251,11 +251,11 @@ def for_cluster(scenario: Scenario, name: str) -> list[tuple[str, str]]:
 
 
 def test_a_cluster_that_was_not_picked_gets_in_when_more_are_wanted() -> None:
-    assert for_cluster(a_world(clusters("a", "b", "c"), a_policy().pick_n(1)), "a") == [("count 1 → 3", "selected")]
+    assert for_cluster(a_scenario(clusters("a", "b", "c"), a_policy().pick_n(1)), "a") == [("count 1 → 3", "selected")]
 
 
 def test_a_cluster_that_begins_to_qualify_gets_in_when_one_more_is_wanted() -> None:
-    scenario = a_world([a_cluster("a"), a_cluster("b").tainted("gpu")], a_policy().pick_n(1), a_binding("a"))
+    scenario = a_scenario([a_cluster("a"), a_cluster("b").tainted("gpu")], a_policy().pick_n(1), a_binding("a"))
 
     assert for_cluster(scenario, "b") == [
         ("tolerate gpu:NoSchedule; count 1 → 2", "selected"),
@@ -268,7 +268,7 @@ def test_a_cluster_that_was_not_picked_gets_in_by_weight() -> None:
     fleet = [a_cluster("a").labelled(tier="gold"), a_cluster("b").labelled(ssd="yes"), a_cluster("c")]
     policy = a_policy().pick_n(1).prefer(10, label("ssd", "Exists")).prefer(5, label("tier", "Exists"))
 
-    assert for_cluster(a_world(fleet, policy), "a") == [
+    assert for_cluster(a_scenario(fleet, policy), "a") == [
         ("weight of preference 1 10 → 4", "selected"),
         ("count 1 → 2", "selected"),
         ("weight of preference 2 5 → 11", "selected"),
@@ -279,11 +279,11 @@ def test_a_sorter_can_be_turned_around() -> None:
     fleet = [a_cluster(name).measured({"cost": cost}) for name, cost in (("a", "1"), ("b", "5"))]
     policy = a_policy().pick_n(1).prefer(10, sorted_by("cost", "Descending"))
 
-    assert ("weight of preference 1 10 → -1", "selected") in for_cluster(a_world(fleet, policy), "a")
+    assert ("weight of preference 1 10 → -1", "selected") in for_cluster(a_scenario(fleet, policy), "a")
 
 
 def test_a_refused_cluster_needs_a_change_for_every_plugin() -> None:
-    scenario = a_world([a_cluster("a").tainted("gpu").heard(3600)], a_policy())
+    scenario = a_scenario([a_cluster("a").tainted("gpu").heard(3600)], a_policy())
 
     assert for_cluster(scenario, "a") == [
         ("a: bring its agent back; a: remove taint gpu:NoSchedule", "selected"),
@@ -294,7 +294,7 @@ def test_a_refused_cluster_needs_a_change_for_every_plugin() -> None:
 def test_W_06_a_cluster_that_a_spread_keeps_out_as_well_gets_in_by_a_wider_one() -> None:
     fleet = [a_cluster(name).labelled(zone=zone) for name, zone in (("a", "x"), ("b", "y"), ("c", "x"))]
     fleet[2] = fleet[2].tainted("gpu")
-    scenario = a_world(fleet, a_policy().pick_n(3).spread("zone"), a_binding("a"))
+    scenario = a_scenario(fleet, a_policy().pick_n(3).spread("zone"), a_binding("a"))
     decision = scenario.apply(parse_edits([{"op": "setReady", "cluster": "b", "value": False}]))
 
     found = find_fixes_for_cluster(decision, decision.decide(), "c")
@@ -309,7 +309,7 @@ def test_a_cluster_that_only_ranked_too_low_is_not_offered_to_rank_too_low() -> 
     """Now that all that were wanted are bound nobody ranks the others, which does not mean that they are rejected."""
     policy = a_policy().pick_n(1).prefer(60, label("tier", "In", "silver")).prefer(20, label("tier", "In", "gold"))
     fleet = [a_cluster("a").labelled(tier="silver"), a_cluster("b").labelled(tier="gold")]
-    then, now = a_world(fleet, policy), a_world(fleet, policy, a_binding("a"))
+    then, now = a_scenario(fleet, policy), a_scenario(fleet, policy, a_binding("a"))
 
     found = find_fixes_for_cluster(now, now.decide(), "b", earlier=(then, then.decide()))
 
@@ -320,9 +320,9 @@ def test_a_cluster_that_only_ranked_too_low_is_not_offered_to_rank_too_low() -> 
 def test_a_cluster_that_was_picked_then_and_is_not_in_use_now_is_offered_to_be_picked_again() -> None:
     """Somebody gave its binding to another one: what was decided then is no reason to call it chosen."""
     fleet, policy = clusters("a", "b"), a_policy().pick_n(1)
-    then = a_world(fleet, policy)
+    then = a_scenario(fleet, policy)
     (picked,), (other,) = targets(then), set("ab") - set(targets(then))
-    now = a_world(fleet, policy, a_binding(other))
+    now = a_scenario(fleet, policy, a_binding(other))
 
     found = find_fixes_for_cluster(now, now.decide(), picked, earlier=(then, then.decide()))
 
@@ -337,7 +337,7 @@ def test_what_stands_in_the_way_of_a_cluster_is_what_refuses_it_now() -> None:
     chosen, tainted = a_cluster("a").labelled(tier="gold"), a_cluster("b").tainted("gpu")
 
     def offered(then: ClusterBuilder, now: ClusterBuilder) -> set[tuple[str, str]]:
-        told, scenario = a_world([chosen, then], policy), a_world([chosen, now], policy, a_binding("a"))
+        told, scenario = a_scenario([chosen, then], policy), a_scenario([chosen, now], policy, a_binding("a"))
         found = find_fixes_for_cluster(scenario, scenario.decide(), "b", earlier=(told, told.decide()))
         return {(fix.effect.before, fix.effect.after) for fix in found.fixes}
 
@@ -346,20 +346,20 @@ def test_what_stands_in_the_way_of_a_cluster_is_what_refuses_it_now() -> None:
 
 
 def test_a_cluster_that_a_fixed_policy_does_not_name_is_named() -> None:
-    assert for_cluster(a_world(clusters("a", "b"), a_policy().pick_fixed("a")), "b") == [
+    assert for_cluster(a_scenario(clusters("a", "b"), a_policy().pick_fixed("a")), "b") == [
         ("cluster names with b", "selected")
     ]
 
 
 def test_a_cluster_that_nobody_looked_at_gets_in_when_more_are_wanted() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
 
     assert for_cluster(scenario, "a") == [("count 1 → 2", "selected")]
 
 
 @pytest.mark.parametrize("name", ["b", "nobody"])
 def test_there_is_nothing_to_fix_for_a_cluster_in_use_or_out_of_reach(name: str) -> None:
-    assert for_cluster(a_world(clusters("a", "b"), a_policy().pick_n(1)), name) == []
+    assert for_cluster(a_scenario(clusters("a", "b"), a_policy().pick_n(1)), name) == []
 
 
 # --- plugins from elsewhere -------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def with_curfew(suggested: object) -> CompiledProfile:
 
 def test_W_13_a_plugin_from_elsewhere_suggests_edits_of_its_own() -> None:
     suggested = [{"op": "labelCluster", "cluster": "a", "key": "open", "value": "yes"}]
-    scenario = a_world(clusters("a"), a_policy().pick_n(1), profile=with_curfew(suggested))
+    scenario = a_scenario(clusters("a"), a_policy().pick_n(1), profile=with_curfew(suggested))
 
     assert texts(found(scenario)) == ["a: label open=yes"]
 
@@ -407,7 +407,7 @@ def test_W_13_a_plugin_from_elsewhere_suggests_edits_of_its_own() -> None:
     "suggested", [RuntimeError("broken"), [{"op": "sing"}], None, [{"op": "removeCluster", "cluster": "nobody"}]]
 )
 def test_a_plugin_whose_suggestions_are_useless_does_no_harm(suggested: object) -> None:
-    scenario = a_world(
+    scenario = a_scenario(
         [a_cluster("a"), a_cluster("b").labelled(open="yes")], a_policy().pick_n(2), profile=with_curfew(suggested)
     )
 
@@ -425,6 +425,6 @@ def test_a_fix_as_a_document_has_edits_that_anybody_can_send() -> None:
 
 def test_bindings_of_an_earlier_policy_do_not_stand_in_the_way() -> None:
     old: BindingBuilder = a_binding("ok").obsolete()
-    scenario = a_world([a_cluster("ok"), a_cluster("b").tainted("gpu")], a_policy().pick_n(2), old)
+    scenario = a_scenario([a_cluster("ok"), a_cluster("b").tainted("gpu")], a_policy().pick_n(2), old)
 
     assert "tolerate gpu:NoSchedule" in texts(found(scenario))

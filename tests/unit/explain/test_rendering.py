@@ -18,7 +18,7 @@ from fleet.explain.whatif.impact import Impact
 from fleet.explain.whatif.scenario import Scenario
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
-from tests.unit.explain.worlds import a_world
+from tests.unit.explain.scenarios import a_scenario
 
 
 def rendered(scenario: Scenario, **options: Any) -> str:
@@ -36,7 +36,7 @@ def short() -> Scenario:
         a_cluster("mad-2").tainted("dedicated", "batch"),
         a_cluster("osl-1").heard(412),
     ]
-    return a_world(fleet, a_policy().pick_n(3).prefer(10, label("tier", "Exists")), a_binding("ams-2"))
+    return a_scenario(fleet, a_policy().pick_n(3).prefer(10, label("tier", "Exists")), a_binding("ams-2"))
 
 
 def test_an_unserved_placement() -> None:
@@ -70,7 +70,7 @@ def test_the_queue_has_the_last_word() -> None:
 
 
 def test_W_08_sections_without_rows_are_left_out() -> None:
-    text = rendered(a_world([], a_policy().pick_n(1)))
+    text = rendered(a_scenario([], a_policy().pick_n(1)))
 
     assert text == (
         "web   Unschedulable since 09:14:03   attempt 4   profile DefaultScheduler\n"
@@ -83,13 +83,13 @@ def test_W_08_sections_without_rows_are_left_out() -> None:
 
 def test_weighted_scores_have_a_column_for_each_plugin() -> None:
     profile = compile_default(default_profile(ranking="weighted"))
-    scenario = a_world([a_cluster("a").labelled(x="1"), a_cluster("b")], a_policy().pick_n(1), profile=profile)
+    scenario = a_scenario([a_cluster("a").labelled(x="1"), a_cluster("b")], a_policy().pick_n(1), profile=profile)
 
     assert "RANK  TOTAL  SamePlacementAntiAffinity" in rendered(scenario)
 
 
 def test_one_cluster_with_everything_that_is_wrong_with_it() -> None:
-    scenario = a_world([a_cluster("a").tainted("gpu").heard(3600)], a_policy().require(label("tier", "In", "gold")))
+    scenario = a_scenario([a_cluster("a").tainted("gpu").heard(3600)], a_policy().require(label("tier", "In", "gold")))
     decision = scenario.decide()
     found = build_answer(
         scenario.question, decision, cluster="a", everything=True, fixes=find_fixes_for_cluster(scenario, decision, "a")
@@ -104,7 +104,7 @@ def test_one_cluster_with_everything_that_is_wrong_with_it() -> None:
 
 
 def test_one_cluster_that_fits_tells_how_far_it_is_behind() -> None:
-    scenario = a_world(
+    scenario = a_scenario(
         [a_cluster("a"), a_cluster("b").labelled(x="1")], a_policy().pick_n(1).prefer(3, label("x", "Exists"))
     )
     found = build_answer(scenario.question, scenario.decide(), cluster="a")
@@ -116,7 +116,7 @@ def test_one_cluster_that_fits_tells_how_far_it_is_behind() -> None:
 
 def test_a_fix_that_only_lets_a_cluster_qualify_says_who_is_chosen_all_the_same() -> None:
     fleet = [a_cluster("a").labelled(x="1"), a_cluster("b").tainted("gpu")]
-    scenario = a_world(fleet, a_policy().pick_n(1).prefer(3, label("x", "Exists")))
+    scenario = a_scenario(fleet, a_policy().pick_n(1).prefer(3, label("x", "Exists")))
     decision = scenario.decide()
     found = build_answer(
         scenario.question, decision, cluster="b", everything=True, fixes=find_fixes_for_cluster(scenario, decision, "b")
@@ -128,7 +128,7 @@ def test_a_fix_that_only_lets_a_cluster_qualify_says_who_is_chosen_all_the_same(
 
 
 def test_a_cluster_that_nothing_brings_in_says_so_and_one_in_use_needs_nothing() -> None:
-    scenario = a_world([a_cluster("a"), a_cluster("b").leaving()], a_policy().pick_n(1))
+    scenario = a_scenario([a_cluster("a"), a_cluster("b").leaving()], a_policy().pick_n(1))
     decision = scenario.decide()
 
     def text(cluster: str) -> str:
@@ -141,7 +141,7 @@ def test_a_cluster_that_nothing_brings_in_says_so_and_one_in_use_needs_nothing()
 
 
 def test_where_nobody_is_ranked_there_are_names_only() -> None:
-    text = rendered(a_world(clusters("a", "b"), a_policy()))
+    text = rendered(a_scenario(clusters("a", "b"), a_policy()))
 
     assert "SELECTED\na\nb\n" in text
 
@@ -157,7 +157,7 @@ def test_one_cluster_tells_what_comes_next() -> None:
 
 
 def test_rows_beyond_the_page_are_counted() -> None:
-    scenario = a_world(clusters(*(f"c{number}" for number in range(9))), a_policy())
+    scenario = a_scenario(clusters(*(f"c{number}" for number in range(9))), a_policy())
 
     assert "… and 7 more" in render(build_answer(scenario.question, scenario.decide(), limit=2))
 
@@ -172,8 +172,8 @@ def test_hidden_clusters_are_told_as_a_number() -> None:
 
 def test_blocking_domains_missing_names_and_warnings_are_told() -> None:
     fleet = [a_cluster(name).labelled(zone="x") for name in ("a", "b")] + [a_cluster("c").labelled(zone="y").leaving()]
-    spread = rendered(a_world([*fleet, a_cluster("d")], a_policy().pick_n(9).spread("zone")))
-    fixed = rendered(a_world(clusters("a"), a_policy().pick_fixed("a", "typo")))
+    spread = rendered(a_scenario([*fleet, a_cluster("d")], a_policy().pick_n(9).spread("zone")))
+    fixed = rendered(a_scenario(clusters("a"), a_policy().pick_fixed("a", "typo")))
 
     assert "BLOCKED BY\n  zone=y has 0 and no cluster left; max skew 1: c left the fleet" in spread
     assert "no label zone, so spreading ignores them: d" in spread

@@ -28,7 +28,7 @@ from fleet.model.views import PolicySnapshotStatus
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import DEFAULT
-from tests.unit.explain.worlds import a_world
+from tests.unit.explain.scenarios import a_scenario
 
 
 def recorded(scenario: Scenario) -> InMemoryInputs:
@@ -64,7 +64,7 @@ def evidence(decision: Decision, **changes: object) -> Evidence:
 
 def a_past() -> Scenario:
     fleet = [a_cluster("a").labelled(tier="gold"), a_cluster("b"), a_cluster("t").tainted("gpu")]
-    return a_world(fleet, a_policy().pick_n(2).prefer(10, label("tier", "Exists")), a_binding("b").obsolete())
+    return a_scenario(fleet, a_policy().pick_n(2).prefer(10, label("tier", "Exists")), a_binding("b").obsolete())
 
 
 # --- unchanged --------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_a_rehearsal_tells_who_would_have_moved_and_why() -> None:
 
 
 def test_the_same_clusters_in_another_order_is_a_matter_of_ranking() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1))
     other = compile_default(default_profile(tie_break="nameAscending"))
 
     found = rehearse([(evidence(scenario.decide()), recorded(scenario))], DEFAULT, changed_profile=other)
@@ -168,7 +168,7 @@ def test_the_same_clusters_in_another_order_is_a_matter_of_ranking() -> None:
 
 def test_what_a_pick_does_to_others_is_no_matter_of_filters() -> None:
     fleet = [a_cluster(name).labelled(zone=zone) for name, zone in (("a", "x"), ("b", "y"), ("c", "x"), ("d", "y"))]
-    scenario = a_world(fleet, a_policy().pick_n(2).spread("zone"))
+    scenario = a_scenario(fleet, a_policy().pick_n(2).spread("zone"))
     other = compile_default(default_profile(tie_break="nameAscending"))
 
     found = rehearse([(evidence(scenario.decide()), recorded(scenario))], DEFAULT, changed_profile=other)

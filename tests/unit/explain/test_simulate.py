@@ -24,13 +24,13 @@ from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.builders import NOW, PolicyBuilder, a_binding, a_cluster, a_frame, a_policy, clusters
 from tests.unit.explain.questions import ask
-from tests.unit.explain.worlds import a_world
+from tests.unit.explain.scenarios import a_scenario
 
 # --- one placement ----------------------------------------------------------------------------------------------------
 
 
 def test_a_simulation_answers_for_the_edited_world() -> None:
-    scenario = a_world(clusters("a"), a_policy().pick_n(1))
+    scenario = a_scenario(clusters("a"), a_policy().pick_n(1))
 
     found = simulate(scenario, [AddCluster("b", "a"), SetCount(3)])
 
@@ -40,25 +40,25 @@ def test_a_simulation_answers_for_the_edited_world() -> None:
 
 
 def test_a_comparison_is_made_for_those_who_ask() -> None:
-    assert simulate(a_world(clusters("a"), a_policy()), [], with_comparison=False).compare is None
+    assert simulate(a_scenario(clusters("a"), a_policy()), [], with_comparison=False).compare is None
 
 
 def test_effect_hooks_that_would_run_are_told() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
 
     assert simulate(scenario, []).would_run == ()
     assert simulate(scenario, [SetCount(2)]).would_run == ("bind",)
 
 
 def test_options_of_the_answer_can_be_given() -> None:
-    found = simulate(a_world(clusters("a", "b"), a_policy()), [], cluster="a", everything=True)
+    found = simulate(a_scenario(clusters("a", "b"), a_policy()), [], cluster="a", everything=True)
 
     assert [one.name for one in found.answer.attempt.clusters] == ["a"]
 
 
 def test_W_10_a_comparison_names_no_hidden_cluster() -> None:
     fleet = [a_cluster("secret-a"), a_cluster("secret-b"), a_cluster("c")]
-    scenario = a_world(fleet, a_policy().pick_n(1))
+    scenario = a_scenario(fleet, a_policy().pick_n(1))
 
     found = simulate(scenario, [AddTaint("secret-b", "x"), SetCount(2)], redact=lambda name: name.startswith("secret"))
 
@@ -104,7 +104,7 @@ def test_W_10_a_sentence_with_words_of_a_plugin_from_elsewhere_names_no_hidden_c
 
 def test_W_10_what_the_caller_calls_a_taint_comes_back_as_it_is() -> None:
     """A word that vanishes because a hidden cluster has that name would tell that there is one."""
-    scenario = a_world(clusters("secret", "a"), a_policy())
+    scenario = a_scenario(clusters("secret", "a"), a_policy())
 
     found = simulate(scenario, [AddTaint("a", "secret")], redact={"secret"}.__contains__)
 
@@ -115,7 +115,7 @@ def test_W_10_what_the_caller_calls_a_taint_comes_back_as_it_is() -> None:
 
 def test_an_edit_that_makes_no_sense_ends_the_simulation() -> None:
     with pytest.raises(InputError, match=r"edits\[0\]\.cluster"):
-        simulate(a_world(clusters("a"), a_policy()), [RemoveCluster("b")])
+        simulate(a_scenario(clusters("a"), a_policy()), [RemoveCluster("b")])
 
 
 # --- the whole fleet --------------------------------------------------------------------------------------------------

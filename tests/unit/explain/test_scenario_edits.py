@@ -40,19 +40,19 @@ from tests.builders import (
     measure,
 )
 from tests.unit.explain.questions import DEFAULT
-from tests.unit.explain.worlds import a_world, targets
+from tests.unit.explain.scenarios import a_scenario, targets
 
 # --- nothing changes --------------------------------------------------------------------------------------------------
 
 
 def test_without_edits_the_question_is_the_very_same() -> None:
-    scenario = a_world(clusters("a"), a_policy().pick_n(1))
+    scenario = a_scenario(clusters("a"), a_policy().pick_n(1))
 
     assert scenario.apply([]).question == scenario.question
 
 
 def test_W_07_editing_leaves_the_world_it_began_with_as_it_was() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1))
     before = (scenario.question.frame.content_hash(), scenario.decide().digest)
 
     scenario.apply([SetCount(2), AddTaint("a", "gpu"), RemoveCluster("b"), AddCluster("c", "a")])
@@ -93,7 +93,7 @@ def test_a_world_is_made_of_objects_as_well() -> None:
     ids=["label", "unlabel", "taint", "that taint", "silent", "not joined", "unhealthy", "no agent", "property"],
 )
 def test_an_edit_lets_a_refused_cluster_in(cluster: ClusterBuilder, policy: PolicyBuilder, edit: Edit) -> None:
-    scenario = a_world([cluster], policy)
+    scenario = a_scenario([cluster], policy)
 
     assert (targets(scenario), targets(scenario, edit)) == ([], ["a"])
 
@@ -104,25 +104,25 @@ def test_an_edit_lets_a_refused_cluster_in(cluster: ClusterBuilder, policy: Poli
     ids=lambda edit: edit.op,
 )
 def test_an_edit_keeps_a_cluster_out(edit: Edit) -> None:
-    scenario = a_world([a_cluster("a").measured({"nodes": "5"})], a_policy().require(measure("nodes", "Ge", "5")))
+    scenario = a_scenario([a_cluster("a").measured({"nodes": "5"})], a_policy().require(measure("nodes", "Ge", "5")))
 
     assert (targets(scenario), targets(scenario, edit)) == (["a"], [])
 
 
 def test_a_new_cluster_is_like_another_one() -> None:
-    scenario = a_world([a_cluster("a").labelled(tier="gold")], a_policy().require(label("tier", "In", "gold")))
+    scenario = a_scenario([a_cluster("a").labelled(tier="gold")], a_policy().require(label("tier", "In", "gold")))
 
     assert targets(scenario, AddCluster("b", "a")) == ["a", "b"]
 
 
 def test_a_cluster_that_leaves_is_replaced() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1), a_binding("b"))
 
     assert targets(scenario, RemoveCluster("b")) == ["a"]
 
 
 def test_edits_build_on_one_another() -> None:
-    scenario = a_world(clusters("a"), a_policy().require(label("tier", "In", "gold")))
+    scenario = a_scenario(clusters("a"), a_policy().require(label("tier", "In", "gold")))
 
     assert targets(scenario, AddCluster("b", "a"), LabelCluster("b", "tier", "gold")) == ["b"]
 
@@ -147,7 +147,7 @@ def test_edits_build_on_one_another() -> None:
     ids=lambda value: None if isinstance(value, str) else value.op,
 )
 def test_an_edit_that_makes_no_sense_is_told_with_its_place(edit: Edit, field: str, message: str) -> None:
-    scenario = a_world([a_cluster("berlin-1").tainted("gpu", "yes")], a_policy())
+    scenario = a_scenario([a_cluster("berlin-1").tainted("gpu", "yes")], a_policy())
 
     with pytest.raises(InputError) as caught:
         scenario.apply([edit])
@@ -157,7 +157,7 @@ def test_an_edit_that_makes_no_sense_is_told_with_its_place(edit: Edit, field: s
 
 
 def test_W_10_a_hint_names_no_hidden_cluster() -> None:
-    scenario, edits = a_world([a_cluster("berlin-1"), a_cluster("bern-1")], a_policy()), [RemoveCluster("berlin-2")]
+    scenario, edits = a_scenario([a_cluster("berlin-1"), a_cluster("bern-1")], a_policy()), [RemoveCluster("berlin-2")]
 
     for edit in (scenario.apply, partial(apply_to_frame, scenario.question.frame, now=NOW)):
         with pytest.raises(InputError) as caught:
@@ -175,7 +175,7 @@ def test_only_clusters_of_a_whole_fleet_can_be_edited() -> None:
 
 
 def test_a_count_is_changed_without_a_new_snapshot() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("b")).apply([SetCount(2)])
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1), a_binding("b")).apply([SetCount(2)])
 
     assert (scenario.question.request.snapshot, scenario.question.request.wanted) == (SNAPSHOT, 2)
     assert targets(scenario) == ["a", "b"]
@@ -183,7 +183,7 @@ def test_a_count_is_changed_without_a_new_snapshot() -> None:
 
 def test_another_policy_comes_with_a_snapshot_of_its_own_and_everything_is_chosen_anew() -> None:
     fleet = [a_cluster("a"), a_cluster("b").tainted("gpu")]
-    scenario = a_world(fleet, a_policy().pick_n(1), a_binding("a")).apply([Tolerate("gpu")])
+    scenario = a_scenario(fleet, a_policy().pick_n(1), a_binding("a")).apply([Tolerate("gpu")])
 
     decision = scenario.decide()
 
@@ -192,7 +192,7 @@ def test_another_policy_comes_with_a_snapshot_of_its_own_and_everything_is_chose
 
 
 def test_the_new_snapshot_has_a_name_that_no_binding_knows() -> None:
-    scenario = a_world(clusters("a"), a_policy().pick_n(1), a_binding("a").of_snapshot("web-1")).apply(
+    scenario = a_scenario(clusters("a"), a_policy().pick_n(1), a_binding("a").of_snapshot("web-1")).apply(
         [Tolerate("gpu")]
     )
 
@@ -204,7 +204,7 @@ def test_expressions_are_named_as_explanations_write_them() -> None:
         label("tier", "In", "gold", "silver"), property_selector=measure("nodes", "Ge", "5").property_selector
     )
     fleet = [a_cluster("a").labelled(tier="gold"), a_cluster("b").measured({"nodes": "9"})]
-    scenario = a_world(fleet, a_policy().require(term))
+    scenario = a_scenario(fleet, a_policy().require(term))
 
     assert targets(scenario, RelaxAffinity(0, "nodes Ge 5")) == ["a"]
     assert targets(scenario, RelaxAffinity(0, "tier In [gold, silver]")) == ["b"]
@@ -212,13 +212,13 @@ def test_expressions_are_named_as_explanations_write_them() -> None:
 
 def test_a_spread_constraint_is_widened() -> None:
     fleet = [a_cluster(name).labelled(zone="x") for name in ("a", "b")] + [a_cluster("c").labelled(zone="y").leaving()]
-    scenario = a_world(fleet, a_policy().pick_n(2).spread("zone"))
+    scenario = a_scenario(fleet, a_policy().pick_n(2).spread("zone"))
 
     assert (targets(scenario), targets(scenario, RelaxSpread("zone", 2))) == (["b"], ["b", "a"])
 
 
 def test_a_patch_merges_into_the_policy() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1))
 
     assert targets(scenario, Patch({"numberOfClusters": 2})) == ["b", "a"]
     assert targets(
@@ -248,7 +248,7 @@ def test_a_patch_merges_into_the_policy() -> None:
 )
 def test_a_policy_is_judged_as_in_a_placement(policy: PolicyBuilder, edit: Edit, field: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        a_world(clusters("a"), policy).apply([edit])
+        a_scenario(clusters("a"), policy).apply([edit])
 
     assert caught.value.field == f"edits[0].{field}"
     assert message in caught.value.message
@@ -257,20 +257,20 @@ def test_a_policy_is_judged_as_in_a_placement(policy: PolicyBuilder, edit: Edit,
 def test_what_was_wrong_with_a_policy_before_is_not_held_against_an_edit() -> None:
     policy = a_policy().require(label("tier", "Like", "gold"))
 
-    assert a_world(clusters("a"), policy).apply([Patch({"affinity": None})]).decide().fulfilled
+    assert a_scenario(clusters("a"), policy).apply([Patch({"affinity": None})]).decide().fulfilled
 
 
 # --- bindings ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_evicted_binding_is_gone() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
 
     assert (targets(scenario), targets(scenario, Evict("a"))) == (["a"], ["b"])
 
 
 def test_one_of_several_bindings_can_be_evicted_by_name() -> None:
-    scenario = a_world(
+    scenario = a_scenario(
         clusters("a"), a_policy().pick_n(1), a_binding("a", name="one").bound(), a_binding("a", name="two")
     )
 
@@ -280,13 +280,13 @@ def test_one_of_several_bindings_can_be_evicted_by_name() -> None:
 
 
 def test_the_bindings_of_others_cannot_be_evicted() -> None:
-    scenario = a_world(clusters("a"), a_policy(), a_binding("a").of_placement("other"))
+    scenario = a_scenario(clusters("a"), a_policy(), a_binding("a").of_placement("other"))
 
     with pytest.raises(InputError, match="there is nothing to evict"):
         scenario.apply([Evict("a")])
 
 
 def test_a_question_asked_of_an_unedited_world_is_decided_alike() -> None:
-    scenario = a_world(clusters("a", "b"), a_policy().pick_n(1))
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1))
 
     assert decide(scenario.question).digest == scenario.apply([]).decide().digest

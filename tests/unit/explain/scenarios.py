@@ -19,7 +19,7 @@ from tests.unit.explain.questions import DEFAULT, ask
 from tests.vectors.engine import decision_input
 
 
-def a_world(
+def a_scenario(
     fleet: Sequence[ClusterBuilder],
     policy: PolicyBuilder,
     *bindings: BindingBuilder,
@@ -28,7 +28,7 @@ def a_world(
     return Scenario(ask(fleet, policy, *bindings, profile=profile).inp, policy.snapshot())
 
 
-def random_world(seed: int) -> Scenario:
+def a_random_scenario(seed: int) -> Scenario:
     scenario = random_scenario(seed)
     return Scenario(decision_input(scenario), msgspec.convert(scenario["policySnapshot"], PolicySnapshot))
 
