@@ -7,11 +7,11 @@ Ready means that it could work now. Responses have the format of the API server'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from contextlib import AsyncExitStack, suppress
-from typing import Final, Self
+from typing import Any, Final, Self
+from urllib.parse import parse_qs
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
@@ -23,8 +23,11 @@ LOOP: Final = "event-loop"
 _HEARTBEAT: Final = 1.0
 """Seconds between two heartbeats of the event loop."""
 _LONGEST_SILENCE: Final = 30.0
-_SHUTDOWN_SECONDS: Final = 1.0
-"""Seconds for requests in flight when the server stops."""
+_TEXT: Final = "text/plain; charset=utf-8"
+
+Scope = MutableMapping[str, Any]
+_Response = tuple[int, str, bytes]
+"""Status, content type and body."""
 
 Missing = Callable[[], Iterable[str]]
 """Names of what is not ready yet; empty if the check passes."""
@@ -104,9 +107,9 @@ class HealthServer:
             self._open = opening.pop_all()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._open.aclose()
+    async def __aexit__(self, *error: Any) -> bool | None:
         self._bound.clear()
+        return await self._open.__aexit__(*error)
 
     def _group_by_address(self) -> dict[Address, list[str]]:
         purposes: dict[Address, list[str]] = {}
@@ -116,46 +119,56 @@ class HealthServer:
         return purposes
 
     async def _serve(self, address: Address, purposes: list[str], opening: AsyncExitStack) -> tuple[str, int]:
-        runner = web.AppRunner(self._app(purposes), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await runner.setup()
-        opening.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, address.host, address.port)
+        from fleet.serving import bind, build_server, serve  # slow to import, and not needed when switched off
+
         try:
-            await site.start()
+            bound = bind(address.host, address.port)
         except OSError as error:
-            wanted = " and ".join(f"{purpose}.address" for purpose in purposes)
-            raise ConfigurationError(f"{wanted}: cannot listen on {address}: {error.strerror or error}") from error
-        # On all interfaces there may be one for each family; with port 0 each of them has a port of its own.
-        host, port = min((bound[:2] for bound in runner.addresses), key=lambda bound: ":" in bound[0])
+            settings = " and ".join(f"{purpose}.address" for purpose in purposes)
+            raise ConfigurationError(f"{settings}: cannot listen on {address}: {error.strerror or error}") from error
+        host, port = bound.getsockname()[:2]
+        server = build_server(_Application(self._health, self._registry, purposes))
+        await opening.enter_async_context(serve(server, bound, name=" and ".join(purposes)))
         return host, port
 
-    def _app(self, purposes: list[str]) -> web.Application:
-        app = web.Application()
+
+class _Application:
+    """An ASGI application with the routes of the given purposes."""
+
+    def __init__(self, health: HealthChecks, registry: CollectorRegistry, purposes: list[str]) -> None:
+        self._registry = registry
+        self._routes: dict[str, Callable[[Scope], _Response]] = {}
         if "health" in purposes:
-            app.router.add_get("/livez", self._livez)
-            app.router.add_get("/readyz", self._readyz)
+            self._routes["/livez"] = lambda scope: _build_response("livez", health.liveness(), scope)
+            self._routes["/readyz"] = lambda scope: _build_response("readyz", health.readiness(), scope)
         if "metrics" in purposes:
-            app.router.add_get("/metrics", self._metrics)
-        return app
+            self._routes["/metrics"] = self._render_metrics
 
-    async def _livez(self, request: web.Request) -> web.Response:
-        return _build_response("livez", self._health.liveness(), request)
+    async def __call__(self, scope: Scope, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        route = self._routes.get(scope["path"])
+        if route is None:
+            status, content_type, body = 404, _TEXT, b"404: Not Found"
+        elif scope["method"] not in ("GET", "HEAD"):
+            status, content_type, body = 405, _TEXT, b"405: Method Not Allowed"
+        else:
+            status, content_type, body = route(scope)
+        headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    async def _readyz(self, request: web.Request) -> web.Response:
-        return _build_response("readyz", self._health.readiness(), request)
-
-    async def _metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+    def _render_metrics(self, scope: Scope) -> _Response:
+        accept = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"accept")
+        encode, content_type = choose_encoder(accept)
+        return 200, content_type, encode(self._registry)
 
 
-def _build_response(probe: str, checks: dict[str, str], request: web.Request) -> web.Response:
+def _build_response(probe: str, checks: dict[str, str], scope: Scope) -> _Response:
     failed = any(checks.values())
-    if not failed and "verbose" not in request.query:
-        return web.Response(text="ok")
+    if not failed and b"verbose" not in parse_qs(scope["query_string"], keep_blank_values=True):
+        return 200, _TEXT, b"ok"
     verdict = "failed" if failed else "passed"
     text = "\n".join([*_format_checks(checks), f"{probe} check {verdict}", ""])
-    return web.Response(text=text, status=503 if failed else 200)
+    return 503 if failed else 200, _TEXT, text.encode()
 
 
 def _format_checks(checks: dict[str, str]) -> Iterator[str]:

@@ -15,9 +15,10 @@ from structlog.testing import capture_logs
 
 from api.app import create_bare_app
 from api.http.certificate import CHECK_INTERVAL, Certificate
-from api.http.server import ListenOptions, ServerStopped, _bind, serve_app
+from api.http.server import ListenOptions, _bind, serve_app
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
+from fleet.serving import ServerStopped
 from fleet.settings import Address
 from tests.faults.virtual import VirtualClock, virtual
 

@@ -7,13 +7,13 @@ import contextlib
 import ipaddress
 import os
 import socket
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import uvicorn
 import yaml
 
 from fleet.errors import ConfigurationError
@@ -21,12 +21,13 @@ from fleet.hub.access.authentication import Tokens, User, generate_administrator
 from fleet.hub.http.app import Application, Listener
 from fleet.hub.hub import Hub
 from fleet.hub.wire.bodies import encode
+from fleet.serving import bind, build_server, format_url
 
 _NAME: Final = "fleet-hub"
 _TOKENS: Final = "tokens.csv"
 _KUBECONFIG: Final = "kubeconfig"
 _BACKLOG: Final = 2048
-_SHUTDOWN: Final = 1  # second for open requests at shutdown; watches would never end by themselves
+_KEEP_ALIVE: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,21 +128,13 @@ async def _run_background(hub: Hub) -> AsyncIterator[None]:
 async def _serve_http(
     hub: Hub, listener: Listener, settings: HubSettings, sock: socket.socket, announce: Callable[[], None]
 ) -> None:
-    config = uvicorn.Config(
+    server = build_server(
         Application(hub, listener),
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        server_header=False,
+        tls=_load_tls(settings),
+        keep_alive=_KEEP_ALIVE,
         date_header=False,
-        proxy_headers=False,
-        ws="none",
-        timeout_keep_alive=300,
-        timeout_graceful_shutdown=_SHUTDOWN,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
+        handles_signals=True,
     )
-    server = uvicorn.Server(config)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve(sockets=[sock]), name="fleet-hub-http")
         announce()
@@ -159,17 +152,19 @@ def _build_announcer(
     return announce
 
 
+def _load_tls(settings: HubSettings) -> ssl.SSLContext | None:
+    if settings.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    return context
+
+
 def _listen(settings: HubSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((settings.host, settings.port))
-        sock.listen(_BACKLOG)
+        return bind(settings.host, settings.port, backlog=_BACKLOG)
     except OSError as error:
-        sock.close()
         raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
-    return sock
 
 
 def _prepare_endpoint(settings: HubSettings, folder: Path, sock: socket.socket) -> tuple[Endpoint, dict[str, User]]:
@@ -177,9 +172,7 @@ def _prepare_endpoint(settings: HubSettings, folder: Path, sock: socket.socket) 
     token_file = settings.token_file or folder / _TOKENS
     if settings.token_file is None and not token_file.exists():
         write_tokens(token_file, dict([generate_administrator()]))
-    host, port = sock.getsockname()[:2]
-    name = f"[{host}]" if ":" in host else host
-    url = f"{'https' if settings.tls_cert else 'http'}://{name}:{port}"
+    url = format_url(sock, tls=settings.tls_cert is not None)
     return Endpoint(url, folder / _KUBECONFIG, token_file, settings.tls_cert), read_tokens(token_file)
 
 
