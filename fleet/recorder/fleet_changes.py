@@ -107,11 +107,11 @@ class RecordedFleet:
     def _find_stale(self, frame: Frame, now: int) -> list[int]:
         """Rows whose recorded heartbeat would not lead to the same decision at this moment."""
         seen = frame.signals.last_seen
-        heard = self._recorded_heartbeats = _resize_like(seen, self._recorded_heartbeats)
+        recorded = self._recorded_heartbeats = _resize_like(seen, self._recorded_heartbeats)
         limit = now - self._recent
-        if heard.min(initial=limit) == limit == seen.min(initial=limit):
+        if recorded.min(initial=limit) == limit == seen.min(initial=limit):
             return []  # all are recent: the usual case
-        rows: list[int] = ((heard != seen) & ((heard < limit) | (seen < limit))).nonzero()[0].tolist()
+        rows: list[int] = ((recorded != seen) & ((recorded < limit) | (seen < limit))).nonzero()[0].tolist()
         return rows
 
     def _record(self, cluster: MemberCluster) -> Row:

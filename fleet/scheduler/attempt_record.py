@@ -1,4 +1,4 @@
-"""The record of one attempt, and the interface of those who keep a history of attempts."""
+"""Attempt record: the result of one attempt, and the interface of recorders."""
 
 from __future__ import annotations
 

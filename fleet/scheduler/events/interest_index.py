@@ -56,7 +56,7 @@ _NONE: Final = Interest()
 
 
 def lacks_clusters(snapshot: PolicySnapshot) -> bool:
-    """Unless its status says, about this very policy and count, that everything wanted is there."""
+    """Unless its status confirms, for the present policy and count, that all wanted clusters are selected."""
     metadata, status = snapshot.metadata, snapshot.status
     if metadata.annotation(PLACEMENT_GENERATION) != str(status.observed_crp_generation):
         return True
