@@ -32,8 +32,8 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.cleanup import Cleanup
-from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
-from fleet.scheduler.dispatch.status_calls import PolicyVersion, StatusWriter
+from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
+from fleet.scheduler.dispatch.status_calls import PolicyVersion, Precondition, StatusWriter
 from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
 
 log = structlog.get_logger(__name__)

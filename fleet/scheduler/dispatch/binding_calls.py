@@ -29,7 +29,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
-from fleet.scheduler.dispatch.status_calls import PolicyVersion
+from fleet.scheduler.dispatch.status_calls import Precondition
 
 R = TypeVar("R")
 
@@ -39,25 +39,6 @@ NAMES_TRIED: Final = 6
 """The first, and five that depend on the holder of the one before."""
 
 _GROUP: Final = attrgetter("group")
-
-
-@dataclass(frozen=True, slots=True)
-class Precondition:
-    """The placement and the policy that were decided on. Compared with the caches right before a binding is created or
-    updated: writing may take a minute in a large fleet, and no workload is placed for an outdated decision."""
-
-    placement: PlacementKey
-    placement_uid: str
-    policy: PolicyVersion
-
-    def check(self, kinds: PlacementKinds) -> None:
-        placement = kinds.get_placement(self.placement)
-        if placement is not None:
-            metadata = placement.view.metadata
-            if metadata.deletion_timestamp or metadata.uid != self.placement_uid:
-                raise StaleInputs(f"placement {self.placement} was deleted after the decision")
-        if not any(self.policy.is_current_in(snapshot.view) for snapshot in kinds.latest_snapshots(self.placement)):
-            raise self.policy.build_error()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, call_with_retries
 from fleet.kube.resource import key_of
 from fleet.model.keys import NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
+from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import ClusterDecision, Condition, Observed, PolicySnapshot
 from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
@@ -46,6 +47,25 @@ class PolicyVersion:
 
     def build_error(self) -> StaleInputs:
         return StaleInputs(f"policy snapshot {self.snapshot} changed after the decision")
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """The placement and the policy that were decided on. Compared with the caches right before a binding is created or
+    updated: writing may take a minute in a large fleet, and no workload is placed for an outdated decision."""
+
+    placement: PlacementKey
+    placement_uid: str
+    policy: PolicyVersion
+
+    def check(self, kinds: PlacementKinds) -> None:
+        placement = kinds.get_placement(self.placement)
+        if placement is not None:
+            metadata = placement.view.metadata
+            if metadata.deletion_timestamp or metadata.uid != self.placement_uid:
+                raise StaleInputs(f"placement {self.placement} was deleted after the decision")
+        if not any(self.policy.is_current_in(snapshot.view) for snapshot in kinds.latest_snapshots(self.placement)):
+            raise self.policy.build_error()
 
 
 @dataclass(frozen=True, slots=True)
