@@ -116,8 +116,8 @@ def why(
         limit=limit,
         cursor=cursor,
     )
-    asked = _placement(placement, namespace)
-    raise typer.Exit(answer(resolve_connection(api, token_file), asked, options, as_json=output is Form.JSON))
+    name = _placement(placement, namespace)
+    raise typer.Exit(answer(resolve_connection(api, token_file), name, options, as_json=output is Form.JSON))
 
 
 def why_not(
@@ -136,10 +136,10 @@ def why_not(
     """
     from fleet.cli.commands.why import why_not as answer
 
-    asked = _placement(placement, namespace)
+    name = _placement(placement, namespace)
     chosen = None if fixes is None else fixes.value
     as_json = output is Form.JSON
-    raise typer.Exit(answer(resolve_connection(api, token_file), cluster, asked, fixes=chosen, as_json=as_json))
+    raise typer.Exit(answer(resolve_connection(api, token_file), cluster, name, fixes=chosen, as_json=as_json))
 
 
 def history(
@@ -161,10 +161,10 @@ def history(
     """List the decisions for a placement, or compare two of them."""
     from fleet.cli.commands.why import history as answer
 
-    asked = _placement(placement, namespace)
+    name = _placement(placement, namespace)
     as_json = output is Form.JSON
     raise typer.Exit(
-        answer(resolve_connection(api, token_file), asked, diff=diff, limit=limit, cursor=cursor, as_json=as_json)
+        answer(resolve_connection(api, token_file), name, diff=diff, limit=limit, cursor=cursor, as_json=as_json)
     )
 
 

@@ -75,7 +75,7 @@ def _read_moment(options: SimulateOptions, findings: Findings) -> Moment | None:
 def _check_input_is_complete(inputs: SimulationInputs, findings: Findings) -> None:
     if findings.problems:
         return  # what seems to be missing may be what is broken
-    if not inputs.asked:
+    if not inputs.placements:
         findings.add("there is nothing to decide: the files hold no placement and no latest policy snapshot")
     elif not inputs.clusters:
         findings.note("there is no MemberCluster in the files: the fleet is empty")

@@ -28,7 +28,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDecision:
-    asked: PlacementInputs
+    placement: PlacementInputs
     inp: DecisionInput
     decision: Decision
 
@@ -78,14 +78,14 @@ def moment_of(inputs: SimulationInputs) -> Moment:
 def simulate(inputs: SimulationInputs, profile: CompiledProfile, moment: Moment) -> Simulation:
     frame = Table(inputs.clusters).freeze()
     results = []
-    for asked in inputs.asked:
+    for placement in inputs.placements:
         inp = DecisionInput(
             frame=frame,
-            request=asked.request,
-            bindings=asked.bindings,
+            request=placement.request,
+            bindings=placement.bindings,
             profile=profile,
             now=moment.nanoseconds,
-            previous=asked.snapshot.status,
+            previous=placement.snapshot.status,
         )
-        results.append(SimulatedDecision(asked, inp, decide(inp)))
+        results.append(SimulatedDecision(placement, inp, decide(inp)))
     return Simulation(moment, tuple(frame.names.ordered), tuple(results))

@@ -51,13 +51,16 @@ class PlacementInputs:
 @dataclass(frozen=True, slots=True)
 class SimulationInputs:
     clusters: tuple[MemberCluster, ...]
-    asked: tuple[PlacementInputs, ...]
+    placements: tuple[PlacementInputs, ...]
 
     def cluster_names(self) -> set[str]:
         """Names of all clusters, including those that only policies and bindings mention."""
         names = {cluster.metadata.name for cluster in self.clusters}
-        for asked in self.asked:
-            names |= {*asked.request.cluster_names, *(binding.spec.target_cluster for binding in asked.bindings)}
+        for placement in self.placements:
+            names |= {
+                *placement.request.cluster_names,
+                *(binding.spec.target_cluster for binding in placement.bindings),
+            }
         return names
 
     def newest_heartbeat(self) -> int | None:
@@ -92,9 +95,9 @@ def _collect_placements(objects: Sequence[InputObject], findings: Findings) -> I
     bindings = _by_placement((item for item in objects if item.kind in _BINDINGS), findings)
     for key in sorted({*placements, *snapshots}):
         own = snapshots.get(key, [])
-        asked = _build_placement(key, placements.get(key), own, bindings.pop(key, []), findings)
-        if asked is not None:
-            yield asked
+        inputs = _build_placement(key, placements.get(key), own, bindings.pop(key, []), findings)
+        if inputs is not None:
+            yield inputs
     for (namespace, name), orphans in sorted(bindings.items()):
         placement = join_key(namespace, name)
         subject = "1 binding belongs" if len(orphans) == 1 else f"{len(orphans)} bindings belong"

@@ -133,13 +133,13 @@ def _build_decision(result: SimulatedDecision) -> DecisionPart:
 
 
 def _build_policy(result: SimulatedDecision) -> PolicyPart:
-    request = result.asked.request
+    request = result.placement.request
     return PolicyPart(
         type=request.placement_type,
         wanted=request.wanted,
         cluster_names=request.cluster_names,
         snapshot=request.snapshot,
-        source="placement" if result.asked.from_placement else "snapshot",
+        source="placement" if result.placement.from_placement else "snapshot",
     )
 
 

@@ -107,7 +107,7 @@ async def _is_serving(hub: Transport, interrupts: Interrupts) -> bool:
 
 async def _run_until_stopped(stop_requested: asyncio.Event, up: Up, own: Transport, members: Transport) -> None:
     running = asyncio.create_task(up.run(own, members), name="up")
-    ending = asyncio.create_task(stop_requested.wait(), name="up-asked-to-end")
+    ending = asyncio.create_task(stop_requested.wait(), name="up-stop")
     try:
         await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done() and up.stop():

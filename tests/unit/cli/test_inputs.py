@@ -13,7 +13,7 @@ from tests.unit.cli.manifests import LATEST, Manifest, binding, inputs, member, 
 def asked(folder: Path, *manifests: Manifest) -> PlacementInputs:
     found, findings = inputs(folder, *manifests)
     assert findings.problems == []
-    (one,) = found.asked
+    (one,) = found.placements
     return one
 
 
@@ -73,14 +73,14 @@ def test_a_placement_that_is_being_deleted_is_not_asked(tmp_path: Path) -> None:
     manifest = placement("web")
     manifest["metadata"] |= {"deletionTimestamp": "2026-03-10T08:00:00Z", "finalizers": ["x/y"]}
 
-    assert inputs(tmp_path, manifest)[0].asked == ()
+    assert inputs(tmp_path, manifest)[0].placements == ()
     assert notes(tmp_path, manifest) == ["placement web is being deleted and is skipped"]
 
 
 def test_placements_are_asked_in_the_order_of_their_names(tmp_path: Path) -> None:
     found, _ = inputs(tmp_path, placement("b"), placement("a", namespace="shop"), placement("a"))
 
-    assert [one.request.key for one in found.asked] == ["a", "b", "shop/a"]
+    assert [one.request.key for one in found.placements] == ["a", "b", "shop/a"]
 
 
 # --- given snapshots --------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_a_placement_gets_its_own_bindings(tmp_path: Path) -> None:
         binding("b", of="api", snapshot="api-0"),
     )
 
-    assert {one.request.key: [b.spec.target_cluster for b in one.bindings] for one in found.asked} == {
+    assert {one.request.key: [b.spec.target_cluster for b in one.bindings] for one in found.placements} == {
         "web": ["a"],
         "api": ["b"],
     }
