@@ -86,7 +86,7 @@ class TaintToleration(PluginTraits):
         by_taints: dict[tuple[Taint, ...], int] = {}
         for taints, rows in frame.taints.distinct():
             if rows & rejected.rows:
-                untolerated = _untolerated(taints, tolerations)
+                untolerated = _find_untolerated(taints, tolerations)
                 by_taints[untolerated] = by_taints.get(untolerated, 0) | rows & rejected.rows
         ordered = sorted(by_taints, key=lambda taints: (len(taints), -by_taints[taints].bit_count(), repr(taints)))
         if rejected.request.placement_type != PICK_FIXED:
@@ -97,13 +97,14 @@ class TaintToleration(PluginTraits):
         cheapest = (row for rows in by_number.values() for row in frame.sort_by_name(rows))
         yield from rejected.suggest_per_cluster(
             lambda row: [
-                _remove(frame.name(row), taint) for taint in _untolerated(frame.taints.value(row) or (), tolerations)
+                _remove(frame.name(row), taint)
+                for taint in _find_untolerated(frame.taints.value(row) or (), tolerations)
             ],
             cheapest,
         )
 
 
-def _untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> tuple[Taint, ...]:
+def _find_untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> tuple[Taint, ...]:
     left = (taint for taint in taints if not any(tolerates(toleration, taint) for toleration in tolerations))
     return tuple(dict.fromkeys(left))
 

@@ -13,13 +13,21 @@ import numpy as np
 
 from fleet.errors import PluginError
 from fleet.framework.context import REFUSAL_WITHOUT_REASON, HookContext, QueryPending
+from fleet.framework.cycle.hook_checks import (
+    build_code_error,
+    check_component,
+    check_pair,
+    check_range,
+    check_scores,
+    check_status,
+    check_verdict,
+    parse_mask,
+)
 from fleet.framework.profiles.profile import BoundHook, CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import PluginScores, ScoreTable
 from fleet.framework.state import CycleState
 from fleet.framework.status import (
-    MAX_CLUSTER_SCORE,
-    MIN_CLUSTER_SCORE,
     REJECTIONS,
     Code,
     Status,
@@ -30,13 +38,12 @@ from fleet.framework.status import (
 from fleet.framework.types import Candidates, Component, Delta, Picks, PluginTraits, PostFilterResult, Verdict
 from fleet.framework.verdicts import SET_ASIDE, TAKEN, FilterRejection, Verdicts
 from fleet.model.keys import PICK_FIXED
-from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, as_bits, from_rows, to_rows
+from fleet.snapshot.columns.bitset import Int64Array, Rows, as_bits, from_rows
 from fleet.snapshot.frame import Frame
 
 # A scan in parts is worth its bookkeeping from here on.
 SCAN_IN_PARTS_FROM = 1000
 _FEWEST_FEASIBLE = 100
-_LEAST_COMPONENT, _GREATEST_COMPONENT = -(2**31), 2**31 - 1
 _PART = 64
 
 
@@ -97,11 +104,11 @@ class Runner:
         """The smallest limit, or `desired` where no plugin sets one."""
         limit = desired
         for entry in self.profile.post_batch:
-            offered, status = _pair(entry, "postBatch", self._call("postBatch", entry, frame, desired))
+            offered, status = check_pair(entry, "postBatch", self._call("postBatch", entry, frame, desired))
             if code_of(status) is Code.SKIP:
                 self._skip("postBatch", entry.name)
             elif not is_success(status):
-                raise _illegal(entry.name, "postBatch", status)
+                raise build_code_error(entry.name, "postBatch", status)
             elif offered is not None and offered >= 0:
                 limit = min(limit, offered)
         return limit
@@ -116,7 +123,7 @@ class Runner:
         masks: list[tuple[str, int]] = []
         refusals: list[Status] = []
         for entry in self.profile.pre_filter:
-            mask, status = _pair(entry, "preFilter", self._call("preFilter", entry, frame))
+            mask, status = check_pair(entry, "preFilter", self._call("preFilter", entry, frame))
             code = code_of(status)
             if code is Code.SKIP:
                 self._skip("filter", entry.name)
@@ -126,9 +133,9 @@ class Runner:
                 if code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     break
             elif code is not Code.SUCCESS:
-                raise _illegal(entry.name, "preFilter", status)
+                raise build_code_error(entry.name, "preFilter", status)
             if mask is not None:
-                masks.append((entry.name, _mask(entry.name, "preFilter", mask, frame)))
+                masks.append((entry.name, parse_mask(entry.name, "preFilter", mask, frame)))
         return Narrowing(tuple(masks), tuple(refusals) or _nothing_left(masks, frame))
 
     def run_filter(
@@ -183,11 +190,11 @@ class Runner:
     def run_post_filter(self, frame: Frame, verdicts: Verdicts) -> PostFilterResult | None:
         """The result of the first plugin that has a plan."""
         for entry in self.profile.post_filter:
-            result, status = _pair(entry, "postFilter", self._call("postFilter", entry, frame, verdicts))
+            result, status = check_pair(entry, "postFilter", self._call("postFilter", entry, frame, verdicts))
             if is_success(status):
                 return result or PostFilterResult()
             if code_of(status) not in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
-                raise _illegal(entry.name, "postFilter", status)
+                raise build_code_error(entry.name, "postFilter", status)
         return None
 
     def run_add_placement(self, frame: Frame, deltas: Sequence[Delta]) -> None:
@@ -200,11 +207,11 @@ class Runner:
 
     def run_pre_score(self, frame: Frame, rows: Rows, verdicts: Verdicts) -> None:
         for entry in self.profile.pre_score:
-            status = _status(entry, "preScore", self._call("preScore", entry, frame, rows, verdicts))
+            status = check_status(entry, "preScore", self._call("preScore", entry, frame, rows, verdicts))
             if code_of(status) is Code.SKIP:
                 self._skip("score", entry.name)
             elif not is_success(status):
-                raise _illegal(entry.name, "preScore", status)
+                raise build_code_error(entry.name, "preScore", status)
 
     def run_score(self, frame: Frame, rows: Rows, *, picker: bool = True) -> ScoreTable:
         off = self.skipped.get("score", ())
@@ -281,7 +288,7 @@ class Runner:
         return verdicts
 
     def _filter(self, entry: BoundHook, frame: Frame, alive: int) -> Verdict:
-        verdict = _check_verdict(entry, self._call("filter", entry, frame, alive), frame, alive)
+        verdict = check_verdict(entry, self._call("filter", entry, frame, alive), frame, alive)
         for status in verdict.statuses or ():
             self._expect_reasons(entry, status)
         return verdict
@@ -291,16 +298,16 @@ class Runner:
             self.ctx.warn(REFUSAL_WITHOUT_REASON, entry.name)
 
     def _score(self, entry: BoundHook, frame: Frame, rows: Rows) -> PluginScores:
-        raw = _column(entry.name, "score", self._call("score", entry, frame, rows), rows)
+        raw = check_scores(entry.name, "score", self._call("score", entry, frame, rows), rows)
         normalized = final = raw
         if self.profile.ranking == "weighted":
             if hasattr(entry.plugin, "normalize"):
                 scaled = self._call("score", entry._replace(call=entry.plugin.normalize), raw)
-                normalized = _column(entry.name, "normalizeScore", scaled, rows)
-            _check_range(entry.name, normalized, rows, frame)
+                normalized = check_scores(entry.name, "normalizeScore", scaled, rows)
+            check_range(entry.name, normalized, rows, frame)
             final = normalized * np.int64(entry.weight)
         else:
-            _check_component(entry.name, raw, rows, frame)
+            check_component(entry.name, raw, rows, frame)
         component = getattr(entry.plugin, "SCORE_COMPONENT", PluginTraits.SCORE_COMPONENT)
         return PluginScores(entry.name, component, entry.weight, raw, normalized, final)
 
@@ -386,90 +393,3 @@ def _nothing_left(masks: Sequence[tuple[str, int]], frame: Frame) -> tuple[Statu
     together = " simultaneously" if len(masks) > 1 else ""
     text = f"cluster(s) didn't satisfy plugin(s) [{names}]{together}"
     return tuple(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), plugin=name) for name, _ in masks)
-
-
-def _pair(entry: BoundHook, hook: str, answer: Any) -> tuple[Any, Status | None]:
-    """A value and a status. None stands for success without a value."""
-    if answer is None:
-        return None, None
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise PluginError(f"answered {type(answer).__name__}, not a value and a Status", plugin=entry.name, hook=hook)
-    return answer[0], _status(entry, hook, answer[1])
-
-
-def _status(entry: BoundHook, hook: str, answer: Any) -> Status | None:
-    if answer is None or isinstance(answer, Status):
-        return answer
-    raise PluginError(f"answered {type(answer).__name__}, not a Status", plugin=entry.name, hook=hook)
-
-
-def _illegal(plugin: str, hook: str, status: Status | None) -> PluginError:
-    code = code_of(status)
-    if code is Code.ERROR:
-        return PluginError(message_of(status) or "failed", plugin=plugin, hook=hook)
-    return PluginError(f"invalid code {code} at {hook[0].upper()}{hook[1:]}", plugin=plugin, hook=hook)
-
-
-def _mask(plugin: str, hook: str, mask: Mask, frame: Frame) -> int:
-    _check_mask(plugin, hook, mask, frame)
-    return as_bits(mask, frame.valid)
-
-
-def _check_mask(plugin: str, hook: str, mask: object, frame: Frame) -> None:
-    if isinstance(mask, int):
-        return
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (frame.size,):
-        actual = f"{mask.dtype}{list(mask.shape)}" if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise PluginError(f"mask should be bool[{frame.size}] or an int, not {actual}", plugin=plugin, hook=hook)
-
-
-def _check_verdict(entry: BoundHook, verdict: object, frame: Frame, alive: int) -> Verdict:
-    if not isinstance(verdict, Verdict):
-        if isinstance(verdict, Status):
-            raise _illegal(entry.name, "filter", verdict)
-        raise PluginError(f"answered {type(verdict).__name__}, not a Verdict", plugin=entry.name, hook="filter")
-    _check_mask(entry.name, "filter", verdict.ok, frame)
-    rejected = alive & ~as_bits(verdict.ok, alive)
-    if not rejected:
-        return verdict
-    known = len(verdict.statuses if verdict.statuses is not None else getattr(entry.plugin, "REASONS", ()))
-    low, high = _reasons(entry, verdict, frame, rejected)
-    if low < 1 or high > known:
-        bad = low if low < 1 else high
-        raise PluginError(f"undeclared reason {bad} (it declares {known})", plugin=entry.name, hook="filter")
-    return verdict
-
-
-def _reasons(entry: BoundHook, verdict: Verdict, frame: Frame, rejected: int) -> tuple[int, int]:
-    if isinstance(verdict.reason, int):
-        return verdict.reason, verdict.reason
-    if verdict.reason.dtype != np.uint16 or verdict.reason.shape != (frame.size,):
-        actual = f"{verdict.reason.dtype}{list(verdict.reason.shape)}"
-        raise PluginError(f"reasons should be uint16[{frame.size}], not {actual}", plugin=entry.name, hook="filter")
-    used = verdict.reason[to_rows(rejected, frame.size)]
-    return int(used.min()), int(used.max())
-
-
-def _column(plugin: str, hook: str, column: Any, rows: Rows) -> Int64Array:
-    if not isinstance(column, np.ndarray) or column.shape != rows.shape:
-        actual = f"{list(column.shape)}" if isinstance(column, np.ndarray) else type(column).__name__
-        raise PluginError(f"scores should be int64[{len(rows)}], not {actual}", plugin=plugin, hook=hook)
-    if column.dtype != np.int64:
-        what = "NaN" if column.dtype.kind == "f" and np.isnan(column).any() else str(column.dtype)
-        raise PluginError(f"scores should be int64, not {what}", plugin=plugin, hook=hook)
-    return column
-
-
-def _check_range(plugin: str, column: Int64Array, rows: Rows, frame: Frame) -> None:
-    if column.min(initial=0) < MIN_CLUSTER_SCORE or column.max(initial=0) > MAX_CLUSTER_SCORE:
-        wrong = int(np.flatnonzero((column < MIN_CLUSTER_SCORE) | (column > MAX_CLUSTER_SCORE))[0])
-        text = f"score {column[wrong]} of cluster {frame.name(int(rows[wrong]))} is not in "
-        raise PluginError(f"{text}{MIN_CLUSTER_SCORE} … {MAX_CLUSTER_SCORE}", plugin=plugin, hook="score")
-
-
-def _check_component(plugin: str, column: Int64Array, rows: Rows, frame: Frame) -> None:
-    """Components are 32 bits wide where they are published, and sums of them cannot wrap here."""
-    if column.min(initial=0) < _LEAST_COMPONENT or column.max(initial=0) > _GREATEST_COMPONENT:
-        wrong = int(np.flatnonzero((column < _LEAST_COMPONENT) | (column > _GREATEST_COMPONENT))[0])
-        text = f"score {column[wrong]} of cluster {frame.name(int(rows[wrong]))} does not fit into 32 bits"
-        raise PluginError(text, plugin=plugin, hook="score")

@@ -258,11 +258,11 @@ class LegacyPostFilterAdapter:
         verdicts: Verdicts,
     ) -> Status | None:
         clusters = [ClusterView(frame, row) for row in feasible.tolist()]
-        status: Status | None = self._plugin.post_filter(ctx, state, req, clusters, RejectedClusters(verdicts))
+        status: Status | None = self._plugin.post_filter(ctx, state, req, clusters, RejectionsByName(verdicts))
         return status
 
 
-class RejectedClusters(Mapping[str, Status]):
+class RejectionsByName(Mapping[str, Status]):
     """Why clusters were rejected, by name. Statuses are built on access."""
 
     def __init__(self, verdicts: Verdicts) -> None:

@@ -1,6 +1,6 @@
-"""No new work for a cluster that is being worked on, or soon will be.
+"""No new work for a cluster in maintenance, or shortly before it.
 
-Whoever plans the work writes when it starts and how long it takes as properties of the cluster.
+The start and the length of a maintenance are properties of the cluster.
 """
 
 from __future__ import annotations
