@@ -40,6 +40,7 @@ from fleet.snapshot.eligibility import Eligibility
 from fleet.snapshot.frame import Frame
 
 _LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN, _UNHEALTHY = range(1, 7)
+_EVENTS: Final = (ClusterEvent(ClusterEventKind.UPDATE_HEALTH),)
 _DISCONNECTED: Final = "cluster is not connected to the fleet: "
 
 
@@ -132,8 +133,8 @@ class ClusterEligibility(PluginTraits):
 
     # --- explaining ---------------------------------------------------------------------------------------------
 
-    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
-        yield ClusterEvent(ClusterEventKind.UPDATE_HEALTH)
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        return _EVENTS
 
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """A connected, healthy agent. No edit brings back a cluster that leaves."""

@@ -6,7 +6,7 @@ cluster passes, with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,5 @@ class NamespaceAffinity(PluginTraits):
     def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
         return (frame.namespace(req.namespace),)
 
-    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
-        if namespace:
-            yield ClusterEvent(ClusterEventKind.UPDATE_NAMESPACES, (namespace,))
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        return (ClusterEvent(ClusterEventKind.UPDATE_NAMESPACES, (namespace,)),) if namespace else ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +27,8 @@ from fleet.model.tolerations import find_untolerated, tolerates
 from fleet.model.views import PlacementPolicy, Taint, Toleration
 from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.frame import Frame
+
+_EVENTS: Final = (ClusterEvent(ClusterEventKind.UPDATE_TAINTS),)
 
 
 def _short(details: Details) -> str:
@@ -77,8 +81,8 @@ class TaintToleration(PluginTraits):
     def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
         return (frame.taints,)
 
-    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
-        yield ClusterEvent(ClusterEventKind.UPDATE_TAINTS)
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        return _EVENTS
 
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """Tolerations for each set of taints that is in the way, the most frequent first; or the taints go."""

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from fleet.framework.request import PlacementRequest
 from fleet.framework.types import Details
@@ -42,8 +42,7 @@ class ClusterEventKind(enum.Enum):
     UPDATE_PROPERTIES = "UpdateProperties"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(NamedTuple):
     """A change of a member cluster that may end a rejection."""
 
     kind: ClusterEventKind

@@ -197,10 +197,11 @@ class TopologySpreadConstraints(PluginTraits):
     def explanation_columns(self, req: PlacementRequest, frame: Frame) -> Sequence[InternedColumn[Any]]:
         return [frame.labels(constraint.key) for constraint in req.constraints]
 
-    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterator[ClusterEvent]:
-        keys = tuple(constraint.topology_key for constraint in policy.topology_spread_constraints)
-        if keys:
-            yield ClusterEvent(ClusterEventKind.UPDATE_LABELS, keys)
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        if not policy.topology_spread_constraints:
+            return ()
+        keys = tuple([constraint.topology_key for constraint in policy.topology_spread_constraints])
+        return (ClusterEvent(ClusterEventKind.UPDATE_LABELS, keys),)
 
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion | NumberSuggestion]:
         if rejected.reason == self.REASONS[_SKEW].name:

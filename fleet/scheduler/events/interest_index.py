@@ -37,11 +37,10 @@ _CLUSTER: Final = "cluster"
 _LABEL: Final = "label"
 _PROPERTY: Final = "property"
 _NAMESPACE: Final = "namespace"
-_NAME_KINDS: Final = {
-    ClusterEventKind.UPDATE_NAMESPACES: _NAMESPACE,
-    ClusterEventKind.UPDATE_LABELS: _LABEL,
-    ClusterEventKind.UPDATE_PROPERTIES: _PROPERTY,
-}
+_UPDATE_LABELS: Final = ClusterEventKind.UPDATE_LABELS
+_UPDATE_NAMESPACES: Final = ClusterEventKind.UPDATE_NAMESPACES
+_UPDATE_PROPERTIES: Final = ClusterEventKind.UPDATE_PROPERTIES
+_UPDATE_TAINTS: Final = ClusterEventKind.UPDATE_TAINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +98,16 @@ class InterestIndex:
             return _NONE
         topics, reads_taints = {_ELIGIBLE}, False
         for source in self._sources:
-            for event in source.events_to_register(policy, namespace):
-                reads_taints |= event.kind is ClusterEventKind.UPDATE_TAINTS
-                if event.kind is ClusterEventKind.UPDATE_NAMESPACES:
+            for event, names in source.events_to_register(policy, namespace):
+                if event is _UPDATE_LABELS:
+                    topics.update([(_LABEL, key) for key in names])
+                elif event is _UPDATE_PROPERTIES:
+                    topics.update([(_PROPERTY, name) for name in names])
+                elif event is _UPDATE_NAMESPACES:
                     topics.add(_NAMESPACES)
-                name_kind = _NAME_KINDS.get(event.kind)
-                if name_kind is not None:
-                    topics.update((name_kind, name) for name in event.names)
+                    topics.update([(_NAMESPACE, name) for name in names])
+                elif event is _UPDATE_TAINTS:
+                    reads_taints = True
         tolerations = policy.tolerations if reads_taints else None
         return Interest(frozenset(topics), tolerations, never_satisfied=kind == PICK_ALL)
 
