@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
