@@ -205,5 +205,5 @@ def test_what_is_not_there_is_said_by_the_hub(hand: Hand) -> None:
 
 
 def test_a_cluster_is_in_no_namespace(hand: Hand) -> None:
-    with pytest.raises(InputError, match="a MemberCluster belongs to no namespace"):
+    with pytest.raises(InputError, match="a MemberCluster has no namespace"):
         hand.get("mc", "shop/ams-1")
