@@ -19,9 +19,9 @@ from structlog.testing import capture_logs
 from fleet.errors import ApiError, StaleInputs
 from fleet.kube.api import Request
 from fleet.placement.selection.resolution import SelectionResult
+from tests.fake_hub import GROUP, FakeHub, Fault, Json, Lost, Refused
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import run_virtually
-from tests.unit.placement.memory_hub import PLACEMENTS, Fault, Json, Lost, MemoryHub, Refused
 from tests.unit.placement.workbench import (
     RUNNING,
     THE_NAMESPACE,
@@ -75,7 +75,7 @@ class Life:
     limit: int = 10
 
     @property
-    def hub(self) -> MemoryHub:
+    def hub(self) -> FakeHub:
         return self.bench.hub
 
     async def rest(self) -> None:
@@ -194,8 +194,8 @@ def test_a_deletion_always_comes_to_its_end(fault: str) -> None:
     for at in range(1, writes + 1):
         found = run_virtually(lived(life_and_death, Fate(at, FAULTS[fault]), restarts=True))
         assert differences(found, want) == {}, f"after write {at} of {writes}"
-        left = {path.removeprefix(f"{PLACEMENTS}/") for path in found}
-        assert left == {Neighbours(MemoryHub()).binding("c1"), "namespaces/shop/clusterresourceplacementstatuses/web"}
+        left = {path.removeprefix(f"{GROUP}/") for path in found}
+        assert left == {Neighbours(FakeHub()).binding("c1"), "namespaces/shop/clusterresourceplacementstatuses/web"}
 
 
 # --- the whole controller in bad weather ------------------------------------------------------------------------------

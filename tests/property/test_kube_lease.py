@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Request
 from fleet.kube.leader_election import LEASES, LeaderElector, Leadership, LeaseDurations
-from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather
+from tests.fake_hub import FakeHub, Fault, Lost, Slow
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, run_virtually
 
@@ -22,12 +22,12 @@ KEY = "fleet-system/leader"
 TERMS = LeaseDurations(duration=15, renew_deadline=10, retry=2)
 
 delays = st.sampled_from([0.0, 0.5, 2.0, 3.0, 5.0, 9.0])
-weathers: st.SearchStrategy[Weather] = st.one_of(
+weathers: st.SearchStrategy[Fault] = st.one_of(
     st.none(),
     st.none(),
     st.just(Down()),
     st.just(Hang()),
-    st.just(LostAnswer()),
+    st.just(Lost()),
     st.sampled_from([Refuse(500), Refuse(403, "Forbidden"), Refuse(409, "Conflict"), Refuse(404, "NotFound")]),
     st.builds(Slow, before=delays, after=delays),
 )
@@ -39,7 +39,7 @@ class Turn:
 
     wait: float
     candidate: int
-    weather: Weather
+    weather: Fault
     set_by: int
 
 
@@ -53,8 +53,8 @@ turns = st.builds(
 
 
 class Candidate:
-    def __init__(self, number: int, server: ObjectServer, jitter: float) -> None:
-        self.weather: Weather = None
+    def __init__(self, number: int, server: FakeHub, jitter: float) -> None:
+        self.weather: Fault = None
         self.clock = VirtualClock()
         self.leadership: Leadership | None = None
         self._server = server
@@ -68,9 +68,7 @@ class Candidate:
 
     async def call(self, request: Request) -> bytes:
         """The one server, over this candidate's network."""
-        behind = ObjectServer(weather=lambda _: self.weather, objects=self._server.objects)
-        behind._versions = self._server._versions
-        return await behind.call(request)
+        return await self._server.serve(request, self.weather)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise NotImplementedError
@@ -92,7 +90,7 @@ def test_there_is_never_more_than_one_leader_and_in_good_weather_there_is_one(
     script: list[Turn], jitters: tuple[float, float, float]
 ) -> None:
     async def scenario() -> None:
-        server = ObjectServer()
+        server = FakeHub()
         candidates = [Candidate(number, server, jitter) for number, jitter in enumerate(jitters)]
 
         async def watch_over() -> None:

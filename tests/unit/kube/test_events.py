@@ -14,32 +14,32 @@ from fleet.kube.api import Method, Request
 from fleet.kube.events import CALL_CLASS, NORMAL, WARNING, EventRecorder, ObjectReference
 from fleet.kube.resource import Resource
 from fleet.model.views import Metadata
-from tests.faults.objects import LostAnswer, ObjectServer, Weather
+from tests.fake_hub import FakeHub, Fault, Lost
 from tests.faults.scripted import Down, Refuse
 from tests.faults.virtual import VirtualClock, virtual
 
 PLACEMENTS = Resource(
     "placement.kubernetes-fleet.io", "v1beta1", "resourceplacements", "ResourcePlacement", namespaced=True
 )
-WEB = ObjectReference.of(PLACEMENTS, Metadata(name="web", namespace="team-a", uid="u1", resource_version="7"))
+WEB = ObjectReference.of(PLACEMENTS, Metadata(name="web", namespace="shop", uid="u1", resource_version="7"))
 CLUSTER_WIDE = ObjectReference("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", "", "web", "u2")
 
 
-def writes(server: ObjectServer) -> list[str]:
-    return [request.method.value for _, request in server.requests]
+def writes(server: FakeHub) -> list[str]:
+    return [request.method.value for request in server.requests]
 
 
-def stored(server: ObjectServer) -> list[dict[str, Any]]:
+def stored(server: FakeHub) -> list[dict[str, Any]]:
     return list(server.objects.values())
 
 
-def failing(times: int, weather: Weather) -> Callable[[Request], Weather]:
+def failing(times: int, weather: Fault) -> Callable[[Request], Fault]:
     left = [weather] * times
     return lambda _: left.pop() if left else None
 
 
 @asynccontextmanager
-async def a_recorder(server: ObjectServer) -> AsyncIterator[EventRecorder]:
+async def a_recorder(server: FakeHub) -> AsyncIterator[EventRecorder]:
     recorder = EventRecorder(server, clock=VirtualClock())
     running = asyncio.create_task(recorder.run())
     try:
@@ -52,13 +52,13 @@ async def a_recorder(server: ObjectServer) -> AsyncIterator[EventRecorder]:
 
 @virtual
 async def test_an_event_says_what_happened_to_what() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "SchedulingChanged", "added c1")
         await recorder.flush()
     ((path, event),) = server.objects.items()
     name = event["metadata"]["name"]
-    assert path == f"/api/v1/namespaces/team-a/events/{name}"
+    assert path == f"/api/v1/namespaces/shop/events/{name}"
     assert name.startswith("web.")
     assert {key: event[key] for key in event if key != "metadata"} == {
         "apiVersion": "v1",
@@ -67,7 +67,7 @@ async def test_an_event_says_what_happened_to_what() -> None:
             "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
             "kind": "ResourcePlacement",
             "name": "web",
-            "namespace": "team-a",
+            "namespace": "shop",
             "uid": "u1",
             "resourceVersion": "7",
         },
@@ -85,7 +85,7 @@ async def test_an_event_says_what_happened_to_what() -> None:
 
 @virtual
 async def test_events_about_cluster_scoped_objects_live_in_default() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(CLUSTER_WIDE, WARNING, "SchedulingIncomplete", "none fits")
         await recorder.flush()
@@ -96,11 +96,11 @@ async def test_events_about_cluster_scoped_objects_live_in_default() -> None:
 
 @virtual
 async def test_events_pay_from_their_own_budget() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "a")
         await recorder.flush()
-    assert [request.call_class for _, request in server.requests] == [CALL_CLASS]
+    assert [request.call_class for request in server.requests] == [CALL_CLASS]
 
 
 # --- repeats ----------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ async def test_events_pay_from_their_own_budget() -> None:
 
 @virtual
 async def test_a_repeat_within_ten_minutes_raises_the_count() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         for _ in range(2):
             recorder.emit(WEB, WARNING, "SchedulingIncomplete", "none fits")
@@ -125,7 +125,7 @@ async def test_a_repeat_within_ten_minutes_raises_the_count() -> None:
 
 @virtual
 async def test_a_repeat_after_more_than_ten_minutes_is_a_new_event() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         for _ in range(2):
             recorder.emit(WEB, WARNING, "SchedulingIncomplete", "none fits")
@@ -136,7 +136,7 @@ async def test_a_repeat_after_more_than_ten_minutes_is_a_new_event() -> None:
 
 @virtual
 async def test_repeats_that_wait_to_be_sent_cost_one_request() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         for _ in range(5):
             recorder.emit(WEB, NORMAL, "A", "a")
@@ -159,7 +159,7 @@ async def test_repeats_that_wait_to_be_sent_cost_one_request() -> None:
 def test_what_differs_is_another_event(other: tuple[ObjectReference, str, str, str]) -> None:
     @virtual
     async def test() -> None:
-        server = ObjectServer()
+        server = FakeHub()
         async with a_recorder(server) as recorder:
             recorder.emit(WEB, NORMAL, "A", "a")
             recorder.emit(*other)
@@ -171,7 +171,7 @@ def test_what_differs_is_another_event(other: tuple[ObjectReference, str, str, s
 
 @virtual
 async def test_a_newer_version_of_the_object_is_the_same_object() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "a")
         recorder.emit(WEB._replace(resource_version="8"), NORMAL, "A", "a")
@@ -181,7 +181,7 @@ async def test_a_newer_version_of_the_object_is_the_same_object() -> None:
 
 @virtual
 async def test_an_event_that_the_hub_has_forgotten_is_created_again() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "a")
         await recorder.flush()
@@ -197,7 +197,7 @@ async def test_an_event_that_the_hub_has_forgotten_is_created_again() -> None:
 
 @virtual
 async def test_an_object_that_causes_too_many_events_falls_silent() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         for number in range(30):
             recorder.emit(WEB, NORMAL, "A", str(number))
@@ -209,7 +209,7 @@ async def test_an_object_that_causes_too_many_events_falls_silent() -> None:
 
 @virtual
 async def test_it_may_speak_again_once_in_five_minutes() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         for number in range(25):
             recorder.emit(WEB, NORMAL, "A", str(number))
@@ -225,7 +225,7 @@ async def test_it_may_speak_again_once_in_five_minutes() -> None:
 
 @virtual
 async def test_while_nobody_sends_events_wait_in_bounded_memory() -> None:
-    recorder = EventRecorder(ObjectServer(), clock=VirtualClock())
+    recorder = EventRecorder(FakeHub(), clock=VirtualClock())
     for number in range(1001):
         recorder.emit(WEB._replace(name=f"p{number}", uid=f"u{number}"), NORMAL, "A", "a")
     assert recorder.dropped == 1
@@ -234,11 +234,11 @@ async def test_while_nobody_sends_events_wait_in_bounded_memory() -> None:
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weather", [Down(), Refuse(503), Refuse(429, retry_after=1), LostAnswer()], ids=repr)
-def test_a_failure_that_may_pass_is_tried_again(weather: Weather) -> None:
+@pytest.mark.parametrize("weather", [Down(), Refuse(503), Refuse(429, retry_after=1), Lost()], ids=repr)
+def test_a_failure_that_may_pass_is_tried_again(weather: Fault) -> None:
     @virtual
     async def test() -> None:
-        server = ObjectServer(failing(3, weather))
+        server = FakeHub(failing(3, weather))
         async with a_recorder(server) as recorder:
             recorder.emit(WEB, NORMAL, "A", "a")
             await recorder.flush()
@@ -251,10 +251,10 @@ def test_a_failure_that_may_pass_is_tried_again(weather: Weather) -> None:
 @pytest.mark.parametrize(
     "weather", [Refuse(403, "Forbidden"), Refuse(404, "NotFound"), Refuse(422, "Invalid")], ids=repr
 )
-def test_what_the_hub_does_not_want_is_dropped_and_the_next_one_sent(weather: Weather) -> None:
+def test_what_the_hub_does_not_want_is_dropped_and_the_next_one_sent(weather: Fault) -> None:
     @virtual
     async def test() -> None:
-        server = ObjectServer(failing(1, weather))
+        server = FakeHub(failing(1, weather))
         async with a_recorder(server) as recorder:
             recorder.emit(WEB, NORMAL, "A", "unwanted")
             recorder.emit(WEB, NORMAL, "A", "wanted")
@@ -267,7 +267,7 @@ def test_what_the_hub_does_not_want_is_dropped_and_the_next_one_sent(weather: We
 
 @virtual
 async def test_a_dropped_event_is_created_when_it_happens_again() -> None:
-    server = ObjectServer(failing(1, Refuse(403, "Forbidden")))
+    server = FakeHub(failing(1, Refuse(403, "Forbidden")))
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "a")
         await recorder.flush()
@@ -278,7 +278,7 @@ async def test_a_dropped_event_is_created_when_it_happens_again() -> None:
 
 @virtual
 async def test_who_does_not_lead_tells_nothing() -> None:
-    class Fenced(ObjectServer):
+    class Fenced(FakeHub):
         async def call(self, request: Request) -> bytes:
             raise NotLeading("scripted")
 
@@ -290,7 +290,7 @@ async def test_who_does_not_lead_tells_nothing() -> None:
 
 @virtual
 async def test_flushing_does_not_wait_for_ever() -> None:
-    server = ObjectServer(lambda _: Refuse(503, retry_after=3600))
+    server = FakeHub(lambda _: Refuse(503, retry_after=3600))
     started = asyncio.get_running_loop().time()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "a")
@@ -303,7 +303,7 @@ async def test_flushing_does_not_wait_for_ever() -> None:
 
 @virtual
 async def test_long_messages_are_cut_between_characters() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "ä" * 1000)
         await recorder.flush()
@@ -314,7 +314,7 @@ async def test_long_messages_are_cut_between_characters() -> None:
 
 @virtual
 async def test_names_stay_within_what_kubernetes_allows() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB._replace(name="a" * 235 + ".b"), NORMAL, "A", "a")
         await recorder.flush()
@@ -325,7 +325,7 @@ async def test_names_stay_within_what_kubernetes_allows() -> None:
 
 @virtual
 async def test_a_message_that_is_no_text_harms_nobody() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "half a character: \ud800")
         await recorder.flush()

@@ -10,7 +10,7 @@ import pytest
 from fleet.errors import ApiError, ConnectionLost, NotLeading
 from fleet.kube.api import Method, Request
 from fleet.kube.informer import WriteGate
-from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather
+from tests.fake_hub import FakeHub, Fault, Lost, Slow
 from tests.faults.scripted import Down, Refuse
 from tests.faults.virtual import VirtualClock, virtual
 
@@ -19,9 +19,9 @@ WRITE = Request(Method.DELETE, PATH, deadline=30.0)
 READ = Request(Method.GET, PATH)
 
 
-def a_gate(weather: Weather = None) -> WriteGate:
-    server = ObjectServer(weather=lambda _: weather)
-    server.store(PATH, {"metadata": {"name": "one"}})
+def a_gate(weather: Fault = None) -> WriteGate:
+    server = FakeHub(lambda _: weather)
+    server.put(PATH, {"metadata": {"name": "one"}})
     gate = WriteGate(server, clock=VirtualClock())
     gate.open()
     return gate
@@ -58,7 +58,7 @@ async def test_a_read_is_never_unsettled() -> None:
 
 @virtual
 async def test_a_write_without_an_answer_is_unsettled_until_its_deadline() -> None:
-    gate = a_gate(LostAnswer())
+    gate = a_gate(Lost())
     with pytest.raises(ConnectionLost):
         await gate.call(WRITE)
     await asyncio.sleep(29)
@@ -80,7 +80,7 @@ async def test_a_write_that_is_cut_off_is_unsettled_until_its_deadline() -> None
 
 
 @pytest.mark.parametrize("weather", [Refuse(503), Refuse(409, "Conflict"), Down()])
-def test_a_write_that_was_refused_is_settled(weather: Weather) -> None:
+def test_a_write_that_was_refused_is_settled(weather: Fault) -> None:
     @virtual
     async def refused() -> None:
         gate = a_gate(weather)

@@ -13,7 +13,7 @@ import pytest
 from fleet.errors import ApiError, LeadershipLost, NotLeading
 from fleet.kube.api import LEASE_CLASS, Method, Request
 from fleet.kube.leader_election import LEASES, FencedApi, LeaderElector, Leadership, LeaseDurations, unique_identity
-from tests.faults.objects import LostAnswer, ObjectServer, Slow, Weather, fair
+from tests.fake_hub import FakeHub, Fault, Lost, Slow, fair
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
@@ -28,7 +28,7 @@ def now() -> float:
 
 class Candidate:
     def __init__(
-        self, server: ObjectServer, name: str = "one", *, terms: LeaseDurations = TERMS, may_release: bool = True
+        self, server: FakeHub, name: str = "one", *, terms: LeaseDurations = TERMS, may_release: bool = True
     ) -> None:
         self.clock = VirtualClock()
         self.problems: list[ApiError] = []
@@ -76,7 +76,7 @@ async def running(*candidates: Candidate) -> AsyncIterator[None]:
             task.cancel()
 
 
-def holder(server: ObjectServer) -> str:
+def holder(server: FakeHub) -> str:
     identity: str = server.objects[PATH]["spec"]["holderIdentity"]
     return identity
 
@@ -86,7 +86,7 @@ def holder(server: ObjectServer) -> str:
 
 @virtual
 async def test_creates_the_lease_as_other_controllers_would() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(1)
@@ -103,8 +103,8 @@ async def test_creates_the_lease_as_other_controllers_would() -> None:
 
 @virtual
 async def test_renews_and_keeps_what_others_put_into_the_lease() -> None:
-    server = ObjectServer()
-    server.store(PATH, {"metadata": {"namespace": "fleet-system", "name": "leader", "labels": {"a": "b"}}})
+    server = FakeHub()
+    server.put(PATH, {"metadata": {"namespace": "fleet-system", "name": "leader", "labels": {"a": "b"}}})
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(301)
@@ -117,7 +117,7 @@ async def test_renews_and_keeps_what_others_put_into_the_lease() -> None:
 
 @virtual
 async def test_gives_the_lease_back_when_the_work_is_done() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one, two = Candidate(server), Candidate(server, "two")
     async with running(one):
         await asyncio.sleep(12)
@@ -132,7 +132,7 @@ async def test_gives_the_lease_back_when_the_work_is_done() -> None:
 
 @virtual
 async def test_gives_the_lease_back_when_cancelled() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with running(Candidate(server)):
         await asyncio.sleep(12)
     assert holder(server) == ""
@@ -140,7 +140,7 @@ async def test_gives_the_lease_back_when_cancelled() -> None:
 
 @virtual
 async def test_returns_what_the_work_returns() -> None:
-    server = ObjectServer()
+    server = FakeHub()
 
     async def work(leadership: Leadership) -> int:
         return 42
@@ -150,7 +150,7 @@ async def test_returns_what_the_work_returns() -> None:
 
 @virtual
 async def test_an_error_of_the_work_comes_out_as_it_is_and_frees_the_lease() -> None:
-    server = ObjectServer()
+    server = FakeHub()
 
     async def work(leadership: Leadership) -> None:
         raise KeyError("mine")
@@ -162,7 +162,7 @@ async def test_an_error_of_the_work_comes_out_as_it_is_and_frees_the_lease() -> 
 
 @virtual
 async def test_leadership_lasts_while_cancelled_work_winds_down() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     seen = []
 
     async def work(leadership: Leadership) -> None:
@@ -182,9 +182,9 @@ async def test_leadership_lasts_while_cancelled_work_winds_down() -> None:
 
 @virtual
 async def test_waits_for_the_whole_duration_before_taking_the_lease_of_a_vanished_holder() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     spec = {"holderIdentity": "gone", "leaseDurationSeconds": 60, "renewTime": "1999-01-01T00:00:00.000000Z"}
-    server.store(PATH, {"metadata": {}, "spec": spec})
+    server.put(PATH, {"metadata": {}, "spec": spec})
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(60)
@@ -196,13 +196,13 @@ async def test_waits_for_the_whole_duration_before_taking_the_lease_of_a_vanishe
 
 @virtual
 async def test_a_renewal_by_the_holder_starts_the_wait_over() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     spec = {"holderIdentity": "other", "leaseDurationSeconds": 60, "renewTime": "a"}
-    server.store(PATH, {"metadata": {}, "spec": spec})
+    server.put(PATH, {"metadata": {}, "spec": spec})
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(58)
-        server.store(PATH, {"metadata": {}, "spec": {**spec, "renewTime": "b"}})
+        server.put(PATH, {"metadata": {}, "spec": {**spec, "renewTime": "b"}})
         await asyncio.sleep(60)
         assert not one.leads
         await asyncio.sleep(10)
@@ -211,7 +211,7 @@ async def test_a_renewal_by_the_holder_starts_the_wait_over() -> None:
 
 @virtual
 async def test_only_one_of_two_that_find_the_lease_free_leads() -> None:
-    server = ObjectServer(weather=lambda _: Slow(before=0.1, after=0.1))
+    server = FakeHub(lambda _: Slow(before=0.1, after=0.1))
     one, two = Candidate(server), Candidate(server, "two")
     async with running(one, two):
         for _ in range(100):
@@ -222,12 +222,12 @@ async def test_only_one_of_two_that_find_the_lease_free_leads() -> None:
 
 @virtual
 async def test_keeps_trying_while_the_server_is_away() -> None:
-    server = ObjectServer(weather=lambda _: Down())
+    server = FakeHub(lambda _: Down())
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(21)
         assert len(server.requests) == 5
-        server.weather = fair
+        server.fault = fair
         await asyncio.sleep(5)
         assert one.leads
 
@@ -235,19 +235,19 @@ async def test_keeps_trying_while_the_server_is_away() -> None:
 @virtual
 async def test_an_acquisition_that_is_answered_too_late_is_none() -> None:
     late = LeaseDurations(duration=60, renew_deadline=6, retry=5)
-    server = ObjectServer(weather=lambda request: Slow(after=100) if request.is_write else None)
+    server = FakeHub(lambda request: Slow(after=100) if request.is_write else None)
     one = Candidate(server, terms=late)
     async with running(one):
         await asyncio.sleep(50)
         assert one.led_from is None
-        server.weather = fair
+        server.fault = fair
         await asyncio.sleep(7)
         assert one.leads, "the lease names us since the first attempt"
 
 
 @virtual
 async def test_an_acquisition_counts_from_when_it_was_sent() -> None:
-    server = ObjectServer(weather=lambda request: Slow(after=14) if request.is_write else None)
+    server = FakeHub(lambda request: Slow(after=14) if request.is_write else None)
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(15)
@@ -257,18 +257,18 @@ async def test_an_acquisition_counts_from_when_it_was_sent() -> None:
 
 @virtual
 async def test_gives_the_lease_back_although_the_answer_to_the_last_renewal_was_lost() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with running(Candidate(server)):
         await asyncio.sleep(12)
-        server.weather = lambda request: LostAnswer() if request.is_write else None
+        server.fault = lambda request: Lost() if request.is_write else None
         await asyncio.sleep(5)
-        server.weather = fair
+        server.fault = fair
     assert holder(server) == ""
 
 
 @virtual
 async def test_keeps_the_lease_to_itself_where_it_may_not_be_given_back() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server, may_release=False)
     async with running(one):
         await asyncio.sleep(12)
@@ -280,11 +280,11 @@ async def test_keeps_the_lease_to_itself_where_it_may_not_be_given_back() -> Non
 
 @virtual
 async def test_giving_back_takes_five_seconds_at_most() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(12)
-        server.weather = lambda _: Hang()
+        server.fault = lambda _: Hang()
         one.enough.set()
         began_at = now()
     assert now() - began_at == pytest.approx(5.0)
@@ -293,7 +293,7 @@ async def test_giving_back_takes_five_seconds_at_most() -> None:
 
 # --- losing -----------------------------------------------------------------------------------------------------------
 
-TROUBLE: list[Weather] = [
+TROUBLE: list[Fault] = [
     Down(),
     Hang(),
     Refuse(500, "InternalError"),
@@ -302,24 +302,24 @@ TROUBLE: list[Weather] = [
     Refuse(429, "TooManyRequests", retry_after=3600),
     Slow(before=1000),
     Slow(after=1000),
-    LostAnswer(),
+    Lost(),
 ]
 
 
 @virtual
 @pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
-async def test_stops_within_the_lease_whatever_the_server_does(trouble: Weather) -> None:
-    server = ObjectServer()
+async def test_stops_within_the_lease_whatever_the_server_does(trouble: Fault) -> None:
+    server = FakeHub()
     one = Candidate(server)
     last_renewal_arrived = 0.0
 
-    def weather(request: Request) -> Weather:
+    def weather(request: Request) -> Fault:
         return trouble if now() > 100 else None
 
     async with running(one):
         await asyncio.sleep(100.5)
         last_renewal_arrived = now()
-        server.weather = weather
+        server.fault = weather
         await asyncio.sleep(44)
         assert one.leads
         await asyncio.sleep(60)
@@ -331,8 +331,8 @@ async def test_stops_within_the_lease_whatever_the_server_does(trouble: Weather)
 
 @virtual
 @pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
-async def test_a_successor_never_overlaps_a_holder_that_is_cut_off(trouble: Weather) -> None:
-    server = ObjectServer()
+async def test_a_successor_never_overlaps_a_holder_that_is_cut_off(trouble: Fault) -> None:
+    server = FakeHub()
     one, two = Candidate(server), Candidate(server, "two")
     cut_off = {"one": False}
     one.election._requests = type(one.election._requests)(_CutOff(server, trouble, cut_off), KEY, deadline=15)
@@ -347,21 +347,21 @@ async def test_a_successor_never_overlaps_a_holder_that_is_cut_off(trouble: Weat
             assert one.led_until < two.led_from
 
 
-class _CutOff(ObjectServer):
+class _CutOff(FakeHub):
     """The same server over a network that fails for one candidate."""
 
-    def __init__(self, server: ObjectServer, trouble: Weather, cut_off: dict[str, bool]) -> None:
-        super().__init__(weather=lambda _: trouble if cut_off["one"] else None, objects=server.objects)
-        self._versions = server._versions
+    def __init__(self, server: FakeHub, trouble: Fault, cut_off: dict[str, bool]) -> None:
+        super().__init__(lambda _: trouble if cut_off["one"] else None)
+        self._perform = server._perform  # type: ignore[method-assign]
 
 
 @virtual
 async def test_a_renewal_counts_from_when_it_was_sent() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(6)
-        server.weather = lambda _: Slow(after=14)
+        server.fault = lambda _: Slow(after=14)
         await asyncio.sleep(19)  # sent at 10, answered at 24
         assert one.leadership is not None
         assert one.leadership.remaining == pytest.approx(10 + 45 - 25)
@@ -369,11 +369,11 @@ async def test_a_renewal_counts_from_when_it_was_sent() -> None:
 
 @virtual
 async def test_stops_at_once_when_another_holds_the_lease() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(12)
-        server.store(PATH, {"metadata": {}, "spec": {"holderIdentity": "thief", "leaseDurationSeconds": 60}})
+        server.put(PATH, {"metadata": {}, "spec": {"holderIdentity": "thief", "leaseDurationSeconds": 60}})
         await asyncio.sleep(5)
         assert "thief" in str(one.lost)
         assert holder(server) == "thief"
@@ -381,11 +381,11 @@ async def test_stops_at_once_when_another_holds_the_lease() -> None:
 
 @virtual
 async def test_losing_the_lease_in_two_ways_at_once_is_still_one_loss() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server, terms=LeaseDurations(duration=15, renew_deadline=10, retry=2))
     async with running(one):
         await asyncio.sleep(5)  # renewed at 4, so it ends at 14
-        server.weather = lambda request: Down() if now() < 13 else Refuse(404, "NotFound")
+        server.fault = lambda request: Down() if now() < 13 else Refuse(404, "NotFound")
         await asyncio.sleep(10)
         assert one.lost is not None
         assert one.led_until == pytest.approx(14)
@@ -393,7 +393,7 @@ async def test_losing_the_lease_in_two_ways_at_once_is_still_one_loss() -> None:
 
 @virtual
 async def test_an_error_of_work_that_is_being_stopped_is_not_hidden() -> None:
-    server = ObjectServer()
+    server = FakeHub()
 
     async def work(leadership: Leadership) -> None:
         try:
@@ -401,14 +401,14 @@ async def test_an_error_of_work_that_is_being_stopped_is_not_hidden() -> None:
         finally:
             raise KeyError("while stopping")
 
-    server.before_next_write = [lambda: None, lambda: server.objects.pop(PATH)]
+    server.before_write = [lambda: None, lambda: server.objects.pop(PATH)]
     with pytest.raises(KeyError, match="while stopping"):
         await Candidate(server).election.lead(work)
 
 
 @virtual
 async def test_stops_at_once_when_the_lease_is_deleted() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(12)
@@ -419,30 +419,30 @@ async def test_stops_at_once_when_the_lease_is_deleted() -> None:
 
 @virtual
 async def test_a_renewal_that_arrived_although_it_seemed_to_fail_costs_nothing() -> None:
-    server = ObjectServer()
-    weathers = iter([LostAnswer()])
+    server = FakeHub()
+    weathers = iter([Lost()])
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(6)
-        server.weather = lambda _: next(weathers, None)
+        server.fault = lambda _: next(weathers, None)
         await asyncio.sleep(600)
         assert one.leads
 
 
 @virtual
 async def test_somebody_who_labels_the_lease_does_no_harm() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         for _ in range(20):
             await asyncio.sleep(7)
-            server.store(PATH, {**server.objects[PATH], "metadata": {"uid": "u", "labels": {"at": str(now())}}})
+            server.put(PATH, {**server.objects[PATH], "metadata": {"uid": "u", "labels": {"at": str(now())}}})
         assert one.leads
 
 
 @virtual
 async def test_the_fence_closes_before_the_work_is_told() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     fence_was_open = []
 
     async def work(leadership: Leadership) -> None:
@@ -452,7 +452,7 @@ async def test_the_fence_closes_before_the_work_is_told() -> None:
             fence_was_open.append(leadership.remaining > 0)
 
     election = Candidate(server).election
-    server.before_next_write = [lambda: None, lambda: server.objects.pop(PATH)]
+    server.before_write = [lambda: None, lambda: server.objects.pop(PATH)]
     with pytest.raises(LeadershipLost):
         await election.lead(work)
     assert fence_was_open == [False]
@@ -460,10 +460,10 @@ async def test_the_fence_closes_before_the_work_is_told() -> None:
 
 @virtual
 async def test_a_vanished_server_does_not_hold_up_the_end() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with running(Candidate(server)):
         await asyncio.sleep(12)
-        server.weather = lambda _: Hang()
+        server.fault = lambda _: Hang()
         stopped_at = now()
     assert now() - stopped_at <= 5
 
@@ -474,7 +474,7 @@ async def test_a_vanished_server_does_not_hold_up_the_end() -> None:
 @virtual
 @pytest.mark.parametrize("jump", [timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1), timedelta(days=4000)])
 async def test_setting_the_time_of_day_changes_nothing(jump: timedelta) -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one, two = Candidate(server), Candidate(server, "two")
     async with running(one):
         await asyncio.sleep(1)
@@ -490,7 +490,7 @@ async def test_setting_the_time_of_day_changes_nothing(jump: timedelta) -> None:
 
 @virtual
 async def test_a_machine_that_slept_through_its_lease_does_not_write_when_it_wakes() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(12)
@@ -525,33 +525,34 @@ async def test_a_fenced_write_can_be_asked_again_before_it_leaves() -> None:
 
 @virtual
 async def test_a_fenced_write_must_end_before_the_lease_may() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(1)
-        server.weather = lambda _: Down()
+        server.fault = lambda _: Down()
         await asyncio.sleep(39)
         fenced = FencedApi(server, one.leadership)  # type: ignore[arg-type]
-        server.weather = fair
+        server.fault = fair
         with pytest.raises(ApiError):
-            await fenced.call(Request(Method.DELETE, "/nothing", body=b"{}", deadline=30))
-        assert server.requests[-1][1].deadline == pytest.approx(20)
+            await fenced.call(Request(Method.DELETE, "/api/v1/nodes/nothing", body=b"{}", deadline=30))
+        (deletion,) = (request for request in server.requests if request.method is Method.DELETE)
+        assert deletion.deadline == pytest.approx(20)
 
 
 @virtual
 async def test_reading_needs_no_lease() -> None:
-    server = ObjectServer()
-    server.store("/thing", {"a": 1})
+    server = FakeHub()
+    server.put("/api/v1/nodes/thing", {"a": 1})
     fenced = FencedApi(server, Leadership(VirtualClock(), TERMS))
-    assert b'"a":1' in await fenced.call(Request(Method.GET, "/thing"))
+    assert b'"a":1' in await fenced.call(Request(Method.GET, "/api/v1/nodes/thing"))
 
 
 @virtual
 async def test_renewals_are_never_held_back_by_flow_control() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     async with running(Candidate(server)):
         await asyncio.sleep(60)
-    assert {request.call_class for _, request in server.requests} == {LEASE_CLASS}
+    assert {request.call_class for request in server.requests} == {LEASE_CLASS}
 
 
 @pytest.mark.parametrize("terms", [(10, 10.0, 1.0), (10, 5.0, 5.0), (10, 5.0, 0.0), (0, -1.0, -2.0)])
@@ -568,7 +569,7 @@ def test_identities_are_unique() -> None:
 @virtual
 @pytest.mark.parametrize("answer", [b"", b"[]", b'{"spec":5}', b'{"spec":{"leaseDurationSeconds":"x"}}', b"\xff"])
 async def test_an_answer_that_is_no_lease_is_a_problem_and_no_crash(answer: bytes) -> None:
-    class Confused(ObjectServer):
+    class Confused(FakeHub):
         async def call(self, request: Request) -> bytes:
             return answer
 
@@ -585,8 +586,8 @@ def lease_document(**spec: Any) -> dict[str, Any]:
 
 @virtual
 async def test_takes_a_lease_that_a_holder_gave_back() -> None:
-    server = ObjectServer()
-    server.store(PATH, lease_document(holderIdentity="", leaseDurationSeconds=1, leaseTransitions=7))
+    server = FakeHub()
+    server.put(PATH, lease_document(holderIdentity="", leaseDurationSeconds=1, leaseTransitions=7))
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(0.1)

@@ -22,7 +22,7 @@ from fleet.kube.cache.store import build_codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, build_json_pointer, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster
-from tests.faults.objects import LostAnswer, ObjectServer
+from tests.fake_hub import FakeHub, Lost
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.faults.watching import CLUSTERS, Cluster, a_store
@@ -31,7 +31,7 @@ PATH = CLUSTERS.item("c1")
 PATIENCE = RetryPolicy(VirtualClock(), no_jitter)
 
 
-def objects_on(server: ObjectServer, *, cached: bool = False) -> Objects[Cluster]:
+def objects_on(server: FakeHub, *, cached: bool = False) -> Objects[Cluster]:
     store = a_store() if cached else None
     if store is not None:
         store.relist().end()
@@ -39,8 +39,8 @@ def objects_on(server: ObjectServer, *, cached: bool = False) -> Objects[Cluster
     return Objects(server, CLUSTERS, build_codec(MemberCluster), store=store)
 
 
-def bodies(server: ObjectServer) -> list[Any]:
-    return [msgspec.json.decode(request.body) for _, request in server.requests if request.body]
+def bodies(server: FakeHub) -> list[Any]:
+    return [msgspec.json.decode(request.body) for request in server.requests if request.body]
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------
@@ -48,13 +48,13 @@ def bodies(server: ObjectServer) -> list[Any]:
 
 @virtual
 async def test_objects_paid_from_another_budget_are_otherwise_the_same() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server, cached=True)
     assert objects.with_call_class(objects.call_class) is objects
 
     await objects.with_call_class("evict").create({"metadata": {"name": "c1"}})
 
-    assert [request.call_class for _, request in server.requests] == ["evict"]
+    assert [request.call_class for request in server.requests] == ["evict"]
     assert objects.store is not None
     assert "c1" in objects.store
 
@@ -64,9 +64,9 @@ async def test_objects_paid_from_another_budget_are_otherwise_the_same() -> None
 
 @virtual
 async def test_an_object_is_found_on_the_server_whatever_the_store_says() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server, cached=True)
-    server.store(PATH, {"metadata": {"name": "c1", "uid": "theirs"}})
+    server.put(PATH, {"metadata": {"name": "c1", "uid": "theirs"}})
     found = await objects.find("c1")
     assert found is not None
     assert found.view.metadata.uid == "theirs"
@@ -76,16 +76,16 @@ async def test_an_object_is_found_on_the_server_whatever_the_store_says() -> Non
 
 @virtual
 async def test_an_object_that_does_not_exist_is_not_found() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     assert await objects_on(server).find("c1") is None
-    assert [(request.method, request.path) for _, request in server.requests] == [(Method.GET, PATH)]
+    assert [(request.method, request.path) for request in server.requests] == [(Method.GET, PATH)]
 
 
 @virtual
 @pytest.mark.parametrize("refusal, error", [(Refuse(403), Forbidden), (Refuse(410), Gone), (Refuse(503), Unavailable)])
 async def test_an_object_that_cannot_be_read_may_still_exist(refusal: Refuse, error: type[Exception]) -> None:
     with pytest.raises(error):
-        await objects_on(ObjectServer(weather=lambda _: refusal)).find("c1")
+        await objects_on(FakeHub(lambda _: refusal)).find("c1")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ async def test_an_object_that_cannot_be_read_may_still_exist(refusal: Refuse, er
 
 @virtual
 async def test_what_is_written_says_its_kind_as_items_of_lists_do_not() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     await objects_on(server).create({"metadata": {"name": "c1"}})
     assert bodies(server) == [
         {
@@ -106,7 +106,7 @@ async def test_what_is_written_says_its_kind_as_items_of_lists_do_not() -> None:
 
 @virtual
 async def test_every_write_is_in_the_store_at_once() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server, cached=True)
     store = objects.store
     assert store is not None
@@ -124,7 +124,7 @@ async def test_every_write_is_in_the_store_at_once() -> None:
 
 @virtual
 async def test_an_object_that_finalizers_hold_is_not_gone() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server, cached=True)
     await objects.create({"metadata": {"name": "c1", "finalizers": ["a/b"]}})
     await objects.delete("c1")
@@ -136,7 +136,7 @@ async def test_an_object_that_finalizers_hold_is_not_gone() -> None:
 
 @virtual
 async def test_an_object_that_loses_its_last_finalizer_is_gone_at_once() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server, cached=True)
     await objects.create({"metadata": {"name": "c1", "finalizers": ["a/b"]}})
     await objects.delete("c1")
@@ -148,7 +148,7 @@ async def test_an_object_that_loses_its_last_finalizer_is_gone_at_once() -> None
 
 @virtual
 async def test_a_put_without_a_version_is_refused_here_already() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     with pytest.raises(ValueError, match="MemberCluster c1 without a resourceVersion"):
         await objects_on(server).replace({"metadata": {"name": "c1"}})
     assert not server.requests
@@ -156,7 +156,7 @@ async def test_a_put_without_a_version_is_refused_here_already() -> None:
 
 @virtual
 async def test_a_put_of_an_outdated_object_is_a_conflict() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server)
     first = await objects.create({"metadata": {"name": "c1"}})
     await objects.merge_patch("c1", {"spec": {}})
@@ -166,16 +166,16 @@ async def test_a_put_of_an_outdated_object_is_a_conflict() -> None:
 
 @virtual
 async def test_a_status_is_written_to_its_own_path() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server)
     created = await objects.create({"metadata": {"name": "c1"}})
     await objects.replace_status({**created.document(), "status": {}})
-    assert server.requests[-1][1].path == f"{PATH}/status"
+    assert server.requests[-1].path == f"{PATH}/status"
 
 
 @virtual
 async def test_a_deletion_with_a_uid_spares_a_successor() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server)
     await objects.create({"metadata": {"name": "c1"}})
     with pytest.raises(Conflict):
@@ -185,7 +185,7 @@ async def test_a_deletion_with_a_uid_spares_a_successor() -> None:
 
 @virtual
 async def test_creating_twice_is_an_error_of_its_own() -> None:
-    objects = objects_on(ObjectServer())
+    objects = objects_on(FakeHub())
     await objects.create({"metadata": {"name": "c1"}})
     with pytest.raises(AlreadyExists):
         await objects.create({"metadata": {"name": "c1"}})
@@ -193,7 +193,7 @@ async def test_creating_twice_is_an_error_of_its_own() -> None:
 
 @virtual
 async def test_an_answer_to_a_deletion_that_is_none_is_an_error() -> None:
-    class Confused(ObjectServer):
+    class Confused(FakeHub):
         async def call(self, request: Request) -> bytes:
             return b"<html>"
 
@@ -208,7 +208,7 @@ async def test_a_live_list_is_read_to_its_end() -> None:
         "more": {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "c2"}}]},
     }
 
-    class Paged(ObjectServer):
+    class Paged(FakeHub):
         async def call(self, request: Request) -> bytes:
             query = dict(request.query)
             assert query["labelSelector"] == "a=b"
@@ -233,26 +233,26 @@ def labelled(key: str, value: str) -> Any:
 
 @virtual
 async def test_a_revision_of_what_was_seen_needs_one_request() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1"}, "unknown": {"kept": True}})
     revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen)
     assert revised is not None
     assert revised.view.metadata.labels == {"a": "b"}
     assert server.objects[PATH]["unknown"] == {"kept": True}
-    assert [request.method for _, request in server.requests] == [Method.POST, Method.PUT]
+    assert [request.method for request in server.requests] == [Method.POST, Method.PUT]
 
 
 @virtual
 async def test_after_a_conflict_the_change_is_decided_again_on_the_live_object() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1"}})
 
     def interfere() -> None:
-        server.store(PATH, {**server.objects[PATH], "spec": {"theirs": 1}})
+        server.put(PATH, {**server.objects[PATH], "spec": {"theirs": 1}})
 
-    server.before_next_write = [interfere, interfere]
+    server.before_write = [interfere, interfere]
     revised = await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen)
     assert revised is not None
     assert server.objects[PATH]["spec"] == {"theirs": 1}
@@ -261,7 +261,7 @@ async def test_after_a_conflict_the_change_is_decided_again_on_the_live_object()
 
 @virtual
 async def test_a_change_that_is_there_already_writes_nothing() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1", "labels": {"a": "b"}}})
     assert await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen) == seen
@@ -270,52 +270,49 @@ async def test_a_change_that_is_there_already_writes_nothing() -> None:
 
 @virtual
 async def test_a_revision_whose_answer_was_lost_is_not_made_twice() -> None:
-    weathers = iter([LostAnswer()])
-    server = ObjectServer()
+    weathers = iter([Lost()])
+    server = FakeHub()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1"}})
-    server.weather = lambda _: next(weathers, None)
+    server.fault = lambda _: next(weathers, None)
     written = dict(server.objects)
     with pytest.raises(Exception, match="reset"):
         await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen)
     assert server.objects != written
     assert await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE) is not None
-    assert sum(request.method is Method.PUT for _, request in server.requests) == 1
+    assert sum(request.method is Method.PUT for request in server.requests) == 1
 
 
 @virtual
 async def test_a_revision_of_what_is_gone_is_nothing() -> None:
-    assert (
-        await update_with_retries(objects_on(ObjectServer()), "c1", labelled("a", "b"), retry_policy=PATIENCE) is None
-    )
+    assert await update_with_retries(objects_on(FakeHub()), "c1", labelled("a", "b"), retry_policy=PATIENCE) is None
 
 
 @virtual
 async def test_endless_conflicts_are_given_up_after_four_attempts() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     objects = objects_on(server)
     await objects.create({"metadata": {"name": "c1"}})
-    server.before_next_write = [lambda: server.store(PATH, server.objects[PATH])] * 9
+    server.before_write = [lambda: server.put(PATH, server.objects[PATH])] * 9
     with pytest.raises(Conflict):
         await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE)
-    puts = [at for at, request in server.requests if request.method is Method.PUT]
+    puts = [at for at, request in zip(server.times, server.requests, strict=True) if request.method is Method.PUT]
     assert [later - puts[0] for later in puts] == pytest.approx([0, 0.01, 0.06, 0.31])
 
 
 @virtual
 async def test_a_request_is_repeated_for_want_of_a_server_and_for_nothing_else() -> None:
     refusals = iter([Refuse(503), Refuse(500, "ServerTimeout", retry_after=2), Refuse(404, "NotFound")])
-    server = ObjectServer(weather=lambda _: next(refusals))
+    server = FakeHub(lambda _: next(refusals))
     with pytest.raises(NotFound):
         await call_with_retries(lambda: objects_on(server).get("c1"), retry_policy=PATIENCE)
-    times = [at for at, _ in server.requests]
-    assert times == pytest.approx([0, 0.01, 2.01])
+    assert server.times == pytest.approx([0, 0.01, 2.01])
 
 
 @virtual
 @pytest.mark.parametrize("refusal, error", [(Refuse(503), Unavailable), (Refuse(504), ServerTimeout)])
 async def test_patience_ends(refusal: Refuse, error: type[Exception]) -> None:
-    server = ObjectServer(weather=lambda _: refusal)
+    server = FakeHub(lambda _: refusal)
     with pytest.raises(error):
         await call_with_retries(lambda: objects_on(server).get("c1"), retry_policy=PATIENCE)
     assert len(server.requests) == 4
@@ -353,7 +350,7 @@ def test_a_pointer_escapes_what_would_split_it() -> None:
 async def test_a_collection_is_deleted_by_its_labels_in_one_request() -> None:
     asked: list[Request] = []
 
-    class Recorder(ObjectServer):
+    class Recorder(FakeHub):
         async def call(self, request: Request) -> bytes:
             asked.append(request)
             return b'{"kind":"Status","status":"Success"}'
@@ -366,7 +363,7 @@ async def test_a_collection_is_deleted_by_its_labels_in_one_request() -> None:
 
 @virtual
 async def test_deleting_everything_is_refused() -> None:
-    server = ObjectServer()
+    server = FakeHub()
     with pytest.raises(ValueError, match="name labels"):
         await objects_on(server).delete_collection(labels="")
     assert server.requests == []

@@ -1,4 +1,4 @@
-"""The hub in memory with kinds of all sorts: it says which ones it serves, and takes merge patches."""
+"""The hub in memory with kinds of all sorts: it says which ones it serves."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.kube.api import Method, Request
+from fleet.kube.api import Request
 from fleet.kube.informer import InformerConfig
 from fleet.kube.resource import Resource
-from tests.faults.objects import refusal
+from tests.fake_hub import FakeHub, Json, merged, refusal
 from tests.faults.virtual import VirtualClock, no_jitter
-from tests.unit.placement.memory_hub import Json, MemoryHub, merged
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
@@ -33,7 +32,7 @@ ALL_VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch
 
 
 @dataclass
-class ContentHub(MemoryHub):
+class ContentHub(FakeHub):
     kinds: list[Resource] = field(default_factory=lambda: list(USUAL))
     verbs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By plural; all of them unless given."""
@@ -107,18 +106,3 @@ class ContentHub(MemoryHub):
             "verbs": self.verbs.get(one.plural, ALL_VERBS),
         }
         yield {"name": f"{one.plural}/status", "kind": one.kind, "namespaced": one.namespaced, "verbs": ["get"]}
-
-    def _perform(self, request: Request) -> Json:
-        if request.method is not Method.PATCH:
-            return super()._perform(request)
-        held = self.objects.get(request.path)
-        if held is None:
-            raise refusal(404, "NotFound")
-        patch: Json = msgspec.json.decode(request.body or b"{}")
-        if patch["metadata"].get("resourceVersion", "") not in ("", held["metadata"]["resourceVersion"]):
-            raise refusal(409, "Conflict")
-        return self._store(request.path, merged(held, patch))
-
-    def _store(self, path: str, document: Json) -> Json:
-        document["metadata"].setdefault("creationTimestamp", self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        return super()._store(path, document)

@@ -13,16 +13,16 @@ from structlog.testing import capture_logs
 from fleet.errors import NotLeading, StaleInputs
 from fleet.kube.api import Request
 from fleet.placement.controller import RECHECK
+from tests.fake_hub import FakeHub, Refused
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
-from tests.unit.placement.memory_hub import MemoryHub, Refused
 from tests.unit.placement.workbench import RUNNING, SNAPSHOT, WEB, Neighbours, Office, a_placement, pick_n
 
 COPY: Final = "namespaces/shop/clusterresourceplacementstatuses/web"
 
 
 @asynccontextmanager
-async def a_quiet_placement(hub: MemoryHub | None = None, **spec: Any) -> AsyncIterator[tuple[Office, Neighbours]]:
+async def a_quiet_placement(hub: FakeHub | None = None, **spec: Any) -> AsyncIterator[tuple[Office, Neighbours]]:
     """Everything that was to do is done, and nobody has looked since."""
     async with Office(hub) as office:
         a_placement(office.hub, policy=pick_n(1), **spec)
@@ -123,7 +123,7 @@ def change_report(office: Office, others: Neighbours, field: str, value: Any) ->
     office.hub.edit(path, status={"conditions": [{**first, field: value}, *rest]})
 
 
-def a_binding_of_nobody(hub: MemoryHub) -> None:
+def a_binding_of_nobody(hub: FakeHub) -> None:
     said = {"type": "Applied", "status": "True", "reason": "Ok", "message": ""}
     hub.put("clusterresourcebindings/stray", {"spec": {}, "status": {"conditions": [said]}})
 
@@ -203,7 +203,7 @@ async def test_a_failed_pass_is_made_again_and_reads_live_then() -> None:
         assert any(one.path == f"/apis/placement.kubernetes-fleet.io/v1beta1/{WEB}" for one in reads(office.hub))
 
 
-def reads(hub: MemoryHub) -> list[Request]:
+def reads(hub: FakeHub) -> list[Request]:
     return [one for one in hub.requests if not one.is_write]
 
 

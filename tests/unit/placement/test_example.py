@@ -7,8 +7,8 @@ from typing import Final
 
 from fleet.model.catalog import CATALOG
 from fleet.placement.selection.resolution import SelectedObject, SelectionResult
+from tests.fake_hub import GROUP, Json
 from tests.faults.virtual import virtual
-from tests.unit.placement.memory_hub import PLACEMENTS, Json
 from tests.unit.placement.workbench import (
     RUNNING,
     THE_NAMESPACE,
@@ -41,7 +41,7 @@ async def test_the_objects_of_a_placement_with_a_history() -> None:
     async with Workbench() as bench:
         await a_history(bench)
         snapshots = {
-            path.removeprefix(f"{PLACEMENTS}/cluster"): tied(document)
+            path.removeprefix(f"{GROUP}/cluster"): tied(document)
             for path, document in bench.hub.objects.items()
             if "snapshots/" in path
         }

@@ -11,9 +11,9 @@ import pytest
 from fleet.errors import Unavailable
 from fleet.kube.api import Request
 from fleet.placement.selection.resolution import SelectionResult
+from tests.fake_hub import Json, Refused
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
-from tests.unit.placement.memory_hub import Json, Refused
 from tests.unit.placement.workbench import (
     NAMESPACE_TERM,
     RUNNING,

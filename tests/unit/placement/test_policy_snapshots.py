@@ -12,8 +12,8 @@ from fleet.errors import Conflict, StaleInputs
 from fleet.kube.api import Method, Request
 from fleet.placement.snapshots.hashing import policy_hash
 from fleet.placement.snapshots.policy_snapshots import SeveralLatest
+from tests.fake_hub import FakeHub, Json
 from tests.faults.virtual import virtual
-from tests.unit.placement.memory_hub import Json, MemoryHub
 from tests.unit.placement.workbench import SNAPSHOT, WEB, Neighbours, Workbench, a_placement, pick_n
 
 SNAPSHOTS = "clusterschedulingpolicysnapshots"
@@ -24,23 +24,23 @@ def tolerating(*keys: str) -> Json:
     return {"placementType": "PickAll", "tolerations": [{"key": key, "operator": "Exists"} for key in keys]}
 
 
-def labels(hub: MemoryHub, name: str) -> Json:
+def labels(hub: FakeHub, name: str) -> Json:
     found: Json = hub.get(f"{SNAPSHOTS}/{name}")["metadata"]["labels"]
     return found
 
 
-def latest_of(hub: MemoryHub, name: str) -> str:
+def latest_of(hub: FakeHub, name: str) -> str:
     found: str = labels(hub, name)["kubernetes-fleet.io/is-latest-snapshot"]
     return found
 
 
-def latest(hub: MemoryHub) -> list[str]:
+def latest(hub: FakeHub) -> list[str]:
     return [
         name for name in hub.names(SNAPSHOTS) if labels(hub, name)["kubernetes-fleet.io/is-latest-snapshot"] == "true"
     ]
 
 
-def a_snapshot(hub: MemoryHub, name: str, *, index: str | None, latest: str = "true", policy: Any = None) -> Json:
+def a_snapshot(hub: FakeHub, name: str, *, index: str | None, latest: str = "true", policy: Any = None) -> Json:
     """As another controller may have made it."""
     found = {"kubernetes-fleet.io/parent-CRP": "web", "kubernetes-fleet.io/is-latest-snapshot": latest}
     if index is not None:

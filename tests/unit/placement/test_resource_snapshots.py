@@ -22,9 +22,9 @@ from fleet.model.views import Observed, Placement
 from fleet.placement.selection.resolution import SelectedObject, SelectionResult
 from fleet.placement.snapshots.hashing import resources_hash
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots, SeveralLatestGroups
+from tests.fake_hub import Json, Lost, Refused
 from tests.faults.virtual import VirtualClock, no_jitter, run_virtually, virtual
 from tests.unit.placement.content_hub import ContentHub
-from tests.unit.placement.memory_hub import Json, Lost, Refused
 
 SNAPSHOTS = CLUSTER_SCOPED.resource_snapshot
 PREFIX = "kubernetes-fleet.io/"

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from fleet.kube.api import Request
+from tests.fake_hub import FakeHub, Json, Refused
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
-from tests.unit.placement.memory_hub import Json, MemoryHub, Refused
 from tests.unit.placement.workbench import RUNNING, Neighbours, Workbench, a_placement, pick_n
 
 RUNS: Final = "clusterstagedupdateruns"
@@ -29,7 +29,7 @@ async def external(*clusters: str) -> AsyncIterator[tuple[Workbench, Neighbours]
         yield bench, others
 
 
-def a_resource_snapshot(hub: MemoryHub, index: int) -> None:
+def a_resource_snapshot(hub: FakeHub, index: int) -> None:
     labels = {
         "kubernetes-fleet.io/parent-CRP": "web",
         "kubernetes-fleet.io/resource-index": str(index),
@@ -43,7 +43,7 @@ def a_resource_snapshot(hub: MemoryHub, index: int) -> None:
     )
 
 
-def a_run(hub: MemoryHub, name: str, *, placement: str = "web") -> Json:
+def a_run(hub: FakeHub, name: str, *, placement: str = "web") -> Json:
     return hub.put(f"{RUNS}/{name}", {"spec": {"placementName": placement}})
 
 

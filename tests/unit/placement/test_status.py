@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from fleet.errors import StaleInputs
+from tests.fake_hub import Json
 from tests.faults.virtual import virtual
-from tests.unit.placement.memory_hub import Json
 from tests.unit.placement.workbench import (
     ROLLED_OUT,
     RUNNING,

@@ -34,8 +34,8 @@ from fleet.placement.snapshots.resource_snapshots import ResourceSnapshots
 from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
 from fleet.placement.status.staged_runs import StagedRunLister
+from tests.fake_hub import FakeHub
 from tests.faults.virtual import VirtualClock, no_jitter
-from tests.unit.placement.memory_hub import MemoryHub
 
 Json = dict[str, Any]
 
@@ -134,8 +134,8 @@ class Told:
 class Workbench:
     """An asynchronous context, in which the watches run."""
 
-    def __init__(self, hub: MemoryHub | None = None) -> None:
-        self.hub = hub or MemoryHub()
+    def __init__(self, hub: FakeHub | None = None) -> None:
+        self.hub = hub or FakeHub()
         self.clock = VirtualClock()
         self.access = InformerConfig(reads=self.hub, writes=self.hub, clock=self.clock, jitter=no_jitter)
         self.content, self.told = FakeContent(), Told()
@@ -266,7 +266,7 @@ def pick_n(count: int, **more: Any) -> Json:
     return {"placementType": "PickN", "numberOfClusters": count, **more}
 
 
-def a_placement(hub: MemoryHub, path: str = WEB, **spec: Any) -> Json:
+def a_placement(hub: FakeHub, path: str = WEB, **spec: Any) -> Json:
     terms = spec.pop("resourceSelectors", [NAMESPACE_TERM])
     given = {field: value for field, value in spec.items() if value is not None}
     return hub.put(path, {"spec": {"resourceSelectors": terms, "revisionHistoryLimit": 10, **given}})
@@ -289,7 +289,7 @@ RUNNING: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass
 class Neighbours:
-    hub: MemoryHub
+    hub: FakeHub
     namespace: str = ""
     placement: str = "web"
 

@@ -21,16 +21,8 @@ from fleet.model.keys import (
 )
 from fleet.model.views import Binding
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, WriteResult
-from tests.unit.scheduler.crud import (
-    DELETED_AT,
-    GROUP,
-    PATIENCE,
-    CrudServer,
-    Fault,
-    Json,
-    Site,
-    a_site,
-)
+from tests.fake_hub import DELETED_AT, GROUP, FakeHub, Fault, Json, Slow
+from tests.unit.scheduler.site import PATIENCE, Site, a_site
 
 UID = "5d0c1b52-7f6e-4f0e-9a54-0c1f2b7a9e11"
 WEB = PlacementRequest(placement="web", uid=UID, snapshot="web-1", placement_type="PickN")
@@ -76,7 +68,7 @@ class Desk:
     request: PlacementRequest = WEB
 
     @property
-    def server(self) -> CrudServer:
+    def server(self) -> FakeHub:
         return self.site.server
 
     async def holds(self, name: str, document: Json) -> Binding:
@@ -95,13 +87,13 @@ class Desk:
 
     def others_write(self, name: str, patch: Json) -> None:
         """And the watch brings it."""
-        written = msgspec.json.encode(self.server.edit(path_of(name), patch))
+        written = msgspec.json.encode(self.server.edit(path_of(name), **patch))
         self.site.kinds.bindings.store.apply_event(self.site.bindings.codec.read(written))
 
     @asynccontextmanager
     async def writing_after(self, first: Operation, then: Operation) -> AsyncIterator[asyncio.Task[list[WriteResult]]]:
         """The body runs while the first is under way and the other waits for its slot."""
-        self.server.seconds = 1.0
+        self.server.fault = lambda _: Slow(1.0)
         task = asyncio.create_task(self.write(first, then))
         await asyncio.sleep(0.5)
         yield task
@@ -112,8 +104,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def a_desk(server: CrudServer | None = None, **more: Any) -> AsyncIterator[Desk]:
-    async with a_site(server or CrudServer(), **more) as site:
+async def a_desk(server: FakeHub | None = None, **more: Any) -> AsyncIterator[Desk]:
+    async with a_site(server or FakeHub(), **more) as site:
         told: list[tuple[Action, str]] = []
         writes = BindingWriter(
             dispatcher=site.dispatcher,
@@ -141,14 +133,14 @@ def update(action: Action, binding: Binding) -> Operation:
     )
 
 
-def failing(*faults: Fault) -> CrudServer:
+def failing(*faults: Fault) -> FakeHub:
     """The first writes meet these."""
     left = list(faults)
 
     def fault(request: Request) -> Fault:
         return left.pop(0) if left and request.is_write else None
 
-    return CrudServer(fault)
+    return FakeHub(fault)
 
 
 def only_error(results: list[WriteResult]) -> Exception | None:

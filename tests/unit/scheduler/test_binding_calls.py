@@ -25,8 +25,7 @@ from fleet.model.keys import (
 )
 from fleet.scheduler.dispatch.binding_calls import WriteResult, raise_failure
 from fleet.scheduler.dispatch.fair_queue import QUANTUM
-from tests.faults.virtual import virtual
-from tests.unit.scheduler.crud import (
+from tests.fake_hub import (
     CONFLICT,
     INTERNAL,
     LATE,
@@ -35,12 +34,14 @@ from tests.unit.scheduler.crud import (
     TOO_MANY,
     UNAVAILABLE,
     UNREACHABLE,
-    After,
-    Before,
-    CrudServer,
+    FakeHub,
     Fault,
     Json,
+    Lost,
+    Refused,
+    Slow,
 )
+from tests.faults.virtual import virtual
 from tests.unit.scheduler.desk import (
     UID,
     WEB,
@@ -59,7 +60,7 @@ from tests.unit.scheduler.desk import (
 @virtual
 async def test_a_placement_with_few_bindings_waits_for_its_turn_and_not_for_one_with_many() -> None:
     slots = 2
-    async with a_desk(CrudServer(seconds=1.0), concurrency=slots) as desk:
+    async with a_desk(FakeHub(lambda _: Slow(1.0)), concurrency=slots) as desk:
         many = asyncio.create_task(desk.write(*(create(f"many{number}") for number in range(100))), name="many")
         await asyncio.sleep(0.5)
         desk.request = replace(WEB, placement="few", uid="another")
@@ -77,7 +78,7 @@ async def test_a_new_binding_is_written_as_decided_and_seen_at_once() -> None:
         (result,) = await desk.write(create("c7"))
         assert result.written is not None
         assert desk.site.kinds.bindings.store.get("web-c7-029abe88") == result.written
-        assert desk.server.writes() == [("POST", "clusterresourcebindings")]
+        assert desk.server.writes() == ["POST clusterresourcebindings"]
         assert desk.stored("web-c7-029abe88")["spec"]["clusterDecision"]["clusterScore"] == {
             "affinityScore": 3,
             "priorityScore": 0,
@@ -89,7 +90,7 @@ async def test_a_new_binding_is_written_as_decided_and_seen_at_once() -> None:
 async def test_a_binding_of_a_namespaced_placement_is_written_into_its_namespace() -> None:
     async with a_desk(namespaced=True) as desk:
         (result,) = await desk.write(create("c7"))
-        assert desk.server.writes() == [("POST", "namespaces/shop/resourcebindings")]
+        assert desk.server.writes() == ["POST namespaces/shop/resourcebindings"]
         assert result.written is not None
         assert result.written.view.metadata.namespace == "shop"
 
@@ -142,7 +143,7 @@ async def test_D24_a_name_held_by_another_gives_way_to_a_name_made_of_the_holder
         assert result.written.view.metadata.name == "web-c7-d6f302cd"
 
 
-def occupy(server: CrudServer, *, times: int) -> None:
+def occupy(server: FakeHub, *, times: int) -> None:
     """Takes the name for c7, and every name that follows from who has the one before."""
     uid = None
     for number in range(times):
@@ -195,7 +196,7 @@ async def test_groups_are_written_one_after_the_other_and_each_at_once() -> None
         leaving = await desk.holds("leaving", a_document("c0", deleted=True))
         old = await desk.holds("old", a_document("c3"))
         gone = await desk.holds("gone", a_document("c4"))
-        desk.server.seconds = 1.0
+        desk.server.fault = lambda _: Slow(1.0)
         await desk.write(
             drop_finalizer(leaving), create("c1"), create("c2"), update(Action.REFRESH, old), unschedule(gone)
         )
@@ -205,7 +206,7 @@ async def test_groups_are_written_one_after_the_other_and_each_at_once() -> None
 
 @virtual
 async def test_after_a_failure_the_rest_of_the_group_is_finished_and_the_next_group_left_out() -> None:
-    async with a_desk(failing(Before(INTERNAL))) as desk:
+    async with a_desk(failing(Refused(INTERNAL))) as desk:
         old = await desk.holds("old", a_document("c3"))
         results = await desk.write(create("c1"), create("c2"), unschedule(old))
         assert [one.result for one in results] == ["failed", "written"]
@@ -242,14 +243,14 @@ def test_nothing_is_raised_without_a_failure() -> None:
 @virtual
 @pytest.mark.parametrize("error", [UNAVAILABLE, TIMEOUT, LOST, UNREACHABLE], ids=lambda error: type(error).__name__)
 async def test_a_write_is_repeated_for_want_of_a_server(error: Exception) -> None:
-    async with a_desk(failing(*[Before(error)] * 3)) as desk:
+    async with a_desk(failing(*[Refused(error)] * 3)) as desk:
         assert only_error(await desk.write(create("c1"))) is None
         assert desk.server.times == pytest.approx([0, 0.01, 0.06, 0.31])
 
 
 @virtual
 async def test_a_write_is_attempted_four_times() -> None:
-    async with a_desk(failing(*[Before(UNAVAILABLE)] * 4)) as desk:
+    async with a_desk(failing(*[Refused(UNAVAILABLE)] * 4)) as desk:
         assert isinstance(only_error(await desk.write(create("c1"))), Unavailable)
         assert len(desk.server.requests) == 4
 
@@ -259,7 +260,7 @@ async def test_a_write_is_attempted_four_times() -> None:
     "error, want", [(INTERNAL, InternalError), (TOO_MANY, TooManyRequests), (LATE, DeadlineExceeded)]
 )
 async def test_what_milliseconds_cannot_heal_is_left_to_the_back_off(error: Exception, want: type[Exception]) -> None:
-    async with a_desk(failing(Before(error))) as desk:
+    async with a_desk(failing(Refused(error))) as desk:
         assert isinstance(only_error(await desk.write(create("c1"))), want)
         assert len(desk.server.requests) == 1
 
@@ -267,7 +268,7 @@ async def test_what_milliseconds_cannot_heal_is_left_to_the_back_off(error: Exce
 @virtual
 @pytest.mark.parametrize("error", [UNAVAILABLE, TIMEOUT, LOST])
 async def test_D24_a_create_whose_answer_was_lost_makes_no_second_binding(error: Exception) -> None:
-    async with a_desk(failing(After(error))) as desk:
+    async with a_desk(failing(Lost(error))) as desk:
         (result,) = await desk.write(create("c1"))
         assert result.result == "written"
         assert desk.clusters() == ["c1"]

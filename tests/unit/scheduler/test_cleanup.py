@@ -16,21 +16,10 @@ from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_BINDING_CLEANUP, SCHED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.cleanup import BindingReleases
+from tests.fake_hub import DELETED_AT, GROUP, INTERNAL, UNAVAILABLE, FakeHub, Fault, Json, Lost, Refused, Slow
 from tests.faults.virtual import VirtualClock, virtual
-from tests.unit.scheduler.crud import (
-    DELETED_AT,
-    GROUP,
-    INTERNAL,
-    UNAVAILABLE,
-    After,
-    Before,
-    CrudServer,
-    Fault,
-    Json,
-    Site,
-    a_site,
-)
 from tests.unit.scheduler.desk import WEB, a_document, failing, path_of, update
+from tests.unit.scheduler.site import Site, a_site
 
 PLACEMENT = f"{GROUP}/clusterresourceplacements/web"
 
@@ -39,7 +28,7 @@ async def clean_up(site: Site) -> None:
     await site.cleanup.clean_up(site.kinds, await site.kinds.placements.objects.get("web"))
 
 
-def deleting(server: CrudServer, *bindings: tuple[str, Json]) -> CrudServer:
+def deleting(server: FakeHub, *bindings: tuple[str, Json]) -> FakeHub:
     """The placement `web` is being deleted and has these bindings."""
     finalizers = [PLACEMENT_CLEANUP, SCHEDULER_CLEANUP]
     server.put(PLACEMENT, {"metadata": {"finalizers": finalizers, "deletionTimestamp": DELETED_AT}})
@@ -48,7 +37,7 @@ def deleting(server: CrudServer, *bindings: tuple[str, Json]) -> CrudServer:
     return server
 
 
-def left(server: CrudServer) -> dict[str, list[str]]:
+def left(server: FakeHub) -> dict[str, list[str]]:
     """What still exists, with its finalizers."""
     return {path.rpartition("/")[2]: one["metadata"].get("finalizers", []) for path, one in server.objects.items()}
 
@@ -58,15 +47,15 @@ def left(server: CrudServer) -> dict[str, list[str]]:
 
 @virtual
 async def test_bindings_lose_our_finalizer_and_then_go_and_the_placement_is_let_go_last() -> None:
-    server = deleting(CrudServer(), ("b1", a_document("c1")), ("b2", a_document("c2")))
+    server = deleting(FakeHub(), ("b1", a_document("c1")), ("b2", a_document("c2")))
     async with a_site(server, concurrency=1) as site:
         await clean_up(site)
     assert server.writes() == [
-        ("PATCH", "clusterresourcebindings/b1"),
-        ("DELETE", "clusterresourcebindings/b1"),
-        ("PATCH", "clusterresourcebindings/b2"),
-        ("DELETE", "clusterresourcebindings/b2"),
-        ("PUT", "clusterresourceplacements/web"),
+        "PATCH clusterresourcebindings/b1",
+        "DELETE clusterresourcebindings/b1",
+        "PATCH clusterresourcebindings/b2",
+        "DELETE clusterresourcebindings/b2",
+        "PUT clusterresourceplacements/web",
     ]
     assert left(server) == {"web": [PLACEMENT_CLEANUP]}
     assert {one.call_class for one in server.requests if one.is_write} == {"evict"}
@@ -74,8 +63,8 @@ async def test_bindings_lose_our_finalizer_and_then_go_and_the_placement_is_let_
 
 @virtual
 async def test_bindings_are_deleted_at_the_same_time_and_with_their_uid() -> None:
-    server = deleting(CrudServer(), *((f"b{n}", a_document(f"c{n}", uid=f"uid-of-{n}")) for n in range(8)))
-    server.seconds = 1.0
+    server = deleting(FakeHub(), *((f"b{n}", a_document(f"c{n}", uid=f"uid-of-{n}")) for n in range(8)))
+    server.fault = lambda _: Slow(1.0)
     async with a_site(server) as site:
         await clean_up(site)
         assert asyncio.get_running_loop().time() == 5.0  # read, list, patch, delete, let go
@@ -85,7 +74,7 @@ async def test_bindings_are_deleted_at_the_same_time_and_with_their_uid() -> Non
 
 @virtual
 async def test_bindings_are_found_by_label_and_those_of_others_stay() -> None:
-    server = deleting(CrudServer(), ("b1", a_document("c1")), ("b2", a_document("c1", placement="other")))
+    server = deleting(FakeHub(), ("b1", a_document("c1")), ("b2", a_document("c1", placement="other")))
     async with a_site(server) as site:
         await clean_up(site)
     assert left(server) == {"b2": [SCHEDULER_BINDING_CLEANUP], "web": [PLACEMENT_CLEANUP]}
@@ -96,7 +85,7 @@ async def test_bindings_are_found_by_label_and_those_of_others_stay() -> None:
 
 @virtual
 async def test_a_namespaced_placement_takes_the_bindings_of_its_namespace_along() -> None:
-    server = CrudServer()
+    server = FakeHub()
     folder = f"{GROUP}/namespaces/shop"
     server.put(
         f"{folder}/resourceplacements/web",
@@ -116,7 +105,7 @@ async def test_a_namespaced_placement_takes_the_bindings_of_its_namespace_along(
 @virtual
 async def test_foreign_finalizers_hold_a_binding_and_are_not_waited_for() -> None:
     finalizers = [SCHEDULER_BINDING_CLEANUP, WORK_CLEANUP]
-    server = deleting(CrudServer(), ("b1", a_document("c1", finalizers=finalizers)))
+    server = deleting(FakeHub(), ("b1", a_document("c1", finalizers=finalizers)))
     async with a_site(server) as site:
         await clean_up(site)
     assert left(server) == {"b1": [WORK_CLEANUP], "web": [PLACEMENT_CLEANUP]}
@@ -127,27 +116,27 @@ async def test_foreign_finalizers_hold_a_binding_and_are_not_waited_for() -> Non
 async def test_a_terminating_binding_only_loses_our_finalizer() -> None:
     finalizers = [SCHEDULER_BINDING_CLEANUP, WORK_CLEANUP]
     server = deleting(
-        CrudServer(),
+        FakeHub(),
         ("b1", a_document("c1", deleted=True, finalizers=finalizers)),
         ("b2", a_document("c2", deleted=True, finalizers=[WORK_CLEANUP])),
     )
     async with a_site(server) as site:
         await clean_up(site)
-    assert server.writes() == [("PATCH", "clusterresourcebindings/b1"), ("PUT", "clusterresourceplacements/web")]
+    assert server.writes() == ["PATCH clusterresourcebindings/b1", "PUT clusterresourceplacements/web"]
 
 
 @virtual
 async def test_a_binding_without_our_finalizer_is_deleted_as_it_is() -> None:
-    server = deleting(CrudServer(), ("b1", a_document("c1", finalizers=[])))
+    server = deleting(FakeHub(), ("b1", a_document("c1", finalizers=[])))
     async with a_site(server) as site:
         await clean_up(site)
-    assert server.writes() == [("DELETE", "clusterresourcebindings/b1"), ("PUT", "clusterresourceplacements/web")]
+    assert server.writes() == ["DELETE clusterresourcebindings/b1", "PUT clusterresourceplacements/web"]
 
 
 @virtual
 async def test_of_what_outlived_its_placement_only_what_is_as_the_scheduler_made_it_goes() -> None:
     """A bound one stands for workload, and may wait for a placement that is just being restored."""
-    server = CrudServer()
+    server = FakeHub()
     server.put(path_of("ours"), a_document("c1"))
     server.put(path_of("theirs"), a_document("c2", finalizers=[WORK_CLEANUP]))
     server.put(path_of("bound"), a_document("c3", state="Bound"))
@@ -160,7 +149,7 @@ async def test_of_what_outlived_its_placement_only_what_is_as_the_scheduler_made
 
 @virtual
 async def test_a_failure_leaves_the_placement_held_and_the_other_bindings_gone() -> None:
-    server = deleting(failing(Before(INTERNAL)), ("b1", a_document("c1")), ("b2", a_document("c2")))
+    server = deleting(failing(Refused(INTERNAL)), ("b1", a_document("c1")), ("b2", a_document("c2")))
     async with a_site(server) as site:
         with pytest.raises(InternalError):
             await clean_up(site)
@@ -169,8 +158,8 @@ async def test_a_failure_leaves_the_placement_held_and_the_other_bindings_gone()
 
 @virtual
 async def test_a_binding_that_changes_meanwhile_goes_all_the_same() -> None:
-    server = deleting(CrudServer(), ("b1", a_document("c1")))
-    server.before = [lambda: server.edit(path_of("b1"), {"spec": {"state": "Bound"}})]
+    server = deleting(FakeHub(), ("b1", a_document("c1")))
+    server.before_write = [lambda: server.edit(path_of("b1"), spec={"state": "Bound"})]
     async with a_site(server) as site:
         await clean_up(site)
     assert left(server) == {"web": [PLACEMENT_CLEANUP]}
@@ -178,8 +167,8 @@ async def test_a_binding_that_changes_meanwhile_goes_all_the_same() -> None:
 
 @virtual
 async def test_a_binding_that_vanishes_meanwhile_is_done() -> None:
-    server = deleting(CrudServer(), ("b1", a_document("c1")))
-    server.before = [lambda: server.objects.pop(path_of("b1"))]
+    server = deleting(FakeHub(), ("b1", a_document("c1")))
+    server.before_write = [lambda: server.objects.pop(path_of("b1"))]
     async with a_site(server) as site:
         await clean_up(site)
     assert left(server) == {"web": [PLACEMENT_CLEANUP]}
@@ -187,13 +176,13 @@ async def test_a_binding_that_vanishes_meanwhile_is_done() -> None:
 
 @virtual
 async def test_a_successor_under_the_name_of_a_binding_is_spared() -> None:
-    server = deleting(CrudServer(), ("b1", a_document("c1", finalizers=[])))
+    server = deleting(FakeHub(), ("b1", a_document("c1", finalizers=[])))
 
     def replace() -> None:
         del server.objects[path_of("b1")]
         server.put(path_of("b1"), a_document("c1", placement="other"))
 
-    server.before = [replace]
+    server.before_write = [replace]
     async with a_site(server) as site:
         await clean_up(site)
     assert "b1" in left(server)
@@ -201,7 +190,7 @@ async def test_a_successor_under_the_name_of_a_binding_is_spared() -> None:
 
 @virtual
 async def test_answers_that_were_lost_do_no_harm() -> None:
-    server = deleting(failing(After(UNAVAILABLE), None, After(UNAVAILABLE)), ("b1", a_document("c1")))
+    server = deleting(failing(Lost(UNAVAILABLE), None, Lost(UNAVAILABLE)), ("b1", a_document("c1")))
     async with a_site(server) as site:
         await clean_up(site)
     assert left(server) == {"web": [PLACEMENT_CLEANUP]}
@@ -229,7 +218,7 @@ class Releasing:
 
 
 @asynccontextmanager
-async def releasing(server: CrudServer) -> AsyncIterator[Releasing]:
+async def releasing(server: FakeHub) -> AsyncIterator[Releasing]:
     enqueued: list[str] = []
     problems: list[tuple[str, Exception]] = []
     async with a_site(server) as site, asyncio.TaskGroup() as group:
@@ -246,19 +235,19 @@ async def releasing(server: CrudServer) -> AsyncIterator[Releasing]:
 
 @virtual
 async def test_D18_our_finalizer_goes_at_once_and_then_the_placement_is_enqueued() -> None:
-    async with releasing(CrudServer()) as desk:
+    async with releasing(FakeHub()) as desk:
         finalizers = [WORK_CLEANUP, SCHEDULER_BINDING_CLEANUP]
         binding = await desk.brings("b1", a_document("c1", deleted=True, finalizers=finalizers))
         desk.releases.add(desk.site.kinds, binding)
         await desk.settle()
-        assert desk.site.server.writes() == [("PATCH", "clusterresourcebindings/b1")]
+        assert desk.site.server.writes() == ["PATCH clusterresourcebindings/b1"]
         assert left(desk.site.server) == {"b1": [WORK_CLEANUP]}
         assert desk.enqueued == ["web"]
 
 
 @virtual
 async def test_D18_a_release_is_tried_until_it_succeeds() -> None:
-    async with releasing(failing(*[Before(INTERNAL)] * 12)) as desk:
+    async with releasing(failing(*[Refused(INTERNAL)] * 12)) as desk:
         desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1", deleted=True)))
         await asyncio.sleep(1)
         assert desk.enqueued == []
@@ -270,7 +259,7 @@ async def test_D18_a_release_is_tried_until_it_succeeds() -> None:
 
 @virtual
 async def test_the_newest_state_of_the_binding_is_looked_at() -> None:
-    async with releasing(CrudServer()) as desk:
+    async with releasing(FakeHub()) as desk:
         binding = await desk.brings("b1", a_document("c1", deleted=True, finalizers=[SCHEDULER_BINDING_CLEANUP, "x"]))
         await desk.brings("b1", a_document("c1", deleted=True, finalizers=["x"]))
         desk.releases.add(desk.site.kinds, binding)
@@ -281,7 +270,7 @@ async def test_the_newest_state_of_the_binding_is_looked_at() -> None:
 
 @virtual
 async def test_a_binding_that_is_not_leaving_is_not_touched() -> None:
-    async with releasing(CrudServer()) as desk:
+    async with releasing(FakeHub()) as desk:
         desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1")))
         await desk.settle()
         assert desk.site.server.writes() == []
@@ -289,7 +278,7 @@ async def test_a_binding_that_is_not_leaving_is_not_touched() -> None:
 
 @virtual
 async def test_a_binding_that_belongs_to_nobody_is_released_too() -> None:
-    async with releasing(CrudServer()) as desk:
+    async with releasing(FakeHub()) as desk:
         desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1", deleted=True, labels={})))
         await desk.settle()
         assert left(desk.site.server) == {}
@@ -298,39 +287,39 @@ async def test_a_binding_that_belongs_to_nobody_is_released_too() -> None:
 
 @virtual
 async def test_a_release_and_an_attempt_that_drops_the_same_finalizer_need_one_request() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with releasing(server) as desk:
         finalizers = [SCHEDULER_BINDING_CLEANUP, WORK_CLEANUP]
         binding = await desk.brings("b1", a_document("c1", deleted=True, finalizers=finalizers))
-        server.seconds = 1.0
+        server.fault = lambda _: Slow(1.0)
         desk.releases.add(desk.site.kinds, binding)
         await asyncio.sleep(0.5)
         writes = desk.site.writer
         result = await writes.release(desk.site.kinds, binding.view)
         assert (result.error, result.skipped) == (None, True)
-        assert server.writes() == [("PATCH", "clusterresourcebindings/b1")]
+        assert server.writes() == ["PATCH clusterresourcebindings/b1"]
 
 
 @virtual
 async def test_a_refresh_gives_way_to_the_release_of_the_same_binding() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with releasing(server) as desk:
         binding = await desk.brings("b1", a_document("c1", deleted=True))
-        server.seconds = 1.0
+        server.fault = lambda _: Slow(1.0)
         desk.releases.add(desk.site.kinds, binding)
         await asyncio.sleep(0.5)
         writes = desk.site.writer
         (result,) = await writes.write_operations(desk.site.kinds, WEB, [update(Action.REFRESH, binding.view)])
         assert isinstance(result.error, StaleInputs)
-        assert server.writes() == [("PATCH", "clusterresourcebindings/b1")]
+        assert server.writes() == ["PATCH clusterresourcebindings/b1"]
 
 
 @virtual
 async def test_a_closed_queue_lets_its_workers_go() -> None:
     def never(request: Request) -> Fault:
-        return Before(UNAVAILABLE) if request.method is Method.PATCH else None
+        return Refused(UNAVAILABLE) if request.method is Method.PATCH else None
 
-    async with releasing(CrudServer(never)) as desk:
+    async with releasing(FakeHub(never)) as desk:
         desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1", deleted=True)))
         await desk.settle()
     assert left(desk.site.server) == {"b1": [SCHEDULER_BINDING_CLEANUP]}

@@ -10,18 +10,10 @@ from fleet.errors import StaleInputs, Unavailable
 from fleet.informers.cache import PlacementKinds
 from fleet.model.keys import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from fleet.model.views import Observed, Placement
+from tests.fake_hub import DELETED_AT, GROUP, UNAVAILABLE, FakeHub, Json, Lost, Refused
 from tests.faults.virtual import virtual
-from tests.unit.scheduler.crud import (
-    DELETED_AT,
-    GROUP,
-    UNAVAILABLE,
-    After,
-    Before,
-    CrudServer,
-    Json,
-    a_site,
-)
 from tests.unit.scheduler.desk import failing
+from tests.unit.scheduler.site import a_site
 
 PATH = f"{GROUP}/clusterresourceplacements/web"
 ODD = {"spec": {"unknown": [{"deep": None}]}, "status": {"theirs": 1}, "more": True}
@@ -35,7 +27,7 @@ async def read(kinds: PlacementKinds) -> Observed[Placement]:
     return await kinds.placements.objects.get("web")
 
 
-def finalizers(server: CrudServer) -> list[str]:
+def finalizers(server: FakeHub) -> list[str]:
     found: list[str] = server.objects[PATH]["metadata"]["finalizers"]
     return found
 
@@ -45,14 +37,14 @@ def finalizers(server: CrudServer) -> list[str]:
 
 @virtual
 async def test_the_finalizer_is_added_by_a_put_of_the_object_as_read() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         before = server.put(PATH, a_placement(PLACEMENT_CLEANUP))
         held = await site.cleanup.add_finalizer(site.kinds, await read(site.kinds))
         assert held is not None
         assert held.view.metadata.finalizers == (PLACEMENT_CLEANUP, SCHEDULER_CLEANUP)
         assert site.kinds.placements.store.get("web") == held
-        assert server.writes() == [("PUT", "clusterresourceplacements/web")]
+        assert server.writes() == ["PUT clusterresourceplacements/web"]
         (body,) = server.bodies()
         typed = {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement"}
         metadata = {**before["metadata"], "finalizers": [PLACEMENT_CLEANUP, SCHEDULER_CLEANUP]}
@@ -61,17 +53,17 @@ async def test_the_finalizer_is_added_by_a_put_of_the_object_as_read() -> None:
 
 @virtual
 async def test_the_finalizer_of_a_namespaced_placement() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server, namespaced=True) as site:
         path = f"{GROUP}/namespaces/shop/resourceplacements/web"
         server.put(path, a_placement(namespace="shop"))
         await site.cleanup.add_finalizer(site.kinds, await site.kinds.placements.objects.get("shop/web"))
-        assert server.writes() == [("PUT", "namespaces/shop/resourceplacements/web")]
+        assert server.writes() == ["PUT namespaces/shop/resourceplacements/web"]
 
 
 @virtual
 async def test_a_placement_that_has_it_is_not_written() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
         placement = await read(site.kinds)
@@ -81,11 +73,11 @@ async def test_a_placement_that_has_it_is_not_written() -> None:
 
 @virtual
 async def test_after_a_conflict_it_is_added_to_the_live_object() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement())
         placement = await read(site.kinds)
-        server.before = [lambda: server.edit(PATH, {"metadata": {"finalizers": ["theirs"]}, "spec": {"n": 2}})] * 2
+        server.before_write = [lambda: server.edit(PATH, metadata={"finalizers": ["theirs"]}, spec={"n": 2})] * 2
         assert await site.cleanup.add_finalizer(site.kinds, placement) is not None
         assert finalizers(server) == ["theirs", SCHEDULER_CLEANUP]
         assert server.objects[PATH]["spec"] == {**ODD["spec"], "n": 2}  # type: ignore[dict-item]
@@ -93,18 +85,18 @@ async def test_after_a_conflict_it_is_added_to_the_live_object() -> None:
 
 @virtual
 async def test_it_is_not_added_to_a_placement_that_is_being_deleted_meanwhile() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement(PLACEMENT_CLEANUP))
         placement = await read(site.kinds)
-        server.before = [lambda: server.edit(PATH, {"metadata": {"deletionTimestamp": DELETED_AT}})]
+        server.before_write = [lambda: server.edit(PATH, metadata={"deletionTimestamp": DELETED_AT})]
         assert await site.cleanup.add_finalizer(site.kinds, placement) is None
         assert finalizers(server) == [PLACEMENT_CLEANUP]
 
 
 @virtual
 async def test_a_placement_that_is_gone_meanwhile_is_none() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement())
         placement = await read(site.kinds)
@@ -114,7 +106,7 @@ async def test_a_placement_that_is_gone_meanwhile_is_none() -> None:
 
 @virtual
 async def test_a_placement_that_was_made_again_is_decided_about_anew() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement())
         placement = await read(site.kinds)
@@ -126,7 +118,7 @@ async def test_a_placement_that_was_made_again_is_decided_about_anew() -> None:
 
 @virtual
 async def test_an_addition_whose_answer_was_lost_is_not_made_twice() -> None:
-    server = failing(After(UNAVAILABLE))
+    server = failing(Lost(UNAVAILABLE))
     async with a_site(server) as site:
         server.put(PATH, a_placement())
         assert await site.cleanup.add_finalizer(site.kinds, await read(site.kinds)) is not None
@@ -139,30 +131,30 @@ async def test_an_addition_whose_answer_was_lost_is_not_made_twice() -> None:
 
 @virtual
 async def test_only_our_finalizer_is_removed() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         before = server.put(PATH, a_placement(PLACEMENT_CLEANUP, SCHEDULER_CLEANUP, "x", deletionTimestamp=DELETED_AT))
         await site.cleanup.remove_finalizer(site.kinds, await read(site.kinds))
         (body,) = server.bodies()
         assert body["metadata"] == {**before["metadata"], "finalizers": [PLACEMENT_CLEANUP, "x"]}
-        assert server.writes() == [("PUT", "clusterresourceplacements/web")]
+        assert server.writes() == ["PUT clusterresourceplacements/web"]
         assert server.requests[-1].call_class == "evict"
 
 
 @virtual
 async def test_after_a_conflict_it_is_removed_from_the_live_object() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP, "x", deletionTimestamp=DELETED_AT))
         placement = await read(site.kinds)
-        server.before = [lambda: server.edit(PATH, {"metadata": {"finalizers": ["y", SCHEDULER_CLEANUP]}})]
+        server.before_write = [lambda: server.edit(PATH, metadata={"finalizers": ["y", SCHEDULER_CLEANUP]})]
         await site.cleanup.remove_finalizer(site.kinds, placement)
         assert finalizers(server) == ["y"]
 
 
 @virtual
 async def test_a_placement_that_is_gone_has_no_finalizer_to_remove() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
         placement = await read(site.kinds)
@@ -173,7 +165,7 @@ async def test_a_placement_that_is_gone_has_no_finalizer_to_remove() -> None:
 
 @virtual
 async def test_a_successor_of_the_same_name_keeps_its_finalizer() -> None:
-    server = CrudServer()
+    server = FakeHub()
     async with a_site(server) as site:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
         placement = await read(site.kinds)
@@ -185,7 +177,7 @@ async def test_a_successor_of_the_same_name_keeps_its_finalizer() -> None:
 
 @virtual
 async def test_a_removal_is_attempted_four_times() -> None:
-    server = failing(*[Before(UNAVAILABLE)] * 4)
+    server = failing(*[Refused(UNAVAILABLE)] * 4)
     async with a_site(server) as site:
         server.put(PATH, a_placement(SCHEDULER_CLEANUP))
         with pytest.raises(Unavailable):

@@ -15,20 +15,10 @@ from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLAC
 from fleet.model.views import ClusterDecision, ClusterScore, Condition, Observed, PolicySnapshot
 from fleet.scheduler.dispatch.call_queue import CallResult
 from fleet.scheduler.dispatch.status_calls import StatusCall, StatusChange, StatusWriter
+from tests.fake_hub import GROUP, INTERNAL, LOST, UNAVAILABLE, FakeHub, Json, Lost, Slow
 from tests.faults.virtual import VirtualClock, virtual
-from tests.unit.scheduler.crud import (
-    GROUP,
-    INTERNAL,
-    LOST,
-    PATIENCE,
-    UNAVAILABLE,
-    After,
-    CrudServer,
-    Json,
-    Site,
-    a_site,
-)
 from tests.unit.scheduler.desk import failing
+from tests.unit.scheduler.site import PATIENCE, Site, a_site
 
 PATH = f"{GROUP}/clusterschedulingpolicysnapshots/web-1"
 EARLIER = "2025-12-31T00:00:00Z"
@@ -62,7 +52,7 @@ class Desk:
     told: list[str] = field(default_factory=list)
 
     @property
-    def server(self) -> CrudServer:
+    def server(self) -> FakeHub:
         return self.site.server
 
     @property
@@ -87,7 +77,7 @@ class Desk:
 
     def edits(self, patch: Json) -> None:
         """Somebody else, just before our next write."""
-        self.server.before.append(lambda: self.server.edit(PATH, patch))
+        self.server.before_write.append(lambda: self.server.edit(PATH, **patch))
 
     def call(self, snapshot: Observed[PolicySnapshot], change: StatusChange) -> StatusCall:
         objects = self.site.kinds.policy_snapshots.objects
@@ -95,8 +85,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def a_desk(server: CrudServer | None = None) -> AsyncIterator[Desk]:
-    async with a_site(server or CrudServer(), concurrency=1) as site:
+async def a_desk(server: FakeHub | None = None) -> AsyncIterator[Desk]:
+    async with a_site(server or FakeHub(), concurrency=1) as site:
         told: list[str] = []
         writes = StatusWriter(
             dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock(), on_write=told.append
@@ -112,13 +102,13 @@ async def test_a_status_is_published_with_a_put_that_says_no_more_than_needed() 
     async with a_desk() as desk:
         snapshot = await desk.holds(a_snapshot())
         assert await desk.write(snapshot, published(C1, C2, C3))
-        assert desk.server.writes() == [("PUT", "clusterschedulingpolicysnapshots/web-1/status")]
+        assert desk.server.writes() == ["PUT clusterschedulingpolicysnapshots/web-1/status"]
         assert desk.server.requests[0].call_class == "status"
         (body,) = desk.server.bodies()
         assert body == {
             "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
             "kind": "ClusterSchedulingPolicySnapshot",
-            "metadata": {"name": "web-1", "uid": "uid-1", "resourceVersion": "1"},
+            "metadata": {"name": "web-1", "uid": "uid-1", "resourceVersion": "101"},
             "status": {
                 "observedCRPGeneration": 7,
                 "conditions": [
@@ -148,13 +138,13 @@ async def test_a_status_is_published_with_a_put_that_says_no_more_than_needed() 
 
 @virtual
 async def test_a_status_of_a_namespaced_snapshot_goes_into_its_namespace() -> None:
-    async with a_site(CrudServer(), namespaced=True) as site:
+    async with a_site(FakeHub(), namespaced=True) as site:
         path = f"{GROUP}/namespaces/shop/schedulingpolicysnapshots/web-1"
         site.server.put(path, {**a_snapshot(), "metadata": {**a_snapshot()["metadata"], "namespace": "shop"}})
         snapshot = await site.kinds.policy_snapshots.objects.get("shop/web-1")
         writes = StatusWriter(dispatcher=site.dispatcher, retry_policy=PATIENCE, clock=VirtualClock())
         await writes.write_status(site.kinds, snapshot, published(C1))
-        assert site.server.writes() == [("PUT", "namespaces/shop/schedulingpolicysnapshots/web-1/status")]
+        assert site.server.writes() == ["PUT namespaces/shop/schedulingpolicysnapshots/web-1/status"]
         assert site.server.bodies()[0]["metadata"]["namespace"] == "shop"
 
 
@@ -217,7 +207,7 @@ async def test_what_is_published_already_is_not_written_again() -> None:
 async def test_Q_29_a_waiting_status_that_was_published_meanwhile_is_not_sent() -> None:
     async with a_desk() as desk:
         snapshot = await desk.holds(a_snapshot())
-        desk.server.seconds = 1.0
+        desk.server.fault = lambda _: Slow(1.0)
         change = StatusChange(7, (published().condition,), (C1,))
         first = desk.site.dispatcher.submit(desk.call(snapshot, change))
         second = desk.site.dispatcher.submit(desk.call(snapshot, change))
@@ -229,7 +219,7 @@ async def test_Q_29_a_waiting_status_that_was_published_meanwhile_is_not_sent() 
 async def test_Q_28_two_waiting_statuses_become_one_with_both_conditions() -> None:
     async with a_desk() as desk:
         snapshot = await desk.holds(a_snapshot(stored()))
-        desk.server.seconds = 1.0
+        desk.server.fault = lambda _: Slow(1.0)
         progress = Condition("Progressing", "True", "Busy", "", None, 3)
         desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(5, (), ())))
         first = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(6, (progress,), (C1,))))
@@ -307,11 +297,11 @@ async def test_a_snapshot_that_is_gone_means_stale_inputs() -> None:
 async def test_a_waiting_status_is_rebased_on_a_fresh_object_and_conflicts_with_nothing() -> None:
     async with a_desk() as desk:
         snapshot = await desk.holds(a_snapshot())
-        desk.server.seconds = 1.0
+        desk.server.fault = lambda _: Slow(1.0)
         desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(5, (), ())))
         waiting = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(7, (published().condition,), (C1,))))
         assert (await waiting).error is None
-        assert [method for method, _ in desk.server.writes()] == ["PUT", "PUT"]
+        assert [write.split()[0] for write in desk.server.writes()] == ["PUT", "PUT"]
         assert len(desk.server.requests) == 2
 
 
@@ -333,11 +323,11 @@ async def test_endless_conflicts_end_after_four_attempts() -> None:
 @virtual
 @pytest.mark.parametrize("error", [UNAVAILABLE, LOST])
 async def test_a_status_whose_answer_was_lost_is_not_written_twice(error: Exception) -> None:
-    async with a_desk(failing(After(error))) as desk:
+    async with a_desk(failing(Lost(error))) as desk:
         snapshot = await desk.holds(a_snapshot())
         await desk.write(snapshot, published(C1))
-        assert [method for method, _ in desk.server.writes()] == ["PUT", "PUT"]
-        assert desk.server.objects[PATH]["metadata"]["resourceVersion"] == "2"
+        assert [write.split()[0] for write in desk.server.writes()] == ["PUT", "PUT"]
+        assert desk.server.objects[PATH]["metadata"]["resourceVersion"] == "102"
         current = desk.site.kinds.policy_snapshots.store.get("web-1")
         assert current is not None
         assert current.document() == desk.server.objects[PATH]
@@ -345,10 +335,10 @@ async def test_a_status_whose_answer_was_lost_is_not_written_twice(error: Except
 
 @virtual
 async def test_other_failures_are_told() -> None:
-    def fault(request: Request) -> After | None:
-        return After(INTERNAL) if request.is_write else None
+    def fault(request: Request) -> Lost | None:
+        return Lost(INTERNAL) if request.is_write else None
 
-    async with a_desk(CrudServer(fault)) as desk:
+    async with a_desk(FakeHub(fault)) as desk:
         snapshot = await desk.holds(a_snapshot())
         with pytest.raises(InternalError):
             await desk.write(snapshot, published(C1))

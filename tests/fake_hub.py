@@ -1,6 +1,7 @@
-"""A small API server in memory, behind an `Api`: lists, watches, generations, statuses, finalizers, preconditions.
+"""An API server in memory, behind an `Api`: lists, watches, generations, statuses, finalizers, preconditions, faults.
 
-Faults are said per request: `fault` is asked before each one. A write whose answer is lost has happened.
+`fault` decides for each request which fault it meets. A write whose answer is lost has happened. Below `GROUP`, tests
+name objects by the rest of their path: `clusterresourceplacements/web`.
 """
 
 from __future__ import annotations
@@ -8,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import copy
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from fleet.errors import ApiError
+from fleet.errors import ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.kube.api import Method, Request
-from tests.faults.objects import refusal
+from fleet.kube.client.failures import parse_error
+from tests.faults.scripted import Down, Hang, Refuse
 
 Json = dict[str, Any]
 
-PLACEMENTS: Final = "/apis/placement.kubernetes-fleet.io/v1beta1"
+GROUP: Final = "/apis/placement.kubernetes-fleet.io/v1beta1"
 DELETED_AT: Final = "2026-01-01T00:00:00Z"
 
 _PATH: Final = re.compile(
@@ -31,39 +33,111 @@ _PATH: Final = re.compile(
 )
 
 
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Refused:
-    """Not carried out."""
+    """Not carried out; the answer is this error."""
 
-    error: ApiError
+    error: Exception
+    after: float = 0.0
 
 
 @dataclass(frozen=True)
 class Lost:
     """Carried out; the answer is this error."""
 
-    error: ApiError
+    error: Exception = field(default_factory=lambda: ConnectionLost("scripted: reset"))
+    after: float = 0.0
 
 
-Fault = Refused | Lost | None
+@dataclass(frozen=True)
+class Slow:
+    """So long until the request is carried out, and so long again until the answer is there."""
+
+    before: float = 0.0
+    after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Not carried out; the answer is this."""
+
+    body: bytes
+
+
+Fault = Refused | Lost | Slow | Answered | Down | Hang | Refuse | None
+
+CONFLICT: Final = Refuse(409, "Conflict").error()
+INTERNAL: Final = Refuse(500, "InternalError").error()
+UNAVAILABLE: Final = Refuse(503, "ServiceUnavailable").error()
+TIMEOUT: Final = Refuse(504, "Timeout").error()
+TOO_MANY: Final = Refuse(429, "TooManyRequests", retry_after=1).error()
+LOST: Final = ConnectionLost("scripted: reset")
+UNREACHABLE: Final = Unreachable("scripted: nobody listens")
+LATE: Final = DeadlineExceeded("scripted: no answer in time")
+
+
+def fair(_: Request) -> Fault:
+    return None
+
+
+async def serve(request: Request, fault: Fault, perform: Callable[[], Awaitable[bytes]]) -> bytes:
+    """Deadlines hold, as they do in the transport."""
+    try:
+        async with asyncio.timeout(request.deadline):
+            match fault:
+                case Answered():
+                    return fault.body
+                case Down():
+                    raise UNREACHABLE
+                case Hang():
+                    await asyncio.sleep(1e9)
+                case Refuse():
+                    raise fault.error()
+                case Refused():
+                    await asyncio.sleep(fault.after)
+                    raise fault.error
+                case Slow():
+                    await asyncio.sleep(fault.before)
+            answer = await perform()
+            match fault:
+                case Lost():
+                    await asyncio.sleep(fault.after)
+                    raise fault.error
+                case Slow():
+                    await asyncio.sleep(fault.after)
+            return answer
+    except TimeoutError as error:
+        raise DeadlineExceeded("scripted: no answer") from error
+
+
+def refusal(code: int, reason: str) -> Exception:
+    return parse_error(code, msgspec.json.encode({"kind": "Status", "reason": reason, "code": code, "message": reason}))
+
+
+# --- the server -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Happened:
     version: int
-    collection: str
+    path: str
     type: str
     document: Json
 
 
 @dataclass
-class MemoryHub:
-    fault: Callable[[Request], Fault] = lambda _: None
+class FakeHub:
+    fault: Callable[[Request], Fault] = fair
     before_write: list[Callable[[], object]] = field(default_factory=list)
     """What others do just before our writes, one for each."""
-    namespaces: set[str] = field(default_factory=lambda: {"shop"})
+    namespaces: set[str] = field(default_factory=lambda: {"default", "fleet-system", "shop"})
     objects: dict[str, Json] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """Of the requests."""
     history: list[Happened] = field(default_factory=list)
     version: int = 100
     now: str = "2026-01-01T00:00:00Z"
@@ -75,16 +149,17 @@ class MemoryHub:
 
     async def call(self, request: Request) -> bytes:
         self.requests.append(request)
+        self.times.append(asyncio.get_running_loop().time())
+        return await self.serve(request, self.fault(request))
+
+    async def serve(self, request: Request, fault: Fault = None) -> bytes:
+        async def perform() -> bytes:
+            if request.is_write and self.before_write:
+                self.before_write.pop(0)()
+            return msgspec.json.encode(self._perform(request))
+
         await asyncio.sleep(0)
-        fault = self.fault(request)
-        if isinstance(fault, Refused):
-            raise fault.error
-        if request.is_write and self.before_write:
-            self.before_write.pop(0)()
-        answer = msgspec.json.encode(self._perform(request))
-        if isinstance(fault, Lost):
-            raise fault.error
-        return answer
+        return await serve(request, fault, perform)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -99,11 +174,11 @@ class MemoryHub:
     # --- what others see and do ---------------------------------------------------------------------------------------
 
     def get(self, path: str) -> Json:
-        return self.objects[f"{PLACEMENTS}/{path}"]
+        return self.objects[_below_group(path)]
 
     def put(self, path: str, document: Json) -> Json:
         """Creates or replaces, status included, whatever the version."""
-        return self._store(f"{PLACEMENTS}/{path}", document)
+        return self._store(_below_group(path), document)
 
     def edit(self, path: str, **changes: Any) -> Json:
         """Merges into the object."""
@@ -111,7 +186,7 @@ class MemoryHub:
 
     def remove(self, path: str) -> None:
         """As a DELETE of somebody else."""
-        self._delete(f"{PLACEMENTS}/{path}")
+        self._delete(_below_group(path), {})
 
     def succeed(self, path: str, document: Json) -> None:
         """Another object takes the place of this one."""
@@ -119,7 +194,7 @@ class MemoryHub:
         self.put(path, document)
 
     def names(self, plural: str) -> list[str]:
-        pattern = re.compile(rf"{PLACEMENTS}/(?:namespaces/[^/]+/)?{plural}/([^/]+)")
+        pattern = re.compile(rf"{GROUP}/(?:namespaces/[^/]+/)?{plural}/([^/]+)")
         return sorted(found[1] for path in self.objects if (found := pattern.fullmatch(path)))
 
     def members(self, collection: str, selector: str = "") -> list[Json]:
@@ -131,15 +206,19 @@ class MemoryHub:
         ]
 
     def writes(self) -> list[str]:
-        """`PUT clusterresourceplacements/web/status`, without group and namespace."""
+        """`PUT clusterresourceplacements/web/status`, without the group."""
         return [
-            f"{one.method} {re.sub(r'^(/[^/]+){3}(/namespaces/[^/]+)?/', '', one.path)}"
+            f"{one.method} {re.sub(r'^(/apis/[^/]+|/api)/[^/]+/', '', one.path)}"
             for one in self.requests
             if one.is_write
         ]
 
+    def bodies(self) -> list[Any]:
+        return [msgspec.json.decode(one.body) for one in self.requests if one.body]
+
     def forget_requests(self) -> None:
         self.requests.clear()
+        self.times.clear()
 
     def state(self) -> Json:
         """Everything, without what differs from run to run."""
@@ -174,7 +253,7 @@ class MemoryHub:
                 return self._create(f"{request.path}/{body['metadata']['name']}", body)
             case Method.DELETE:
                 for document in self.members(request.path, query["labelSelector"]):
-                    self._delete(_path_of(request.path, document))
+                    self._delete(f"{request.path}/{document['metadata']['name']}", {})
                 return {"kind": "Status", "status": "Success"}
         items = self.members(request.path, query.get("labelSelector", ""))
         return {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}
@@ -185,29 +264,33 @@ class MemoryHub:
         return self._store(path, {field: value for field, value in body.items() if field != "status"})
 
     def _replace(self, path: str, body: Json, *, only_status: bool) -> Json:
-        held = self.objects[path]
-        if body["metadata"]["resourceVersion"] != held["metadata"]["resourceVersion"]:
-            raise refusal(409, "Conflict")
+        held = self._checked(path, {"resourceVersion": body["metadata"]["resourceVersion"]})
         changed = {**held, "status": body["status"]} if only_status else {**body, "status": held.get("status")}
-        changed = {field: value for field, value in changed.items() if value is not None}
-        if changed["metadata"].get("deletionTimestamp") and not changed["metadata"].get("finalizers"):
-            return self._remove(path)
-        return held if changed == held else self._store(path, changed)
+        return self._change(path, {field: value for field, value in changed.items() if value is not None})
 
     def _patch(self, path: str, patch: Json) -> Json:
-        held = self.objects[path]
-        if patch["metadata"].get("resourceVersion", "") not in ("", held["metadata"]["resourceVersion"]):
-            raise refusal(409, "Conflict")
-        changed = merged(held, patch)
-        return held if changed == held else self._store(path, changed)
+        return self._change(path, merged(self._checked(path, patch.get("metadata", {})), patch))
 
-    def _delete(self, path: str, preconditions: Json | None = None) -> Json:
-        held = self.objects[path]
-        if any(held["metadata"][name] != value for name, value in (preconditions or {}).items()):
-            raise refusal(409, "Conflict")
+    def _delete(self, path: str, preconditions: Json) -> Json:
+        held = self._checked(path, preconditions)
         if held["metadata"].get("finalizers"):
-            return self._store(path, merged(held, {"metadata": {"deletionTimestamp": DELETED_AT}}))
-        return self._remove(path)
+            return self._change(path, merged(held, {"metadata": {"deletionTimestamp": DELETED_AT}}))
+        uid = self._remove(path)["metadata"]["uid"]
+        return {"kind": "Status", "status": "Success", "details": {"uid": uid}}
+
+    def _checked(self, path: str, wanted: Json) -> Json:
+        held = self.objects[path]
+        if any(wanted.get(name) not in ("", None, held["metadata"][name]) for name in ("uid", "resourceVersion")):
+            raise refusal(409, "Conflict")
+        return held
+
+    def _change(self, path: str, changed: Json) -> Json:
+        """A write that changes nothing has no effect."""
+        held = self.objects[path]
+        if changed["metadata"].get("deletionTimestamp") and not changed["metadata"].get("finalizers"):
+            self.objects[path] = changed
+            return self._remove(path)
+        return held if changed == held else self._store(path, changed)
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -216,7 +299,7 @@ class MemoryHub:
         stored = copy.deepcopy(document)
         metadata = stored.setdefault("metadata", {})
         found = _PATH.fullmatch(path)
-        assert found
+        assert found, path
         self.version += 1
         self._born += held is None
         metadata |= {"name": found["name"], "resourceVersion": str(self.version)}
@@ -231,11 +314,10 @@ class MemoryHub:
         return stored
 
     def _remove(self, path: str) -> Json:
-        gone = self.objects.pop(path)
         self.version += 1
-        gone = merged(gone, {"metadata": {"resourceVersion": str(self.version)}})
+        gone: Json = merged(self.objects.pop(path), {"metadata": {"resourceVersion": str(self.version)}})
         self._tell("DELETED", path, gone)
-        return {"kind": "Status", "status": "Success", "details": {"uid": gone["metadata"]["uid"]}}
+        return gone
 
     def _tell(self, type: str, path: str, document: Json) -> None:
         self.history.append(Happened(self.version, path, type, copy.deepcopy(document)))
@@ -258,7 +340,11 @@ class MemoryHub:
                 yield msgspec.json.encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"
 
     def _since(self, version: int, collection: str) -> list[Happened]:
-        return [one for one in self.history if one.version > version and _is_in(one.collection, collection)]
+        return [one for one in self.history if one.version > version and _is_in(one.path, collection)]
+
+
+def _below_group(path: str) -> str:
+    return path if path.startswith("/") else f"{GROUP}/{path}"
 
 
 def _is_in(path: str, collection: str) -> bool:
@@ -267,10 +353,6 @@ def _is_in(path: str, collection: str) -> bool:
     assert wanted
     same_kind = (found["root"], found["plural"]) == (wanted["root"], wanted["plural"])
     return same_kind and wanted["namespace"] in (None, found["namespace"])
-
-
-def _path_of(collection: str, document: Json) -> str:
-    return f"{collection}/{document['metadata']['name']}"
 
 
 def merged(target: Any, patch: Any) -> Any:
