@@ -10,14 +10,14 @@ import asyncio
 import copy
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from fleet.errors import ConnectionLost, DeadlineExceeded, Unreachable
-from fleet.kube.api import Method, Request
+from fleet.kube.api import Api, Method, Request
 from fleet.kube.client.failures import parse_error
 from tests.faults.scripted import Down, Hang, Refuse
 
@@ -79,8 +79,21 @@ UNREACHABLE: Final = Unreachable("scripted: nobody listens")
 LATE: Final = DeadlineExceeded("scripted: no answer in time")
 
 
+Faults = Callable[[Request], Fault]
+
+
 def fair(_: Request) -> Fault:
     return None
+
+
+def is_write(request: Request) -> bool:
+    return request.is_write
+
+
+def in_turn(*faults: Fault, to: Callable[[Request], bool] = lambda _: True) -> Faults:
+    """The first of these requests meet the faults, one each."""
+    left = iter(faults)
+    return lambda request: next(left, None) if to(request) else None
 
 
 async def serve(request: Request, fault: Fault, perform: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -117,6 +130,25 @@ def refusal(code: int, reason: str) -> Exception:
     return parse_error(code, msgspec.json.encode({"kind": "Status", "reason": reason, "code": code, "message": reason}))
 
 
+class FaultyApi:
+    """What one client has of a server: its requests may meet faults of their own."""
+
+    def __init__(self, api: Api, fault: Faults = fair) -> None:
+        self.fault = fault
+        self.met: list[Request] = []
+        """Requests that met a fault."""
+        self._api = api
+
+    async def call(self, request: Request) -> bytes:
+        fault = self.fault(request)
+        if fault is not None:
+            self.met.append(request)
+        return await serve(request, fault, lambda: self._api.call(request))
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._api.stream(request)
+
+
 # --- the server -------------------------------------------------------------------------------------------------------
 
 
@@ -130,7 +162,7 @@ class Happened:
 
 @dataclass
 class FakeHub:
-    fault: Callable[[Request], Fault] = fair
+    fault: Faults = fair
     before_write: list[Callable[[], object]] = field(default_factory=list)
     """What others do just before our writes, one for each."""
     namespaces: set[str] = field(default_factory=lambda: {"default", "fleet-system", "shop"})
@@ -150,9 +182,8 @@ class FakeHub:
     async def call(self, request: Request) -> bytes:
         self.requests.append(request)
         self.times.append(asyncio.get_running_loop().time())
-        return await self.serve(request, self.fault(request))
+        fault = self.fault(request)
 
-    async def serve(self, request: Request, fault: Fault = None) -> bytes:
         async def perform() -> bytes:
             if request.is_write and self.before_write:
                 self.before_write.pop(0)()

@@ -29,7 +29,9 @@ from tests.api.stage import (
     live_beside,
     staged,
 )
+from tests.fake_hub import FaultyApi, in_turn
 from tests.faults.hub_api import HubApi
+from tests.faults.scripted import Down
 from tests.faults.virtual import VirtualClock, virtual
 
 OK, UNKNOWN, FORBIDDEN, ABSENT = 200, 401, 403, 404
@@ -171,7 +173,7 @@ async def test_a_right_that_was_taken_away_is_gone_within_seconds() -> None:
 @virtual
 async def test_a_hub_that_does_not_answer_lets_nobody_in_and_is_asked_again() -> None:
     hub, clock = a_hub_with(TOKENS), VirtualClock()
-    access = HubAuthorizer(_Flaky(hub), clock=clock)
+    access = HubAuthorizer(FaultyApi(hub, in_turn(Down())), clock=clock)
 
     with pytest.raises(Unreachable):
         await access.authenticate(ADMIN)
@@ -199,21 +201,6 @@ class _AwayForNames:
         if request.name:
             raise Unreachable("scripted: connection refused")
         return False
-
-
-class _Flaky:
-    """Fails once."""
-
-    def __init__(self, hub: HubApi) -> None:
-        self._hub = hub
-        self._failed = False
-        self.stream = hub.stream
-
-    async def call(self, request: Any) -> bytes:
-        if not self._failed:
-            self._failed = True
-            raise Unreachable("scripted: connection refused")
-        return await self._hub.call(request)
 
 
 class _ButNotPlacements:

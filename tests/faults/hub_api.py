@@ -32,13 +32,10 @@ class HubApi:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.requests: list[Request] = []
-        self._refusals: list[int] = []
         self._app = Application(hub, Listener(trusts_local=True, address=_ADDRESS))
 
     async def call(self, request: Request) -> bytes:
         self.requests.append(request)
-        if request.method is Method.PUT and self._refusals:
-            raise parse_error(self._refusals.pop(), b"", doing="scripted")
         sent: list[Message] = []
 
         async def send(message: Message) -> None:
@@ -73,10 +70,6 @@ class HubApi:
         finally:
             serving.cancel()
             await asyncio.wait([serving])
-
-    def refuse_next_writes(self, code: int, *, times: int) -> None:
-        """PUTs, that is; so that tests themselves can create and patch."""
-        self._refusals = [code] * times
 
     # --- what tests do and see ----------------------------------------------------------------------------------------
 

@@ -17,8 +17,10 @@ from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.manager import Manager
 from fleet.model.keys import NUMBER_OF_CLUSTERS
 from tests.e2e.world import World, configured
+from tests.fake_hub import FaultyApi, in_turn
 from tests.faults.controller.scenario import STEPS, prepare
 from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.scripted import Refuse
 from tests.faults.virtual import EPOCH, VirtualClock, no_jitter, run_virtually
 
 pytestmark = pytest.mark.timeout(300)
@@ -55,7 +57,7 @@ def has_values(family: Metric) -> bool:
     return any(one.value for one in family.samples if one.name.endswith(("_total", "_count")))
 
 
-async def play(hub: HubApi, clock: VirtualClock, controller: Manager) -> None:
+async def play(hub: HubApi, line: FaultyApi, clock: VirtualClock, controller: Manager) -> None:
     """People come and change their minds, a cluster and a snapshot say nonsense, and once the hub is unwell."""
     user = World(hub)
     await prepare(user)
@@ -68,7 +70,7 @@ async def play(hub: HubApi, clock: VirtualClock, controller: Manager) -> None:
         for step in STEPS:
             await step(user)
             await asyncio.sleep(30)
-        hub.refuse_next_writes(500, times=8)
+        line.fault = in_turn(*[Refuse(500)] * 8, to=lambda request: request.method == "PUT")
         await user.place("unlucky", {"placementType": "PickAll"})
         await user.place("greedy", {"placementType": "PickN", "numberOfClusters": 50})
         await asyncio.sleep(30)
@@ -106,8 +108,9 @@ def figures() -> dict[str, Metric]:
         clock.set_by = datetime.now(UTC) - EPOCH  # heartbeats are written by the test in real time
         hub = a_hub(clock=lambda: clock.now().timestamp())
         settings = configured("eligibility.heartbeatTimeout=8760h")
-        controller = Manager(hub, settings, elects=False, clock=clock, jitter=no_jitter)
-        await play(hub, clock, controller)
+        line = FaultyApi(hub)
+        controller = Manager(line, settings, elects=False, clock=clock, jitter=no_jitter)
+        await play(hub, line, clock, controller)
         return by_name(controller.registry.collect())
 
     return run_virtually(run())

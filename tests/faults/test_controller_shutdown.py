@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.errors import DeadlineExceeded
-from fleet.kube.api import Request
 from fleet.kube.leader_election import LEASES
 from fleet.manager.manager import Manager
 from fleet.settings import Settings
 from tests.e2e.hub import Hub, fresh_access
 from tests.e2e.world import World, configured
+from tests.fake_hub import Faults, FaultyApi, Slow, fair
 from tests.faults.controller.processes import Process
 from tests.faults.controller.proxy import a_proxy
 from tests.faults.controller.scenario import prepare
 from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.scripted import Hang
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
 pytestmark = pytest.mark.timeout(300)
@@ -35,37 +35,14 @@ LEASE_PATH: Final = LEASES.item(LEASE)
 ONE: Final = {"placementType": "PickN", "numberOfClusters": 1}
 
 
-class Freezing:
-    """The hub, until it freezes: it takes requests and answers none. `slowly`, it answers after so many seconds."""
-
-    def __init__(self, hub: HubApi) -> None:
-        self._hub = hub
-        self.is_frozen = False
-        self.slowly = 0.0
-        self.waiting: list[Request] = []
-
-    async def call(self, request: Request) -> bytes:
-        if self.is_frozen:
-            self.waiting.append(request)
-            await asyncio.sleep(request.deadline)
-            raise DeadlineExceeded("scripted: no answer")
-        if self.slowly and request.is_write:
-            self.waiting.append(request)
-            await asyncio.sleep(self.slowly)
-        return await self._hub.call(request)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._hub.stream(request)
-
-    def writes(self) -> list[str]:
-        """That wait, without those about the lease."""
-        return [f"{one.method} {one.path}" for one in self.waiting if one.is_write and one.path != LEASE_PATH]
+def slow_writes(seconds: float) -> Faults:
+    return lambda request: Slow(seconds) if request.is_write else None
 
 
 class Ending:
     """A leader at rest on a hub, about to be asked to stop."""
 
-    def __init__(self, hub: HubApi, api: Freezing, controller: Manager, running: asyncio.Task[None]) -> None:
+    def __init__(self, hub: HubApi, api: FaultyApi, controller: Manager, running: asyncio.Task[None]) -> None:
         self.hub = hub
         self.api = api
         self.controller = controller
@@ -79,6 +56,10 @@ class Ending:
         await self._running
         return asyncio.get_running_loop().time() - asked_at
 
+    def writes(self) -> list[str]:
+        """That met a fault, without those about the lease."""
+        return [f"{one.method} {one.path}" for one in self.api.met if one.is_write and one.path != LEASE_PATH]
+
     async def holder(self) -> str:
         spec: dict[str, Any] = (await self.hub.get(LEASE_PATH))["spec"]
         return str(spec["holderIdentity"])
@@ -89,7 +70,7 @@ async def a_leader(*assignments: str) -> AsyncIterator[Ending]:
     hub = a_hub()
     await prepare(World(hub))
     settings = configured(f"shutdown.gracePeriod={GRACE:g}s", "eligibility.heartbeatTimeout=87600h", *assignments)
-    api = Freezing(hub)
+    api = FaultyApi(hub)
     controller = Manager(api, settings, clock=VirtualClock(), jitter=no_jitter, identity="leader")
     running = asyncio.create_task(controller.run())
     try:
@@ -108,29 +89,29 @@ def told(entries: list[Any], beginning: str) -> dict[str, Any]:
 @virtual
 async def test_what_hangs_is_cut_off_when_the_grace_period_is_over() -> None:
     async with a_leader() as leader:
-        leader.api.is_frozen = True
+        leader.api.fault = lambda _: Hang()
         await leader.user.place("web", ONE)
         await asyncio.sleep(1)
-        assert leader.api.writes() == ["PUT /apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements/web"]
+        assert leader.writes() == ["PUT /apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements/web"]
         with capture_logs() as entries:
             assert await leader.stop() == pytest.approx(GRACE)
         assert leader.controller.is_cut_off
         cut_off = told(entries, "grace period exceeded")
         assert cut_off["placements"] == ["web"]
-        assert cut_off["writes"] == leader.api.writes()
+        assert cut_off["writes"] == leader.writes()
 
 
 @virtual
 async def test_the_lease_is_left_to_expire_while_a_write_may_still_arrive() -> None:
     """Although the server answers again by then."""
     async with a_leader() as leader:
-        leader.api.slowly = GRACE + 10
+        leader.api.fault = slow_writes(GRACE + 10)
         await leader.user.place("web", ONE)
         await asyncio.sleep(1)
-        leader.api.slowly = 0.0
+        leader.api.fault = fair
         with capture_logs() as entries:
             assert await leader.stop() == pytest.approx(GRACE)
-        assert told(entries, "not releasing the lease")["writes"] == leader.api.writes()
+        assert told(entries, "not releasing the lease")["writes"] == leader.writes()
         assert await leader.holder() == "leader"
 
 
@@ -138,7 +119,7 @@ async def test_the_lease_is_left_to_expire_while_a_write_may_still_arrive() -> N
 async def test_whoever_has_nothing_under_way_ends_although_the_server_hangs() -> None:
     async with a_leader() as leader:
         await asyncio.sleep(1)
-        leader.api.is_frozen = True
+        leader.api.fault = lambda _: Hang()
         assert await leader.stop() <= RELEASE
         assert not leader.controller.is_cut_off
 
@@ -146,7 +127,7 @@ async def test_whoever_has_nothing_under_way_ends_although_the_server_hangs() ->
 @virtual
 async def test_what_is_done_in_time_is_done_and_the_lease_is_given_back() -> None:
     async with a_leader() as leader:
-        leader.api.slowly = 0.4
+        leader.api.fault = slow_writes(0.4)
         await leader.user.place("web", ONE)
         await asyncio.sleep(1)
         leader.controller.stop()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import LeadershipLost
-from fleet.kube.api import Request
 from fleet.kube.leader_election import LEASES, LeaderElector, Leadership, LeaseDurations
-from tests.fake_hub import FakeHub, Fault, Lost, Slow
+from tests.fake_hub import FakeHub, Fault, FaultyApi, Lost, Slow
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, run_virtually
 
@@ -57,21 +54,18 @@ class Candidate:
         self.weather: Fault = None
         self.clock = VirtualClock()
         self.leadership: Leadership | None = None
-        self._server = server
         self._election = LeaderElector(
-            self, KEY, identity=f"candidate-{number}", clock=self.clock, jitter=lambda: jitter, terms=TERMS
+            FaultyApi(server, lambda _: self.weather),
+            KEY,
+            identity=f"candidate-{number}",
+            clock=self.clock,
+            jitter=lambda: jitter,
+            terms=TERMS,
         )
 
     @property
     def leads(self) -> bool:
         return self.leadership is not None and self.leadership.remaining > 0
-
-    async def call(self, request: Request) -> bytes:
-        """The one server, over this candidate's network."""
-        return await self._server.serve(request, self.weather)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        raise NotImplementedError
 
     async def run(self) -> None:
         while True:

@@ -7,7 +7,8 @@ from typing import Final
 
 from fleet.errors import ConnectionLost, DeadlineExceeded, Unreachable
 from fleet.kube.api import DEFAULT_DEADLINE, Method, Request
-from tests.faults.controller.line import Broken, Fault, Garbled, Killed, Late, Lost, Refused, expired
+from tests.fake_hub import Lost, Refused
+from tests.faults.controller.line import Broken, Fault, Garbled, Killed, Late, expired
 from tests.faults.scripted import Refuse
 
 Applies = Callable[[Request], bool]

@@ -15,6 +15,7 @@ from typing import Final
 
 from fleet.errors import ApiError, ConnectionLost, DeadlineExceeded, Gone
 from fleet.kube.api import Request
+from tests.fake_hub import Lost, Refused
 from tests.faults.hub_api import HubApi
 
 _SLOWEST: Final = 0.02
@@ -22,22 +23,6 @@ _SLOWEST: Final = 0.02
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Not carried out; the client learns of an error after some seconds, its deadline at the latest."""
-
-    error: ApiError
-    after: float = 0.0
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Carried out, and the client learns of an error instead."""
-
-    error: ApiError
-    after: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from fleet.demo.agents import NO_DELAYS, AgentDelays, RolloutSimulator
+from tests.fake_hub import Faults, FaultyApi, fair, in_turn
+from tests.faults.scripted import Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.unit.demo.hubs import Document, HubApi, a_hub
 
@@ -59,10 +61,10 @@ def a_snapshot(index: int, *, latest: bool = True, master: bool = True, namespac
 
 @asynccontextmanager
 async def a_stand_in(
-    api: HubApi | None = None, *, pace: AgentDelays = NO_DELAYS
+    api: HubApi | None = None, *, pace: AgentDelays = NO_DELAYS, fault: Faults = fair
 ) -> AsyncIterator[tuple[HubApi, RolloutSimulator]]:
     api = api or a_hub()
-    stand_in = RolloutSimulator(api, clock=VirtualClock(), jitter=no_jitter, pace=pace)
+    stand_in = RolloutSimulator(FaultyApi(api, fault), clock=VirtualClock(), jitter=no_jitter, pace=pace)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(stand_in.run(), name="stand-in")
         await stand_in.wait_for_sync()
@@ -295,9 +297,8 @@ async def test_a_namespace_is_on_a_cluster_once_it_is_applied_and_until_the_bind
 def test_a_write_that_fails_is_done_again(code: int) -> None:
     @virtual
     async def run() -> None:
-        api = a_hub()
-        api.refuse_next_writes(code, times=3)
-        async with a_stand_in(api):
+        fault = in_turn(*[Refuse(code)] * 3, to=lambda request: request.method == "PUT")
+        async with a_stand_in(fault=fault) as (api, _):
             await api.create(BINDINGS, a_binding())
             await asyncio.sleep(10)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
 from fleet.errors import NotLeading
-from fleet.kube.api import Method, Request
+from fleet.kube.api import Method
 from fleet.kube.events import CALL_CLASS, NORMAL, WARNING, EventRecorder, ObjectReference
 from fleet.kube.resource import Resource
 from fleet.model.views import Metadata
-from tests.fake_hub import FakeHub, Fault, Lost
+from tests.fake_hub import FakeHub, Fault, Lost, Refused, in_turn
 from tests.faults.scripted import Down, Refuse
 from tests.faults.virtual import VirtualClock, virtual
 
@@ -31,11 +31,6 @@ def writes(server: FakeHub) -> list[str]:
 
 def stored(server: FakeHub) -> list[dict[str, Any]]:
     return list(server.objects.values())
-
-
-def failing(times: int, weather: Fault) -> Callable[[Request], Fault]:
-    left = [weather] * times
-    return lambda _: left.pop() if left else None
 
 
 @asynccontextmanager
@@ -238,7 +233,7 @@ async def test_while_nobody_sends_events_wait_in_bounded_memory() -> None:
 def test_a_failure_that_may_pass_is_tried_again(weather: Fault) -> None:
     @virtual
     async def test() -> None:
-        server = FakeHub(failing(3, weather))
+        server = FakeHub(in_turn(*[weather] * 3))
         async with a_recorder(server) as recorder:
             recorder.emit(WEB, NORMAL, "A", "a")
             await recorder.flush()
@@ -254,7 +249,7 @@ def test_a_failure_that_may_pass_is_tried_again(weather: Fault) -> None:
 def test_what_the_hub_does_not_want_is_dropped_and_the_next_one_sent(weather: Fault) -> None:
     @virtual
     async def test() -> None:
-        server = FakeHub(failing(1, weather))
+        server = FakeHub(in_turn(weather))
         async with a_recorder(server) as recorder:
             recorder.emit(WEB, NORMAL, "A", "unwanted")
             recorder.emit(WEB, NORMAL, "A", "wanted")
@@ -267,7 +262,7 @@ def test_what_the_hub_does_not_want_is_dropped_and_the_next_one_sent(weather: Fa
 
 @virtual
 async def test_a_dropped_event_is_created_when_it_happens_again() -> None:
-    server = FakeHub(failing(1, Refuse(403, "Forbidden")))
+    server = FakeHub(in_turn(Refuse(403, "Forbidden")))
     async with a_recorder(server) as recorder:
         recorder.emit(WEB, NORMAL, "A", "a")
         await recorder.flush()
@@ -278,11 +273,7 @@ async def test_a_dropped_event_is_created_when_it_happens_again() -> None:
 
 @virtual
 async def test_who_does_not_lead_tells_nothing() -> None:
-    class Fenced(FakeHub):
-        async def call(self, request: Request) -> bytes:
-            raise NotLeading("scripted")
-
-    async with a_recorder(Fenced()) as recorder:
+    async with a_recorder(FakeHub(lambda _: Refused(NotLeading("scripted")))) as recorder:
         recorder.emit(WEB, NORMAL, "A", "a")
         await recorder.flush()
         assert recorder.dropped == 1

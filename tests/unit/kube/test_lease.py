@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import ApiError, LeadershipLost, NotLeading
-from fleet.kube.api import LEASE_CLASS, Method, Request
+from fleet.kube.api import LEASE_CLASS, Api, Method, Request
 from fleet.kube.leader_election import LEASES, FencedApi, LeaderElector, Leadership, LeaseDurations, unique_identity
-from tests.fake_hub import FakeHub, Fault, Lost, Slow, fair
+from tests.fake_hub import Answered, FakeHub, Fault, FaultyApi, Lost, Slow, fair, in_turn
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
@@ -28,7 +28,7 @@ def now() -> float:
 
 class Candidate:
     def __init__(
-        self, server: FakeHub, name: str = "one", *, terms: LeaseDurations = TERMS, may_release: bool = True
+        self, server: Api, name: str = "one", *, terms: LeaseDurations = TERMS, may_release: bool = True
     ) -> None:
         self.clock = VirtualClock()
         self.problems: list[ApiError] = []
@@ -333,26 +333,17 @@ async def test_stops_within_the_lease_whatever_the_server_does(trouble: Fault) -
 @pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
 async def test_a_successor_never_overlaps_a_holder_that_is_cut_off(trouble: Fault) -> None:
     server = FakeHub()
-    one, two = Candidate(server), Candidate(server, "two")
-    cut_off = {"one": False}
-    one.election._requests = type(one.election._requests)(_CutOff(server, trouble, cut_off), KEY, deadline=15)
+    line = FaultyApi(server)
+    one, two = Candidate(line), Candidate(server, "two")
     async with running(one):
         await asyncio.sleep(1)
         async with running(two):
             await asyncio.sleep(99)
-            cut_off["one"] = True
+            line.fault = lambda _: trouble
             await asyncio.sleep(120)
             assert one.led_until is not None
             assert two.led_from is not None
             assert one.led_until < two.led_from
-
-
-class _CutOff(FakeHub):
-    """The same server over a network that fails for one candidate."""
-
-    def __init__(self, server: FakeHub, trouble: Fault, cut_off: dict[str, bool]) -> None:
-        super().__init__(lambda _: trouble if cut_off["one"] else None)
-        self._perform = server._perform  # type: ignore[method-assign]
 
 
 @virtual
@@ -420,11 +411,10 @@ async def test_stops_at_once_when_the_lease_is_deleted() -> None:
 @virtual
 async def test_a_renewal_that_arrived_although_it_seemed_to_fail_costs_nothing() -> None:
     server = FakeHub()
-    weathers = iter([Lost()])
     one = Candidate(server)
     async with running(one):
         await asyncio.sleep(6)
-        server.fault = lambda _: next(weathers, None)
+        server.fault = in_turn(Lost())
         await asyncio.sleep(600)
         assert one.leads
 
@@ -507,15 +497,9 @@ async def test_a_machine_that_slept_through_its_lease_does_not_write_when_it_wak
 async def test_a_fenced_write_can_be_asked_again_before_it_leaves() -> None:
     leadership = Leadership(VirtualClock(), TERMS)
     leadership.extend(VirtualClock().monotonic())
-    sent: list[Request] = []
-
-    class Listening:
-        async def call(self, request: Request) -> bytes:
-            sent.append(request)
-            return b""
-
-    await FencedApi(Listening(), leadership).call(Request(Method.POST, "/anything", body=b"{}"))  # type: ignore[arg-type]
-    (request,) = sent
+    server = FakeHub(lambda _: Answered(b""))
+    await FencedApi(server, leadership).call(Request(Method.POST, "/anything", body=b"{}"))
+    (request,) = server.requests
     assert request.guard is not None
     request.guard()
     leadership.end()
@@ -569,11 +553,7 @@ def test_identities_are_unique() -> None:
 @virtual
 @pytest.mark.parametrize("answer", [b"", b"[]", b'{"spec":5}', b'{"spec":{"leaseDurationSeconds":"x"}}', b"\xff"])
 async def test_an_answer_that_is_no_lease_is_a_problem_and_no_crash(answer: bytes) -> None:
-    class Confused(FakeHub):
-        async def call(self, request: Request) -> bytes:
-            return answer
-
-    one = Candidate(Confused())
+    one = Candidate(FakeHub(lambda _: Answered(answer)))
     async with running(one):
         await asyncio.sleep(12)
     assert len(one.problems) == 3

@@ -22,7 +22,7 @@ from fleet.kube.cache.store import build_codec
 from fleet.kube.objects import Objects
 from fleet.kube.patch import RetryPolicy, build_json_pointer, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster
-from tests.fake_hub import FakeHub, Lost
+from tests.fake_hub import Answered, FakeHub, Lost, in_turn
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 from tests.faults.watching import CLUSTERS, Cluster, a_store
@@ -193,12 +193,8 @@ async def test_creating_twice_is_an_error_of_its_own() -> None:
 
 @virtual
 async def test_an_answer_to_a_deletion_that_is_none_is_an_error() -> None:
-    class Confused(FakeHub):
-        async def call(self, request: Request) -> bytes:
-            return b"<html>"
-
     with pytest.raises(UnreadableAnswer):
-        await objects_on(Confused(), cached=True).delete("c1")
+        await objects_on(FakeHub(lambda _: Answered(b"<html>")), cached=True).delete("c1")
 
 
 @virtual
@@ -208,13 +204,12 @@ async def test_a_live_list_is_read_to_its_end() -> None:
         "more": {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "c2"}}]},
     }
 
-    class Paged(FakeHub):
-        async def call(self, request: Request) -> bytes:
-            query = dict(request.query)
-            assert query["labelSelector"] == "a=b"
-            return msgspec.json.encode(pages[query.get("continue", "")])
+    def page(request: Request) -> Answered:
+        query = dict(request.query)
+        assert query["labelSelector"] == "a=b"
+        return Answered(msgspec.json.encode(pages[query.get("continue", "")]))
 
-    found = await objects_on(Paged()).list(labels="a=b")
+    found = await objects_on(FakeHub(page)).list(labels="a=b")
     assert [one.view.metadata.name for one in found] == ["c1", "c2"]
 
 
@@ -270,11 +265,10 @@ async def test_a_change_that_is_there_already_writes_nothing() -> None:
 
 @virtual
 async def test_a_revision_whose_answer_was_lost_is_not_made_twice() -> None:
-    weathers = iter([Lost()])
     server = FakeHub()
     objects = objects_on(server)
     seen = await objects.create({"metadata": {"name": "c1"}})
-    server.fault = lambda _: next(weathers, None)
+    server.fault = in_turn(Lost())
     written = dict(server.objects)
     with pytest.raises(Exception, match="reset"):
         await update_with_retries(objects, "c1", labelled("a", "b"), retry_policy=PATIENCE, cached=seen)
@@ -302,8 +296,7 @@ async def test_endless_conflicts_are_given_up_after_four_attempts() -> None:
 
 @virtual
 async def test_a_request_is_repeated_for_want_of_a_server_and_for_nothing_else() -> None:
-    refusals = iter([Refuse(503), Refuse(500, "ServerTimeout", retry_after=2), Refuse(404, "NotFound")])
-    server = FakeHub(lambda _: next(refusals))
+    server = FakeHub(in_turn(Refuse(503), Refuse(500, "ServerTimeout", retry_after=2), Refuse(404, "NotFound")))
     with pytest.raises(NotFound):
         await call_with_retries(lambda: objects_on(server).get("c1"), retry_policy=PATIENCE)
     assert server.times == pytest.approx([0, 0.01, 2.01])
@@ -348,15 +341,9 @@ def test_a_pointer_escapes_what_would_split_it() -> None:
 
 @virtual
 async def test_a_collection_is_deleted_by_its_labels_in_one_request() -> None:
-    asked: list[Request] = []
-
-    class Recorder(FakeHub):
-        async def call(self, request: Request) -> bytes:
-            asked.append(request)
-            return b'{"kind":"Status","status":"Success"}'
-
-    await objects_on(Recorder()).delete_collection(labels="app=web")
-    assert [(one.method, one.path, one.query) for one in asked] == [
+    server = FakeHub()
+    await objects_on(server).delete_collection(labels="app=web")
+    assert [(one.method, one.path, one.query) for one in server.requests] == [
         (Method.DELETE, CLUSTERS.collection(), (("labelSelector", "app=web"),))
     ]
 

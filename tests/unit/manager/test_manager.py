@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from fleet.errors import LeadershipLost
 from fleet.kube.api import Api, Request
-from fleet.kube.client.failures import parse_error
 from fleet.manager.manager import Manager
 from fleet.settings import Settings
 from fleet.settings.loading import load_settings
@@ -20,7 +19,9 @@ from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
 from plugins.namespace_affinity import NamespaceAffinity
 from plugins.taint_toleration import TaintToleration
+from tests.fake_hub import Faults, FaultyApi
 from tests.faults.hub_api import HubApi, a_hub
+from tests.faults.scripted import Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
@@ -143,27 +144,16 @@ async def test_a_stop_gives_the_lease_back() -> None:
     assert lease["spec"]["holderIdentity"] == ""
 
 
-class Unreadable:
-    """A hub that lets nobody list the objects of one kind."""
-
-    def __init__(self, hub: HubApi, path: str) -> None:
-        self._hub = hub
-        self._path = path
-
-    async def call(self, request: Request) -> bytes:
-        if request.path == self._path and not request.is_write:
-            raise parse_error(403, b"", doing=f"{request.method} {request.path}")
-        return await self._hub.call(request)
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._hub.stream(request)
+def unreadable(path: str) -> Faults:
+    """Nobody may list the objects of one kind."""
+    return lambda request: Refuse(403, "Forbidden") if request.path == path and not request.is_write else None
 
 
 @virtual
 async def test_a_stop_does_not_wait_for_a_kind_that_nobody_may_read() -> None:
     hub = a_hub()
     await a_placement(hub)
-    controller = a_controller(Unreadable(hub, RESOURCE_SNAPSHOTS))
+    controller = a_controller(FaultyApi(hub, unreadable(RESOURCE_SNAPSHOTS)))
     async with running(controller) as task:
         await controller.ready()
         await asyncio.sleep(1)
@@ -254,7 +244,7 @@ async def test_a_scheduler_alone_tells_that_it_leads_as_well() -> None:
 
 @virtual
 async def test_a_leader_that_cannot_read_everything_has_the_lease_and_does_not_work() -> None:
-    controller = a_controller(Unreadable(a_hub(), SNAPSHOTS))
+    controller = a_controller(FaultyApi(a_hub(), unreadable(SNAPSHOTS)))
     async with running(controller):
         await asyncio.sleep(30)
         assert figure(controller, "fleet_leader", lease=LEASE) == 1

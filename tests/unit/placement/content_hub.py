@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
 from fleet.kube.api import Request
 from fleet.kube.informer import InformerConfig
 from fleet.kube.resource import Resource
@@ -59,15 +57,6 @@ class ContentHub(FakeHub):
         """Requests for paths with this in them."""
         return sum(text in request.path for request in self.requests)
 
-    async def call(self, request: Request) -> bytes:
-        found = self._discovery(request.path)
-        if found is None:
-            return await super().call(request)
-        self.requests.append(request)
-        if request.path in self.down:
-            raise refusal(503, "ServiceUnavailable")
-        return msgspec.json.encode(found)
-
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _discovery(self, path: str) -> Json | None:
@@ -82,6 +71,14 @@ class ContentHub(FakeHub):
         if len(parts) == 3 and parts[0] == "apis":
             return self._resources(parts[1], parts[2])
         return None
+
+    def _perform(self, request: Request) -> Json:
+        found = self._discovery(request.path)
+        if found is None:
+            return super()._perform(request)
+        if request.path in self.down:
+            raise refusal(503, "ServiceUnavailable")
+        return found
 
     def _group(self, name: str) -> Json:
         versions = list(dict.fromkeys(one.version for one in self.kinds if one.group == name))

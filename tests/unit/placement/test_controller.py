@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.errors import NotLeading, StaleInputs
+from fleet.errors import NotLeading
 from fleet.kube.api import Request
 from fleet.placement.controller import RECHECK
-from tests.fake_hub import FakeHub, Refused
+from tests.fake_hub import FakeHub, in_turn
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
 from tests.unit.placement.workbench import RUNNING, SNAPSHOT, WEB, Neighbours, Office, a_placement, pick_n
@@ -188,14 +188,7 @@ async def test_a_deleted_placement_is_cleaned_up() -> None:
 @virtual
 async def test_a_failed_pass_is_made_again_and_reads_live_then() -> None:
     async with Office() as office:
-        failures = [StaleInputs("a cache is not there yet"), StaleInputs("nor now"), None]
-
-        def fault(request: Request) -> Any:
-            if request.method == "POST" and failures and failures.pop(0):
-                return Refused(Refuse(500, "InternalError").error())
-            return None
-
-        office.hub.fault = fault
+        office.hub.fault = in_turn(*[Refuse(500, "InternalError")] * 2, to=lambda request: request.method == "POST")
         a_placement(office.hub, policy=pick_n(1))
         await office.soon()
         assert office.hub.names("clusterschedulingpolicysnapshots") == ["web-0"]

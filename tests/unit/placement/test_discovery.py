@@ -16,6 +16,7 @@ from fleet.placement.selection.discovery import (
     KindName,
     KindsUnreadable,
 )
+from tests.fake_hub import Answered, FakeHub
 from tests.faults.virtual import virtual
 from tests.unit.placement.content_hub import DEPLOYMENTS, PODS, USUAL, WIDGETS, ContentHub
 
@@ -134,14 +135,13 @@ async def test_whoever_needs_every_kind_gets_no_half_of_them() -> None:
 
 @virtual
 async def test_a_group_that_goes_while_it_is_read_is_gone() -> None:
-    class Vanishing(ContentHub):
-        async def call(self, request: Request) -> bytes:
-            answer = await super().call(request)
-            if request.path == "/apis":
-                self.kinds.remove(WIDGETS)
-            return answer
+    hub = ContentHub(kinds=[*USUAL, WIDGETS])
 
-    hub = Vanishing(kinds=[*USUAL, WIDGETS])
+    def vanish(request: Request) -> None:
+        if request.path == "/apis/example.com/v1":
+            hub.kinds.remove(WIDGETS)
+
+    hub.fault = vanish
     kinds = await discovery_of(hub).resolve_kinds([WIDGET])
     assert not kinds.knows(WIDGET)
     assert kinds.unreadable == frozenset()
@@ -161,9 +161,5 @@ async def test_changes_of_the_kinds_are_told() -> None:
 
 @virtual
 async def test_an_answer_that_is_no_discovery_is_refused() -> None:
-    class Proxy(ContentHub):
-        async def call(self, request: Request) -> bytes:
-            return b"<html>"
-
     with pytest.raises(UnreadableAnswer, match="/api is not a discovery document"):
-        await Discovery(Proxy(), ContentHub().clock).resolve_kinds([])
+        await Discovery(FakeHub(lambda _: Answered(b"<html>")), ContentHub().clock).resolve_kinds([])

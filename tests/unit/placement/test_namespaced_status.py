@@ -9,9 +9,8 @@ from typing import Any, Final
 import pytest
 
 from fleet.errors import Unavailable
-from fleet.kube.api import Request
 from fleet.placement.selection.resolution import SelectionResult
-from tests.fake_hub import Json, Refused
+from tests.fake_hub import Faults, Json
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
 from tests.unit.placement.workbench import (
@@ -119,11 +118,8 @@ async def test_a_hub_that_is_down_for_a_while_says_nothing_about_the_copy() -> N
         assert bench.conditions() == {"Scheduled": "Unknown"}
 
 
-def _refusing_copies(refusal: Refuse) -> Any:
-    def fault(request: Request) -> Refused | None:
-        return Refused(refusal.error()) if request.is_write and COPIES in request.path else None
-
-    return fault
+def _refusing_copies(refusal: Refuse) -> Faults:
+    return lambda request: refusal if request.is_write and COPIES in request.path else None
 
 
 @virtual

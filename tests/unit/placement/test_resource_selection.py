@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.kube.api import Request
 from fleet.kube.cache.store import build_codec
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.discovery import KindsUnreadable
@@ -19,6 +18,7 @@ from fleet.placement.selection.dynamic_informers import NotSyncedYet
 from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.resource_filter import ResourceFilter
 from fleet.placement.selection.resource_selection import ResourceSelection
+from tests.faults.scripted import Hang
 from tests.faults.virtual import virtual
 from tests.unit.placement.content_hub import (
     CONFIG_MAPS,
@@ -159,15 +159,7 @@ async def test_nobody_is_woken_for_a_placement_that_is_gone() -> None:
 
 @virtual
 async def test_a_cache_that_does_not_fill_is_a_passing_failure() -> None:
-    class Silent(ContentHub):
-        mute = True
-
-        async def call(self, request: Request) -> bytes:
-            if self.mute and request.path.endswith("/clusterroles"):
-                await asyncio.sleep(1e6)
-            return await super().call(request)
-
-    hub = Silent()
+    hub = ContentHub(lambda request: Hang() if request.path.endswith("/clusterroles") else None)
     hub.add(ROLES, "admin")
     async with working(hub) as bench:
         with pytest.raises(

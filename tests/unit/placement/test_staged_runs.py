@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from fleet.kube.api import Request
-from tests.fake_hub import FakeHub, Json, Refused
+from tests.fake_hub import FakeHub, Json
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import virtual
 from tests.unit.placement.workbench import RUNNING, Neighbours, Workbench, a_placement, pick_n
@@ -88,11 +87,7 @@ async def test_without_a_common_version_the_rollout_is_somebody_else_s(second: s
 @pytest.mark.parametrize("refusal", [Refuse(403, "Forbidden"), Refuse(404, "NotFound")], ids=["forbidden", "unknown"])
 async def test_runs_that_cannot_be_read_are_not_named(refusal: Refuse) -> None:
     async with external("c1") as (bench, _):
-
-        def fault(request: Request) -> Any:
-            return Refused(refusal.error()) if RUNS in request.path else None
-
-        bench.hub.fault = fault
+        bench.hub.fault = lambda request: refusal if RUNS in request.path else None
         await bench.settle()
         assert "create a staged update run" in bench.condition("RolloutStarted")[2]
 

@@ -12,7 +12,6 @@ import msgspec
 
 from fleet.framework.operations import Action, Operation, TargetScores, WriteGroup
 from fleet.framework.request import PlacementRequest
-from fleet.kube.api import Request
 from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import (
     PARENT_PLACEMENT,
@@ -21,7 +20,7 @@ from fleet.model.keys import (
 )
 from fleet.model.views import Binding
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, WriteResult
-from tests.fake_hub import DELETED_AT, GROUP, FakeHub, Fault, Json, Slow
+from tests.fake_hub import DELETED_AT, GROUP, FakeHub, Fault, Json, Slow, in_turn, is_write
 from tests.unit.scheduler.site import PATIENCE, Site, a_site
 
 UID = "5d0c1b52-7f6e-4f0e-9a54-0c1f2b7a9e11"
@@ -135,12 +134,7 @@ def update(action: Action, binding: Binding) -> Operation:
 
 def failing(*faults: Fault) -> FakeHub:
     """The first writes meet these."""
-    left = list(faults)
-
-    def fault(request: Request) -> Fault:
-        return left.pop(0) if left and request.is_write else None
-
-    return FakeHub(fault)
+    return FakeHub(in_turn(*faults, to=is_write))
 
 
 def only_error(results: list[WriteResult]) -> Exception | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.errors import ApiError, DeadlineExceeded, InternalError
+from fleet.errors import DeadlineExceeded, InternalError
 from fleet.kube.api import Method, Request
 from fleet.manager.manager import Manager
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
@@ -20,6 +20,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.settings.loading import load_settings
 from plugins.taint_toleration import TaintToleration
+from tests.fake_hub import Faults, FaultyApi, Lost, Slow, fair, in_turn
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
@@ -32,29 +33,8 @@ CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 NOW = "2026-01-01T00:00:00Z"
 
 
-class Failing(HubApi):
-    """A hub that carries out the creates of bindings, and once fails to say so."""
-
-    error: ApiError | None = None
-
-    async def call(self, request: Request) -> bytes:
-        answer = await super().call(request)
-        if self.error is not None and (request.method, request.path) == (Method.POST, BINDINGS):
-            error, self.error = self.error, None
-            raise error
-        return answer
-
-
-class Slow(HubApi):
-    """Takes its time to create a binding."""
-
-    def __init__(self) -> None:
-        super().__init__(a_hub().hub)
-
-    async def call(self, request: Request) -> bytes:
-        if (request.method, request.path) == (Method.POST, BINDINGS):
-            await asyncio.sleep(5)
-        return await super().call(request)
+def creates_binding(request: Request) -> bool:
+    return (request.method, request.path) == (Method.POST, BINDINGS)
 
 
 @dataclass
@@ -103,12 +83,12 @@ async def a_placement(
 
 
 @asynccontextmanager
-async def scheduling(hub: HubApi, *assignments: str) -> AsyncIterator[Records]:
+async def scheduling(hub: HubApi, *assignments: str, fault: Faults = fair) -> AsyncIterator[Records]:
     """The scheduler alone, on what is there now; the requests it makes are counted from here."""
     records = Records()
     settings = load_settings(None, {}, assignments).settings
     controller = Manager(
-        hub,
+        FaultyApi(hub, fault),
         settings,
         controllers={"scheduler"},
         elects=False,
@@ -173,11 +153,10 @@ async def test_bindings_are_listed_in_every_attempt_if_so_configured() -> None:
 @virtual
 async def test_after_a_write_of_unknown_outcome_bindings_are_listed_once_and_found() -> None:
     for error in (DeadlineExceeded("scripted"), InternalError("scripted")):
-        hub = Failing(a_hub().hub)
+        hub = a_hub()
         await a_fleet(hub, "a", "b", "c")
         await a_placement(hub, clusters=2)
-        hub.error = error
-        async with scheduling(hub) as records:
+        async with scheduling(hub, fault=in_turn(Lost(error), to=creates_binding)) as records:
             assert records.endings == [AttemptResult.TRANSIENT, AttemptResult.DECIDED]
             assert live_lists(hub) == 1
             assert len(await hub.list(BINDINGS)) == 2
@@ -258,10 +237,10 @@ async def test_a_policy_that_cannot_be_evaluated_is_published_and_nothing_else_i
 @virtual
 async def test_F3_095_what_is_decided_is_what_the_placement_asks_for_when_it_is_taken() -> None:
     """Edited twice while the only worker is busy with another one: the first edit queues it, the second counts."""
-    hub = Slow()
+    hub = a_hub()
     await a_fleet(hub, "a", "b", "c")
     await a_placement(hub, clusters=1)
-    async with scheduling(hub, "workers=1") as records:
+    async with scheduling(hub, "workers=1", fault=lambda one: Slow(5.0) if creates_binding(one) else None) as records:
         await a_placement(hub, clusters=1, name="other")
         for clusters in (2, 3):
             await asyncio.sleep(0.1)
@@ -346,11 +325,10 @@ async def test_F3_007_an_error_that_comes_back_after_a_success_is_told_again(bre
 
 @virtual
 async def test_what_the_hub_refuses_is_no_error_of_the_scheduler() -> None:
-    hub = Failing(a_hub().hub)
+    hub = a_hub()
     await a_fleet(hub, "a")
     await a_placement(hub)
-    hub.error = InternalError("scripted")
-    async with scheduling(hub) as records:
+    async with scheduling(hub, fault=in_turn(Lost(InternalError("scripted")), to=creates_binding)) as records:
         await asyncio.sleep(60)
         assert records.endings == [AttemptResult.TRANSIENT, AttemptResult.DECIDED]
         assert "SchedulerError" not in {one["reason"] for one in await hub.list(EVENTS)}

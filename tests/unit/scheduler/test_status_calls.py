@@ -10,7 +10,6 @@ import pytest
 
 from fleet.errors import Conflict, InternalError, StaleInputs
 from fleet.framework.cycle.decision import Published
-from fleet.kube.api import Request
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.model.views import ClusterDecision, ClusterScore, Condition, Observed, PolicySnapshot
 from fleet.scheduler.dispatch.call_queue import CallResult
@@ -335,10 +334,7 @@ async def test_a_status_whose_answer_was_lost_is_not_written_twice(error: Except
 
 @virtual
 async def test_other_failures_are_told() -> None:
-    def fault(request: Request) -> Lost | None:
-        return Lost(INTERNAL) if request.is_write else None
-
-    async with a_desk(FakeHub(fault)) as desk:
+    async with a_desk(FakeHub(lambda request: Lost(INTERNAL) if request.is_write else None)) as desk:
         snapshot = await desk.holds(a_snapshot())
         with pytest.raises(InternalError):
             await desk.write(snapshot, published(C1))
