@@ -48,12 +48,13 @@ assets: $(DEV) ## Build etcd, kube-apiserver and kubectl for tests, once, and pr
 conformance: $(DEV) assets ## Hold the embedded hub to the real API server (TARGET=embedded|real|both)
 	TARGET=$(TARGET) $(PYTEST) -m "" tests/control_plane tests/conformance
 
-lint: $(DEV) ## Check lint, format, types, layers and links
+lint: $(DEV) ## Check lint, format, types, layers, links and unreached names
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(PYTHON) docs/links.py
+	$(PYTHON) docs/unreached.py
 
 fmt: $(DEV) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix

@@ -222,14 +222,6 @@ class DecisionModel(ApiModel, frozen=True, kw_only=True):
     """Whether it can be evaluated again: kept, none, shed or expired."""
 
 
-class DecisionPage(ApiModel, frozen=True, kw_only=True):
-    items: tuple[DecisionModel, ...]
-    next: str | None
-
-
-# --- why --------------------------------------------------------------------------------------------------------------
-
-
 class Waker(ApiModel, frozen=True, kw_only=True):
     """An event that requeues the placement."""
 

@@ -36,7 +36,7 @@ class Page:
     color: bool = False
 
 
-def styled(text: str, style: str) -> str:
+def apply_style(text: str, style: str) -> str:
     return f"{_MARKS[style]}{text}{_END}" if text else text
 
 
@@ -64,7 +64,7 @@ def render_table(
     """Columns under their heads; those named in `numbers` are flush right. Cells too long for the width are continued
     on the next line."""
     return render_columns(
-        [[styled(heading, "bold") for heading in head], *rows],
+        [[apply_style(heading, "bold") for heading in head], *rows],
         right=[position for position, heading in enumerate(head) if heading in numbers],
         width=width,
         indent=indent,

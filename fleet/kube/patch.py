@@ -104,8 +104,3 @@ def build_merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any
         elif key not in old or before != value or type(before) is not type(value):
             patch[key] = value
     return patch
-
-
-def build_json_pointer(*steps: str | int) -> str:
-    """A JSON pointer for JSON patches; escapes the slashes that Kubernetes keys contain."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)

@@ -84,7 +84,7 @@ def meanwhile(run: Run) -> Iterator[Figure]:
 
 def _beside_figures(run: Run, case: str, found: dict[Asked, Bursts]) -> Iterator[Figure]:
     quiet, here = found[Asked.NOBODY], found[Asked.HERE]
-    yield run.number(case, "placed, nobody asks", Kind.PER_SECOND, quiet.rate, informal=True)
+    yield run.number(case, "placed, no questions", Kind.PER_SECOND, quiet.rate, informal=True)
     yield run.number(case, "placed, eight ask", Kind.PER_SECOND, here.rate, informal=True)
     yield run.number(case, "answers", Kind.PER_SECOND, here.answers / here.seconds, informal=True)
     yield run.number(case, "throughput kept", Kind.PERCENT, 100 * here.rate / quiet.rate, target=_THROUGHPUT_KEPT)
@@ -92,11 +92,11 @@ def _beside_figures(run: Run, case: str, found: dict[Asked, Bursts]) -> Iterator
 
 def _alone_figures(run: Run, case: str, found: dict[Asked, Bursts]) -> Iterator[Figure]:
     quiet, busy, here = (found[one] for one in (Asked.NOBODY, Asked.ELSEWHERE, Asked.HERE))
-    yield run.number(case, "placed, nobody asks", Kind.PER_SECOND, quiet.rate, informal=True)
+    yield run.number(case, "placed, no questions", Kind.PER_SECOND, quiet.rate, informal=True)
     yield run.number(case, "placed, eight ask elsewhere", Kind.PER_SECOND, busy.rate, informal=True)
     yield run.number(case, "placed, eight ask", Kind.PER_SECOND, here.rate, informal=True)
     yield run.number(case, "answers", Kind.PER_SECOND, here.answers / here.seconds, informal=True)
-    for name, one in (("nobody asks", quiet), ("eight ask elsewhere", busy), ("eight ask", here)):
+    for name, one in (("no questions", quiet), ("eight ask elsewhere", busy), ("eight ask", here)):
         yield run.number(case, f"CPU, {name}", Kind.MILLISECONDS, one.cpu * _NANOSECONDS, informal=True)
     yield run.number(case, "throughput kept", Kind.PERCENT, 100 * here.rate / busy.rate, target=_THROUGHPUT_KEPT)
 

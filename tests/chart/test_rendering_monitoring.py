@@ -61,7 +61,7 @@ def figures() -> dict[str, set[str]]:
 
 
 async def _nowhere(*_: Any) -> None:
-    """An application that nobody asks."""
+    """An application that no questions."""
 
 
 FIGURES: Final = figures()

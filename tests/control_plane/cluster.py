@@ -115,7 +115,7 @@ class Cluster(Startable):
         return [self.access.program("kube-scheduler"), *self._alone()]
 
     def _alone(self) -> list[str]:
-        """Nobody competes with it, and nobody asks it anything."""
+        """Nobody competes with it, and no questions it anything."""
         return [
             f"--kubeconfig={self.access.kubeconfig}",
             f"--bind-address={LOOPBACK}",

@@ -81,9 +81,9 @@ labels:
 
 {{/* Whether an object from `lookup` belongs to this release: (dict "root" $ "object" object). Empty if not. */}}
 {{- define "fleet.owns" -}}
-{{- $said := dig "metadata" "annotations" dict .object -}}
-{{- $name := index $said "meta.helm.sh/release-name" -}}
-{{- $namespace := index $said "meta.helm.sh/release-namespace" -}}
+{{- $annotations := dig "metadata" "annotations" dict .object -}}
+{{- $name := index $annotations "meta.helm.sh/release-name" -}}
+{{- $namespace := index $annotations "meta.helm.sh/release-namespace" -}}
 {{- if and (eq (default "" $name) .root.Release.Name) (eq (default "" $namespace) .root.Release.Namespace) -}}
 true
 {{- end -}}

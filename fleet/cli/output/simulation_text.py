@@ -9,7 +9,7 @@ from fleet.cli.input.simulation import Simulation
 from fleet.errors import InputError
 from fleet.explain.answer.rendering import render, render_cluster
 from fleet.model.timestamps import format_timestamp
-from fleet.text_table import Page, finish, styled
+from fleet.text_table import Page, apply_style, finish
 
 MOST_ROWS: Final = 20
 """Clusters in one section; JSON and YAML have all of them."""
@@ -23,14 +23,14 @@ def _render_heading(simulation: Simulation, page: Page) -> str:
     clusters, placements = len(simulation.clusters), len(simulation.results)
     moment = f"as of {format_timestamp(simulation.moment.nanoseconds)} ({simulation.moment.source})"
     text = f"{_count(clusters, 'cluster')}, {_count(placements, 'placement')}, {moment}"
-    return finish(styled(text, "dim"), page) + "\n"
+    return finish(apply_style(text, "dim"), page) + "\n"
 
 
 def _render_answers(simulation: Simulation, clusters: Sequence[str], page: Page) -> Iterator[str]:
     if not clusters:
         yield from (render(result.explain(), page=page, most_rows=MOST_ROWS) for result in simulation.results)
     for cluster in clusters:
-        yield finish(styled(cluster, "bold"), page) + "\n"
+        yield finish(apply_style(cluster, "bold"), page) + "\n"
         for result in simulation.results:
             try:
                 yield render_cluster(result.explain(cluster=cluster, everything=True), page=page)

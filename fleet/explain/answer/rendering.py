@@ -25,7 +25,7 @@ from fleet.explain.answer.simulate import Simulated
 from fleet.explain.facts.placement_outcome import Effect
 from fleet.explain.fixes.fixes import Fix
 from fleet.explain.whatif.impact import Impact
-from fleet.text_table import GAP, Page, finish, render_columns, render_table, styled
+from fleet.text_table import GAP, Page, apply_style, finish, render_columns, render_table
 
 WIDTH: Final = 100
 """Of sentences on a page without a width."""
@@ -95,8 +95,8 @@ def _render_title(answer: Answer) -> str:
     name = f"{placement.namespace}/{placement.name}" if placement.namespace else placement.name
     since = f" since {_format_clock(verdict.since)}" if verdict.since else ""
     number = "" if attempt.n is None else f"   attempt {attempt.n}"
-    state = styled(verdict.state, "green" if verdict.state == "Scheduled" else "red")
-    return f"{styled(name, 'bold')}   {state}{since}{number}   profile {attempt.profile}"
+    state = apply_style(verdict.state, "green" if verdict.state == "Scheduled" else "red")
+    return f"{apply_style(name, 'bold')}   {state}{since}{number}   profile {attempt.profile}"
 
 
 def _render_head(answer: Answer, page: Page) -> str:
@@ -124,7 +124,7 @@ def _render_ranked(head: str, outcomes: Sequence[str], answer: Answer, page: Pag
     total = counts.fit if head == "FIT" else counts.selected + counts.already_selected
     rows = [row for row in answer.attempt.clusters if row.outcome in outcomes][:most_rows]
     if not rows:
-        return f"{styled(head, 'bold')}\n… {total} not shown here" if total else ""
+        return f"{apply_style(head, 'bold')}\n… {total} not shown here" if total else ""
     more = f"\n… and {total - len(rows)} more" if total > len(rows) else ""
     if all(row.rank is None and row.key is None and row.total is None for row in rows):
         return render_table([head, ""], [[row.name, _describe_row(row)] for row in rows], width=page.width) + more
@@ -223,7 +223,7 @@ def _render_next(step: str) -> str:
 
 
 def _render_list(head: str, lines: Sequence[str]) -> str:
-    return "\n".join([styled(head, "bold"), *(f"{GAP}{line}" for line in lines)]) if lines else ""
+    return "\n".join([apply_style(head, "bold"), *(f"{GAP}{line}" for line in lines)]) if lines else ""
 
 
 # --- one cluster ----------------------------------------------------------------------------------------------------
@@ -244,14 +244,14 @@ def _render_row(row: ClusterRow, answer: Answer, page: Page) -> Iterator[str]:
     cells = list(_format_verdicts(row, answer))
     skipped = ", ".join(verdict.plugin for verdict in row.rejections if verdict.verdict == "skipped")
     parts = [render_table(["PLUGIN", "VERDICT", "DETAILS"], cells, width=page.width)] if cells else []
-    parts += [styled(f"skipped, {describe_skipped(answer.verdict)}: {skipped}", "dim")] if skipped else []
+    parts += [apply_style(f"skipped, {describe_skipped(answer.verdict)}: {skipped}", "dim")] if skipped else []
     yield "\n".join(parts)
 
 
 def _format_verdicts(row: ClusterRow, answer: Answer) -> Iterator[list[str]]:
     for verdict in row.rejections:
         if verdict.verdict != "skipped":
-            word = styled(verdict.verdict, _VERDICTS.get(verdict.verdict, "dim"))
+            word = apply_style(verdict.verdict, _VERDICTS.get(verdict.verdict, "dim"))
             yield [verdict.plugin, word, verdict.message]
             yield from (["", "", line] for line in describe_details(verdict, answer))
 

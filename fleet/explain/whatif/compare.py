@@ -18,7 +18,7 @@ from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.facts.rejections import NAMES_SHOWN, find_first_rejection, group_rejections
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Target
-from fleet.framework.request import Constraint, PlacementRequest
+from fleet.framework.request import PlacementRequest
 from fleet.framework.terms import Preference
 from fleet.model.views import Toleration
 from fleet.snapshot.columns.bitset import each_row
@@ -251,10 +251,6 @@ def _describe_preference(preference: Preference) -> str:
         else f"{'low' if preference.sorter.ascending else 'high'} {preference.sorter.ref.name}"
     )
     return f"{preference.weight}: {' '.join(part for part in (labels, order) if part)}"
-
-
-def _describe_spread(constraint: Constraint) -> str:
-    return f"{constraint.key} max skew {constraint.max_skew}{'' if constraint.hard else ', soft'}"
 
 
 def _describe_toleration(toleration: Toleration) -> str:

@@ -133,7 +133,7 @@ async def watching(traffic: Traffic, run: str, count: int) -> AsyncIterator[Time
 
 
 async def _settled(before: Counter[str], traffic: Traffic, placements: Sequence[str], *, form: str) -> Counter[str]:
-    """What schedulers asked since then, once nobody asks any more: an event for each placement follows later."""
+    """What schedulers asked since then, once no questions any more: an event for each placement follows later."""
     told, deadline = 0 if form == LIMIT else len(placements), time.perf_counter() + _SECONDS_TO_TELL
     last: Counter[str] | None = None
     while True:

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from fleet.cli.output.console import NARROWEST, PLAIN_WIDTH, page_of, print_text
-from fleet.text_table import Page, finish, render_table, styled
+from fleet.text_table import Page, finish, render_table, apply_style
 
 HEADINGS = ("NAME", "COUNT", "BECAUSE", "OTHERS")
 ROW = ("TopologySpreadConstraints", "12", "region=eu-west has 2; fewest in us-east; max skew 1", "a1 b2 c3 d4")
@@ -74,7 +74,7 @@ def test_texts_that_look_like_markup_stay_texts() -> None:
 
 
 def test_a_terminal_gets_colors_and_no_escape_sequence_of_others() -> None:
-    text = render_table(("NAME",), [[styled("reject", "red")], ["\x1b[31mx\x07"]])
+    text = render_table(("NAME",), [[apply_style("reject", "red")], ["\x1b[31mx\x07"]])
 
     assert finish(text, Page(color=True)) == "\x1b[1mNAME\x1b[0m\n\x1b[31mreject\x1b[0m\n[31mx"
     assert finish(text, Page()) == "NAME\nreject\n[31mx"

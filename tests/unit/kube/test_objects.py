@@ -20,7 +20,7 @@ from fleet.errors import (
 from fleet.kube.api import Method, Request
 from fleet.kube.cache.store import build_codec
 from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, build_json_pointer, build_merge_patch, call_with_retries, update_with_retries
+from fleet.kube.patch import RetryPolicy, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster
 from tests.fake_hub import Answered, FakeHub, Lost, in_turn
 from tests.faults.scripted import Refuse
@@ -330,10 +330,6 @@ async def test_patience_ends(refusal: Refuse, error: type[Exception]) -> None:
 )
 def test_the_least_that_has_to_be_sent(old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any]) -> None:
     assert repr(build_merge_patch(old, new)) == repr(patch)
-
-
-def test_a_pointer_escapes_what_would_split_it() -> None:
-    assert build_json_pointer("metadata", "labels", "a.b/c~d", 0) == "/metadata/labels/a.b~1c~0d/0"
 
 
 # --- collections ------------------------------------------------------------------------------------------------------
