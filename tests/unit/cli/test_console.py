@@ -7,7 +7,7 @@ import io
 import pytest
 
 from fleet.cli.output.console import NARROWEST, PLAIN_WIDTH, page_of, print_text
-from fleet.text_table import Page, finish, render_table, apply_style
+from fleet.text_table import Page, apply_style, finish, render_table
 
 HEADINGS = ("NAME", "COUNT", "BECAUSE", "OTHERS")
 ROW = ("TopologySpreadConstraints", "12", "region=eu-west has 2; fewest in us-east; max skew 1", "a1 b2 c3 d4")
