@@ -32,8 +32,9 @@ from fleet.snapshot import Frame, Table
 from tests.bench.fleets import NOW, clusters
 from tests.builders import a_policy
 from tests.databases import SOON, recording
+from tests.fake_clock import FakeClock
 from tests.faults.test_history_unavailable import locked, until_unavailable
-from tests.unit.history.sources import TestClock, an_attempt
+from tests.unit.history.sources import an_attempt
 from tests.vectors.engine import profile_for
 
 pytestmark = pytest.mark.servers  # as many records as a busy hub makes in hours
@@ -160,7 +161,7 @@ def stuck(folder: Path, *, memory_mib: int) -> Iterator[History]:
 @contextmanager
 def writing(folder: Path) -> Iterator[History]:
     """It keeps little, and lives at the time of the attempts."""
-    with recording(f"sqlite:///{folder / FILE}", limits=FEW, clock=TestClock(NOW)) as history:
+    with recording(f"sqlite:///{folder / FILE}", limits=FEW, clock=FakeClock()) as history:
         yield history
 
 

@@ -9,19 +9,9 @@ from fleet.framework.cycle.decision import Decision
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters
+from tests.fake_clock import FakeClock
 from tests.faults.virtual import EPOCH
 from tests.unit.explain.questions import ask
-
-
-class FixedClock:
-    def now(self) -> Any:
-        return EPOCH
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError("headlines never wait")
 
 
 def decided(policy: PolicyBuilder, fleet: list[ClusterBuilder], *bindings: BindingBuilder) -> Decision:
@@ -33,7 +23,7 @@ def an_attempt(decision: Decision | None = None, **given: Any) -> AttemptRecord:
 
 
 def told(*attempts: AttemptRecord) -> list[str]:
-    headlines = Headlines(FixedClock())
+    headlines = Headlines(FakeClock(EPOCH))
     for attempt in attempts:
         headlines.record(attempt)
     return [one.text for one in headlines.latest(100)]
@@ -125,7 +115,7 @@ def test_a_placement_that_is_created_again_starts_over() -> None:
 
 def test_headlines_are_published_as_they_come_and_the_latest_are_kept() -> None:
     published: list[Headline] = []
-    headlines = Headlines(FixedClock(), publish=published.append)
+    headlines = Headlines(FakeClock(EPOCH), publish=published.append)
     for number in range(300):
         headlines.announce("cluster iad-1", f"number {number}")
 

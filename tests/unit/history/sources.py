@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 import msgspec
@@ -25,24 +24,6 @@ from tests.databases import SOON
 
 HOUR: Final = 3_600 * 10**9
 _NUMBERS = itertools.count(1)
-
-
-class TestClock:
-    """A time of day that only tests move; what elapses is as good as nothing."""
-
-    __test__ = False
-
-    def __init__(self, now: int = NOW) -> None:
-        self.moment = now
-
-    def now(self) -> datetime:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.moment // 1000)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise NotImplementedError
 
 
 class Fleet:

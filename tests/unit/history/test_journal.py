@@ -12,7 +12,8 @@ from fleet.history import History
 from fleet.history.tables import JOURNAL
 from tests.builders import NOW
 from tests.databases import OpenHistory
-from tests.unit.history.sources import HOUR, Fleet, Offered, TestClock, an_attempt, keep
+from tests.fake_clock import FakeClock
+from tests.unit.history.sources import HOUR, Fleet, Offered, an_attempt, keep
 
 
 def fleet_of(history: History, offered: Offered) -> list[str] | None:
@@ -113,14 +114,14 @@ def test_clusters_that_changed_together_share_a_row(history: History) -> None:
 
 def test_a_writer_that_was_idle_for_long_begins_anew(open_history: OpenHistory) -> None:
     """What no attempt needs of its session may be gone by then."""
-    clock = TestClock(NOW)
+    clock = FakeClock()
     one, other = open_history(clock=clock), open_history(clock=clock)
     fleet = Fleet(a="a1", b="b1")
     first = an_attempt("web").on(fleet)
     fleet.change(b="b2")
     gone = an_attempt("db").on(fleet).at(NOW - 800 * HOUR)
     keep(one, first, gone, an_attempt("db").found_gone().at(NOW - 799 * HOUR))
-    clock.moment += 2 * HOUR
+    clock.advance(2 * 3600)
     other.run_retention()
     fleet.change(a="a2")
     later = an_attempt("web").on(fleet)

@@ -12,7 +12,8 @@ from fleet.history.entries import Columns
 from fleet.history.tables import JOURNAL
 from tests.builders import NOW
 from tests.databases import OpenHistory
-from tests.unit.history.sources import HOUR, Fleet, Offered, TestClock, an_attempt, ids, keep
+from tests.fake_clock import FakeClock
+from tests.unit.history.sources import HOUR, Fleet, Offered, an_attempt, ids, keep
 
 GENEROUS = RetentionLimits()
 
@@ -41,7 +42,7 @@ def heavy(fleet: Fleet) -> Offered:
 
 
 def test_what_is_young_and_little_stays(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     offered = [an_attempt().on(Fleet(a="a")).judged() for _ in range(3)]
     keep(history, *offered)
     assert tidied(history) == ids(*offered)
@@ -49,21 +50,21 @@ def test_what_is_young_and_little_stays(open_history: OpenHistory) -> None:
 
 
 def test_old_attempts_go(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     young = an_attempt()
     keep(history, old(), old(), young)
     assert tidied(history) == ids(young)
 
 
 def test_an_old_record_that_was_repeated_lately_stays(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     start, again = old().unchanged().decided("same"), an_attempt().unchanged().decided("same")
     keep(history, start, again, an_attempt())
     assert kept(history)[0] == tidied(history)[0] == start.told.id
 
 
 def test_the_newest_attempt_of_a_living_placement_stays_whatever_its_age(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     web, db = old("web").on(Fleet(a="a")), old("db")
     keep(history, old("web"), web, db)
     assert tidied(history) == ids(web, db)
@@ -71,37 +72,37 @@ def test_the_newest_attempt_of_a_living_placement_stays_whatever_its_age(open_hi
 
 
 def test_of_a_placement_that_is_gone_nothing_has_to_stay(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     keep(history, old(), an_attempt().found_gone().at(NOW - 799 * HOUR))
     assert tidied(history) == []
     assert history.placements(deleted=True) == []
 
 
 def test_a_tombstone_is_known_for_an_hour(open_history: OpenHistory) -> None:
-    clock = TestClock()
+    clock = FakeClock()
     history = open_history(clock=clock, limits=replace(GENEROUS, max_age_hours=1))
     keep(history, an_attempt().found_gone().at(NOW))
-    clock.moment = NOW + HOUR // 2
+    clock.set(NOW + HOUR // 2)
     history.run_retention()
     assert [one.key for one in history.placements(deleted=True)] == ["web"]
 
 
 def test_only_so_many_attempts_of_a_placement_stay(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock(), limits=replace(GENEROUS, per_placement=2))
+    history = open_history(clock=FakeClock(), limits=replace(GENEROUS, per_placement=2))
     web, db = [an_attempt("web") for _ in range(4)], [an_attempt("db")]
     keep(history, *web, *db)
     assert tidied(history) == ids(*web[2:], *db)
 
 
 def test_only_so_many_attempts_stay_in_all(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock(), limits=replace(GENEROUS, max_attempts=3))
+    history = open_history(clock=FakeClock(), limits=replace(GENEROUS, max_attempts=3))
     web, db = [an_attempt("web") for _ in range(4)], [an_attempt("db") for _ in range(2)]
     keep(history, *db, *web)
     assert tidied(history) == ids(db[1], *web[2:])
 
 
 def test_only_the_newest_attempts_of_a_placement_keep_their_columns(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock(), limits=replace(GENEROUS, columns_per_placement=1))
+    history = open_history(clock=FakeClock(), limits=replace(GENEROUS, columns_per_placement=1))
     older, newer = an_attempt().judged(), an_attempt().judged()
     keep(history, older, newer)
     tidied(history)
@@ -111,7 +112,7 @@ def test_only_the_newest_attempts_of_a_placement_keep_their_columns(open_history
 
 
 def test_when_it_is_too_much_the_oldest_go(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock(), limits=replace(GENEROUS, max_mib=1))
+    history = open_history(clock=FakeClock(), limits=replace(GENEROUS, max_mib=1))
     fleet = Fleet(a="a")
     offered = [heavy(fleet) for _ in range(15)]
     keep(history, *offered)
@@ -123,7 +124,7 @@ def test_when_it_is_too_much_the_oldest_go(open_history: OpenHistory) -> None:
 
 
 def test_what_has_to_stay_gets_lighter_when_it_is_too_much(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock(), limits=replace(GENEROUS, max_mib=1))
+    history = open_history(clock=FakeClock(), limits=replace(GENEROUS, max_mib=1))
     fleet = Fleet(a="a")
     offered = [heavy(fleet).of(f"p{number}") for number in range(15)]
     keep(history, *offered)
@@ -135,7 +136,7 @@ def test_what_has_to_stay_gets_lighter_when_it_is_too_much(open_history: OpenHis
 
 
 def test_the_journal_keeps_what_retained_attempts_were_decided_on_and_no_more(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     fleet = Fleet(a="a0", b="b")
     first = old("rare").on(fleet)
     keep(history, first)
@@ -153,7 +154,7 @@ def test_the_journal_keeps_what_retained_attempts_were_decided_on_and_no_more(op
 
 
 def test_rows_of_the_journal_that_are_not_needed_alone_are_joined(open_history: OpenHistory) -> None:
-    clock = TestClock(NOW - 2 * HOUR)
+    clock = FakeClock(NOW - 2 * HOUR)
     first = open_history(clock=clock)
     fleet = Fleet(**{f"c{number}": Random(number).randbytes(500).hex() for number in range(20)})
     expected = {}
@@ -163,7 +164,7 @@ def test_rows_of_the_journal_that_are_not_needed_alone_are_joined(open_history: 
         keep(first, offered)
         expected[offered.told.id] = tuple(fleet.clusters[name] for name in sorted(fleet.clusters))
     first.close()
-    clock.moment = NOW
+    clock.set(NOW)
     second = open_history(clock=clock)
     assert journal_rows(second) == 49
     kept_ids = tidied(second)
@@ -179,11 +180,11 @@ def test_rows_of_the_journal_that_are_not_needed_alone_are_joined(open_history: 
 
 
 def test_sessions_that_nobody_needs_go_with_their_journal(open_history: OpenHistory) -> None:
-    clock = TestClock(NOW - 2 * HOUR)
+    clock = FakeClock(NOW - 2 * HOUR)
     first = open_history(clock=clock)
     keep(first, old().on(Fleet(a="a" * 5000)))
     first.close()
-    clock.moment = NOW
+    clock.set(NOW)
     second = open_history(clock=clock)
     keep(second, an_attempt())
     tidied(second)
@@ -191,7 +192,7 @@ def test_sessions_that_nobody_needs_go_with_their_journal(open_history: OpenHist
 
 
 def test_a_session_in_use_goes_on_after_its_attempts_went(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     fleet = Fleet(a="a", b="b1")
     keep(history, old().on(fleet), an_attempt("web").found_gone().at(NOW - 799 * HOUR))
     assert tidied(history) == []
@@ -204,7 +205,7 @@ def test_a_session_in_use_goes_on_after_its_attempts_went(open_history: OpenHist
 
 
 def test_seq_is_never_given_twice(open_history: OpenHistory) -> None:
-    history = open_history(clock=TestClock())
+    history = open_history(clock=FakeClock())
     keep(history, old(), an_attempt("web").found_gone().at(NOW - 799 * HOUR))
     seen = history.last_seq()
     assert tidied(history) == []

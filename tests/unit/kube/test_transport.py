@@ -31,6 +31,7 @@ from fleet.errors import (
 from fleet.kube.api import Method, Request
 from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
+from tests.fake_clock import FakeClock
 from tests.faults.sockets import (
     CHUNKED,
     LAST_CHUNK,
@@ -223,20 +224,6 @@ async def test_a_stream_opens_by_its_deadline_or_not_at_all() -> None:
                 pass
 
 
-class StandingClock(SystemClock):
-    """No time passes, until whoever waits is let go on."""
-
-    def __init__(self) -> None:
-        self.somebody_waits, self.goes_on = asyncio.Event(), asyncio.Event()
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        self.somebody_waits.set()
-        await self.goes_on.wait()
-
-
 @real
 async def test_what_must_not_leave_any_more_is_not_sent() -> None:
     """Whoever waited for the budget may have lost the right to write meanwhile."""
@@ -246,15 +233,15 @@ async def test_what_must_not_leave_any_more_is_not_sent() -> None:
         if not may_write:
             raise NotLeading("scripted")
 
-    clock = StandingClock()
+    clock = FakeClock()
     flow = RateLimiter(clock, default=RateLimit(rate=20, burst=1))
     async with a_server(answer(b"{}")) as server, await connected_to(server.url, flow=flow) as transport:
         guarded = Request(Method.POST, "/api/v1/things", body=b"{}", guard=guard)
         await transport.call(guarded)
         waiting = asyncio.create_task(transport.call(guarded))
-        await clock.somebody_waits.wait()
+        await clock.wait_for_sleeper()
         may_write = False
-        clock.goes_on.set()
+        clock.advance(1)
         with pytest.raises(NotLeading):
             await waiting
         assert len(server.requests) == 1
@@ -354,17 +341,6 @@ async def test_leaving_a_stream_ends_its_connection() -> None:
 # --- credentials ------------------------------------------------------------------------------------------------------
 
 
-class LateClock(SystemClock):
-    """Enough time has passed since the configuration was read."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def monotonic(self) -> float:
-        self.asked += 1
-        return self.asked * 100.0
-
-
 UNAUTHORIZED = status(401, "Unauthorized", message="Unauthorized")
 
 
@@ -376,7 +352,7 @@ def tokens_of(server: ByteServer) -> list[str]:
 @real
 async def test_an_expired_token_is_read_again_and_the_request_repeated() -> None:
     plays = (UNAUTHORIZED, answer(b"{}"))
-    async with a_transport(*plays, tokens=("old", "new"), clock=LateClock()) as (transport, server):
+    async with a_transport(*plays, tokens=("old", "new"), clock=FakeClock(step=100.0)) as (transport, server):
         assert await transport.call(GET) == b"{}"
         assert tokens_of(server) == ["old", "new"]
 
@@ -390,7 +366,7 @@ async def test_requests_that_are_refused_together_read_the_credentials_once() ->
         await UNAUTHORIZED(writer)
 
     plays = (*[refused_together] * 3, answer(b"{}"))
-    async with a_transport(*plays, tokens=("old", "new", "newer"), clock=LateClock()) as (transport, server):
+    async with a_transport(*plays, tokens=("old", "new", "newer"), clock=FakeClock(step=100.0)) as (transport, server):
         async with asyncio.TaskGroup() as group:
             for number in range(3):
                 group.create_task(transport.call(GET), name=f"request {number}")
@@ -400,14 +376,14 @@ async def test_requests_that_are_refused_together_read_the_credentials_once() ->
 @real
 async def test_a_stream_is_opened_again_with_a_new_token() -> None:
     plays = (UNAUTHORIZED, then(CHUNKED, chunk(b"one\n"), LAST_CHUNK))
-    async with a_transport(*plays, tokens=("old", "new"), clock=LateClock()) as (transport, server):
+    async with a_transport(*plays, tokens=("old", "new"), clock=FakeClock(step=100.0)) as (transport, server):
         assert await read(transport) == b"one\n"
         assert tokens_of(server) == ["old", "new"]
 
 
 @real
 async def test_a_token_that_stays_refused_is_an_error() -> None:
-    async with a_transport(UNAUTHORIZED, tokens=("old", "new"), clock=LateClock()) as (transport, server):
+    async with a_transport(UNAUTHORIZED, tokens=("old", "new"), clock=FakeClock(step=100.0)) as (transport, server):
         with pytest.raises(Unauthorized):
             await transport.call(GET)
         assert len(server.requests) == 2
@@ -436,7 +412,7 @@ async def test_credentials_that_cannot_be_read_again_leave_the_refusal_as_it_is(
 
     async with a_server(UNAUTHORIZED) as server:
         loads = iter([Configuration(host=server.url)])
-        async with await Transport.connect(load, clock=LateClock()) as transport:
+        async with await Transport.connect(load, clock=FakeClock(step=100.0)) as transport:
             with pytest.raises(Unauthorized):
                 await transport.call(GET)
 
@@ -460,7 +436,7 @@ async def test_certificates_that_cannot_be_used_yet_leave_the_refusal_as_it_is(
         async def load() -> Configuration:
             return next(loads)
 
-        async with await Transport.connect(load, clock=LateClock()) as transport:
+        async with await Transport.connect(load, clock=FakeClock(step=100.0)) as transport:
             with pytest.raises(Unauthorized):
                 await transport.call(GET)
 
@@ -493,7 +469,7 @@ async def test_who_finds_another_server_does_not_wait_until_the_former_connectio
         async def load() -> Configuration:
             return Configuration(host=next(urls))
 
-        async with await Transport.connect(load, clock=LateClock()) as transport:
+        async with await Transport.connect(load, clock=FakeClock(step=100.0)) as transport:
             line = transport._endpoint
             assert line.connections is not None
             opening = asyncio.create_task(line.connections._dialer.dial(is_open.wait()))  # type: ignore[arg-type]
@@ -559,7 +535,7 @@ async def test_runs_an_exec_plugin_and_runs_it_again_when_its_token_is_refused(t
     command = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
     async with a_server(UNAUTHORIZED, answer(b"{}")) as server:
         path = a_kubeconfig(tmp_path, server.url, exec=command)
-        async with await Transport.from_kubeconfig(path, clock=LateClock()) as transport:
+        async with await Transport.from_kubeconfig(path, clock=FakeClock(step=100.0)) as transport:
             await transport.call(GET)
         assert tokens_of(server) == ["run-0", "run-1"]
 

@@ -14,20 +14,11 @@ from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.settings import Address
+from tests.fake_clock import FakeClock
 from tests.faults.virtual import VirtualClock, virtual
 
 FREE = Address("127.0.0.1:0")
 OFF = Address("off")
-
-
-class Watch(SystemClock):
-    """A clock that a test can put forward."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.ahead
 
 
 Ask = Callable[[str], Awaitable[tuple[int, str]]]
@@ -71,12 +62,12 @@ def want(path: str, status: int, text: str, health: HealthChecks) -> None:
 
 
 @pytest.fixture
-def clock() -> Watch:
-    return Watch()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def health(clock: Watch) -> HealthChecks:
+def health(clock: FakeClock) -> HealthChecks:
     return HealthChecks(clock)
 
 
@@ -118,8 +109,8 @@ def test_readiness_is_asked_anew_every_time(health: HealthChecks) -> None:
     asked(check, health)
 
 
-def test_a_loop_that_does_not_turn_is_not_alive(health: HealthChecks, clock: Watch) -> None:
-    clock.ahead = 31
+def test_a_loop_that_does_not_turn_is_not_alive(health: HealthChecks, clock: FakeClock) -> None:
+    clock.advance(31)
     assert health.liveness()["event-loop"] == "silent for 31 s, expected every 30 s"
 
 

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from fleet.model.timestamps import SECOND
 from fleet.placement.gauges import compute_heartbeat_ages, count_bindings_by_state
-from tests.builders import NOW, a_binding, a_cluster
+from tests.builders import a_binding, a_cluster
+from tests.fake_clock import FakeClock
 from tests.faults.hub_api import a_hub
-from tests.faults.virtual import VirtualClock, virtual
+from tests.faults.virtual import virtual
 from tests.unit.manager.test_manager import a_controller, a_placement, running
 from tests.unit.scheduler.watching import World, observed
-
-
-class AtNow(VirtualClock):
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(NOW / SECOND, UTC)
 
 
 def test_bindings_are_counted_by_state_in_both_scopes() -> None:
@@ -34,7 +28,7 @@ def test_bindings_are_counted_by_state_in_both_scopes() -> None:
 
 def test_a_cluster_has_the_age_of_its_last_heartbeat() -> None:
     world = World().saw(a_cluster("c7").heard(90), a_cluster("c8").never_heard())
-    assert compute_heartbeat_ages(world.caches, AtNow()) == {"c7": pytest.approx(90)}
+    assert compute_heartbeat_ages(world.caches, FakeClock()) == {"c7": pytest.approx(90)}
 
 
 @virtual

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
+from fleet.clock import SECOND
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GENERATION
 from fleet.model.placement_key import PlacementKey
-from tests.builders import ClusterBuilder, a_cluster, a_policy, label
+from tests.builders import NOW, ClusterBuilder, a_cluster, a_policy, label
 from tests.unit.scheduler.watching import (
     World,
     a_placement,
@@ -176,8 +175,6 @@ def test_after_a_decision_that_failed_the_satisfied_wait_for_nothing_again() -> 
 
 # --- a clock that was ahead -------------------------------------------------------------------------------------------
 
-HOUR = timedelta(hours=1)
-
 
 def a_fleet_that_is_well() -> World:
     """The same placements. Every cluster was heard of just now."""
@@ -185,10 +182,10 @@ def a_fleet_that_is_well() -> World:
 
 
 def decided_by_a_clock_that_was_ahead(world: World) -> World:
-    world.clock.ahead = HOUR
+    world.clock.set(NOW + 3600 * SECOND)
     with world.handlers.track_attempt(PlacementKey.parse("short")):
         pass
-    world.clock.ahead = timedelta(0)
+    world.clock.set(NOW)
     return world
 
 
@@ -207,18 +204,18 @@ def test_a_clock_that_was_ahead_wakes_once() -> None:
 
 def test_a_clock_that_was_ahead_wakes_nobody_while_nobody_decided() -> None:
     world = a_fleet_that_is_well()
-    world.clock.ahead = HOUR
+    world.clock.set(NOW + 3600 * SECOND)
     world.saw(WELL.heard(1))
-    world.clock.ahead = timedelta(0)
+    world.clock.set(NOW)
     world.saw(WELL.heard(2))
     assert world.queue.woken == []
 
 
 def test_a_clock_that_was_hardly_ahead_wakes_nobody() -> None:
     world = a_fleet_that_is_well()
-    world.clock.ahead = timedelta(seconds=3)
+    world.clock.set(NOW + 3 * SECOND)
     with world.handlers.track_attempt(PlacementKey.parse("short")):
         pass
-    world.clock.ahead = timedelta(0)
+    world.clock.set(NOW)
     world.saw(WELL.heard(1))
     assert world.queue.woken == []

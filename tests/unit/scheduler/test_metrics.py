@@ -21,6 +21,7 @@ from fleet.scheduler.dispatch.call_queue import CallResult, CallType
 from fleet.scheduler.queue.hints import EventKind, QueueEvent
 from fleet.scheduler.queue.item import ItemState, QueueCounts, QueueItem, QueuePolicy
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics, new_registry
+from tests.fake_clock import FakeClock
 
 SECOND = 1_000_000_000
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "controller.md").read_text(encoding="utf-8")
@@ -69,15 +70,7 @@ WITHOUT_VALUES = {
 BUCKETS = ["10.0", "50.0", "100.0", "500.0", "1000.0", "5000.0", "10000.0", "50000.0", "+Inf"]
 
 
-class StoppedClock:
-    """Time passes when a test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
+class StoppedClock(FakeClock):
     def now(self) -> Any:
         raise AssertionError("figures are about time that passes, not about the time of day")
 
@@ -89,7 +82,7 @@ class Bench:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        self.clock = StoppedClock()
+        self.clock = StoppedClock(monotonic=100.0)
         self.metrics = SchedulerMetrics(self.registry, clock=self.clock)
 
     def value(self, metric: str, /, **labels: str) -> float | None:
@@ -405,7 +398,7 @@ def test_throughput_counts_what_was_bound_while_something_was_pending(bench: Ben
     bench.metrics.observe_event("ClusterSchedulingPolicySnapshot", 4, 0.1)
     for _ in range(4):
         bench.metrics.observe_attempt(a_record(AttemptResult.DECIDED), 0.1)
-    bench.clock.seconds += 30
+    bench.clock.advance(30)
     assert bench.value("fleet_throughput_per_second") == 4
     assert bench.value("fleet_throughput_quantile_per_second", quantile="0.99") == 4
     assert bench.value("fleet_arrivals_per_second") == pytest.approx(4 / 30)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
 
-from fleet.clock import SystemClock
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.cache.store import Store
 from fleet.kube.informer import InformerConfig
@@ -30,7 +28,8 @@ from fleet.scheduler.events.eligibility_clock import EligibilityClock
 from fleet.scheduler.events.event_handlers import EventHandlers
 from fleet.snapshot.eligibility import Eligibility
 from plugins.default_profile import compile_default
-from tests.builders import NOW, ClusterBuilder, PolicyBuilder, a_policy, ago
+from tests.builders import ClusterBuilder, PolicyBuilder, a_policy, ago
+from tests.fake_clock import FakeClock
 
 V = TypeVar("V", bound=View)
 
@@ -42,16 +41,6 @@ class NoApi:
 
     call: Any = None
     stream: Any = None
-
-
-class StoppedClock(SystemClock):
-    """Shows the time that it is set to."""
-
-    def __init__(self) -> None:
-        self.ahead = timedelta(0)
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(NOW / 1_000_000_000, UTC) + self.ahead
 
 
 @dataclass
@@ -79,7 +68,7 @@ class Queue:
 
 class World:
     def __init__(self, *, batched: bool = False, namespaced: bool = True) -> None:
-        self.clock = StoppedClock()
+        self.clock = FakeClock()
         access = InformerConfig(reads=NoApi(), writes=NoApi(), clock=self.clock, jitter=lambda: 0.0)
         self.caches = Caches(access, namespaced_placements=namespaced)
         self.queue = Queue()
