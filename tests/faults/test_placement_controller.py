@@ -19,8 +19,7 @@ from structlog.testing import capture_logs
 from fleet.errors import ApiError, StaleInputs
 from fleet.kube.api import Request
 from fleet.placement.selection.resolution import SelectionResult
-from tests.fake_hub import GROUP, FakeHub, Fault, Json, Lost, Refused
-from tests.faults.scripted import Refuse
+from tests.fake_hub import CONFLICT, GROUP, INTERNAL, UNAVAILABLE, FakeHub, Fault, Json, Lost, Refused
 from tests.faults.virtual import run_virtually
 from tests.unit.placement.workbench import (
     RUNNING,
@@ -33,10 +32,6 @@ from tests.unit.placement.workbench import (
     an_object,
     pick_n,
 )
-
-INTERNAL: Final = Refuse(500, "InternalError").error()
-UNAVAILABLE: Final = Refuse(503, "ServiceUnavailable").error()
-CONFLICT: Final = Refuse(409, "Conflict").error()
 
 FAULTS: Final[dict[str, Fault]] = {
     "refused": Refused(INTERNAL),

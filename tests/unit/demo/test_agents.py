@@ -11,9 +11,9 @@ import pytest
 
 from fleet.demo.agents import NO_DELAYS, AgentDelays, RolloutSimulator
 from tests.fake_hub import Faults, FaultyApi, fair, in_turn
+from tests.faults.hub_api import Document, HubApi, a_hub
 from tests.faults.scripted import Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
-from tests.unit.demo.hubs import Document, HubApi, a_hub
 
 PLACEMENT_API = "/apis/placement.kubernetes-fleet.io/v1beta1"
 BINDINGS = f"{PLACEMENT_API}/clusterresourcebindings"

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from random import Random
 
 from fleet.demo.demo import Demo
+from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.virtual import VirtualClock, virtual
-from tests.unit.demo.hubs import HubApi, a_hub
 
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from fleet.demo.members import SILENT, MemberBehavior, SimulatedMembers
 from fleet.model.timestamps import SECOND, parse_timestamp
+from tests.faults.hub_api import Document, HubApi, a_hub
 from tests.faults.virtual import VirtualClock, virtual
-from tests.unit.demo.hubs import Document, HubApi, a_hub
 
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 UNEVENTFUL = MemberBehavior(silence_every=0, leave_every=0, join_every=0)

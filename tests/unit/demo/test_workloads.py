@@ -6,8 +6,8 @@ from typing import Any
 
 from fleet.demo.locations import location_at
 from fleet.demo.workloads import CONFIG_MAP, Workloads, demo_objects
+from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
-from tests.unit.demo.hubs import HubApi, a_hub
 
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
 CACHE = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/shop/resourceplacements/catalog-cache"
