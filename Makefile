@@ -17,6 +17,8 @@ PYTEST := $(PYTHON) -m pytest -n auto --maxprocesses 4
 ifdef CI
 export PYTHONHASHSEED := 0
 endif
+# Without its bytecode every process that a test starts would be compiled anew.
+unexport PYTHONDONTWRITEBYTECODE
 DIR := tests/vectors/data
 IGNORE :=
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -35,6 +36,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if LONG else ():
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `make test` leaves out as a whole is not even read."""
+    if config.option.markexpr == "not servers" and tier.is_left_out(collection_path):
+        return True
+    return None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

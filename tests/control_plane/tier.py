@@ -20,6 +20,10 @@ _VARIANTS: Final = {("target", "real"), ("database", "postgresql")}
 _current: list[pytest.Item] = []
 
 
+def is_left_out(folder: Path) -> bool:
+    return folder.name in _FOLDERS and folder.parent.name == "tests"
+
+
 def mark(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and _starts_servers(item):

@@ -157,6 +157,7 @@ async def _went_on(history: History, before: int) -> bool:
     return history.counts().offered > before
 
 
+@pytest.mark.servers  # a thousand decisions
 @pytest.mark.timeout(600)
 def test_a_thousand_recorded_decisions_are_reproduced_without_a_network(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'history.sqlite'}"

@@ -40,6 +40,7 @@ async def survived(known: Sequence[Checkpoint], storm: Storm, *, seed: int) -> N
         assert len(stage.lines) == storm.deaths + 1
 
 
+@pytest.mark.servers  # twenty lives of a controller
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_twenty_deaths_change_nothing_in_the_end(seed: int) -> None:
     run_virtually(survived(checkpoints(), Storm(Random(seed), DEATHS, latest_arrival=1.0), seed=seed))

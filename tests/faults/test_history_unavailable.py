@@ -258,7 +258,7 @@ def test_the_end_does_not_keep_the_processor_busy_with_a_database_that_is_away(
         raise sql.exc.OperationalError("SELECT 1", {}, ConnectionRefusedError("nobody there"))
 
     with recording(url, pace=WriterTiming(linger=0.0, burst=0.0, retry=0.1)) as history:
-        monkeypatch.setattr(writer, "ensure", refused)
+        monkeypatch.setattr(writer, "ensure_schema", refused)
         history.offer(an_attempt())
         until_unavailable(history)
         history.close(seconds=0.5)

@@ -78,6 +78,7 @@ def is_active(binding: Json, snapshot: str) -> bool:
     return bool(is_live and binding["snapshot"] == snapshot)
 
 
+@pytest.mark.servers  # thousands of scenarios
 def test_the_scenarios_reach_every_outcome() -> None:
     """2,000 of them: what is missing here would be missing from the comparison with the product as well."""
     seen: Counter[str] = Counter()

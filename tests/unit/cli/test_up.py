@@ -204,6 +204,7 @@ def test_a_signal_that_the_server_hears_while_it_begins_ends_everything(monkeypa
     assert run_up(UpOptions(quiet=True)) == 0
 
 
+@pytest.mark.servers  # two processes one after the other
 def test_it_ends_in_order_and_a_second_start_goes_on_where_it_ended(tmp_path: Path) -> None:
     data = f"--data-dir={tmp_path / 'data'}"
     with running(tmp_path, data, "--clusters=3") as first:
@@ -220,6 +221,7 @@ def test_it_ends_in_order_and_a_second_start_goes_on_where_it_ended(tmp_path: Pa
     assert set(placements) == {"node-agents", "payments-ledger", "batch-reports"}
 
 
+@pytest.mark.servers  # four processes one after the other
 def test_a_start_that_is_refused_leaves_the_ready_file_of_the_one_that_runs(tmp_path: Path) -> None:
     shared = [f"--data-dir={tmp_path / 'data'}", f"--port={free_port()}", f"--api-port={free_port()}"]
     with running(tmp_path, *shared, "--clusters=1") as first:
