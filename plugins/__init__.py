@@ -1,4 +1,4 @@
-"""The in-tree plugins, one module each, and the profiles made of them."""
+"""The in-tree plugins, one module each, and the default profile."""
 
 from __future__ import annotations
 

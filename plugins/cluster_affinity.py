@@ -41,7 +41,7 @@ _LABEL_VALUE: Final = "true"
 
 class ClusterAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     sorter_population: Literal["AllClusters", "PassedClusters"] = "AllClusters"
-    """Whose values span the range of a sorter."""
+    """The rows whose values span the range of a sorter."""
 
 
 class _Ranges(FrozenState):
@@ -195,7 +195,7 @@ def _label_keys(selector: LabelSelector | None) -> Iterator[str]:
 
 
 def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list[Edit]]]:
-    """The first clusters that need labels and nothing else to match a term, with the labels."""
+    """The first clusters that lack only labels to match a term, with the labels."""
     frame = rejected.frame
     for term in rejected.request.required:
         only_labels = rejected.rows

@@ -57,12 +57,12 @@ def _reason(name: str, form: str, *, short: str, since: str = "") -> Reason:
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
         form,
         short=short,
-        lacks=partial(_since, short, since) if since else None,
+        lacks=partial(_describe_since, short, since) if since else None,
         about_cluster_only=True,
     )
 
 
-def _since(short: str, key: str, details: Details) -> str:
+def _describe_since(short: str, key: str, details: Details) -> str:
     return f"{short} since {details[key]}" if key in details else f"{short}, {details['when']}"
 
 
@@ -175,7 +175,7 @@ class ClusterEligibility(PluginTraits):
 
 
 def _failing_signal(signals: Signals, reason: int) -> int | None:
-    """The time of the failing signal; None where there is nothing to wait for."""
+    """The time of the failing signal; None if waiting does not help."""
     if reason in (_AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN):
         return signals.last_seen if signals.flags & HEARTBEAT_KNOWN else None
     if reason == _UNHEALTHY and signals.flags & HEALTH_TIME_KNOWN:

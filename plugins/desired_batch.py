@@ -11,7 +11,7 @@ from fleet.snapshot.frame import Frame
 
 
 class DesiredBatch:
-    """As many clusters as the policy wants and does not have yet."""
+    """As many clusters as the policy needs and does not have yet."""
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         del raw, handle

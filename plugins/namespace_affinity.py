@@ -1,7 +1,7 @@
 """Namespaced placements go only to clusters that have their namespace.
 
-A member reports its namespaces in a list that may be cut. A cut list proves nothing about missing names, so such a
-cluster passes, with a warning.
+A member reports its namespaces in a list that may be cut. A truncated list does not prove that a name is missing, so
+such a cluster passes, with a warning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A placement goes to a cluster once, and prefers the clusters it was on under its earlier policy."""
+"""At most one binding of a placement per cluster, with a preference for the clusters of its earlier policy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Optional methods of plugins: group explanations, suggest fixes, and name the events that may end a rejection.
 
-Nothing here takes part in decisions. A plugin without these methods is explained cluster by cluster, suggests nothing,
-and its rejections end with the events of other plugins only.
+These methods take no part in decisions. A plugin without these methods is explained cluster by cluster, suggests
+nothing, and its rejections end with the events of other plugins only.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class GroupingPlugin(Protocol):
 
 class SuggestingPlugin(Protocol):
     def suggest(self, rejected: RejectedClusters) -> Iterable[Suggestion | NumberSuggestion | Edit]:
-        """Changes that may end a rejection; an edit stands for the suggestion of that edit alone."""
+        """Changes that may end a rejection; an edit is short for a suggestion of that edit alone."""
 
 
 class EventSource(Protocol):

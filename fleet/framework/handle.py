@@ -29,7 +29,7 @@ Deadlines = Mapping[str, Mapping[str, int]]
 
 
 class WaitingPlacement(Protocol):
-    """One parked placement. The first decision about it wins; later ones change nothing and return False."""
+    """One parked placement. The first decision about it wins; later ones have no effect and return False."""
 
     @property
     def uid(self) -> str: ...
@@ -67,7 +67,7 @@ class WaitingRoom(Protocol):
 
 
 class EmptyWaitingRoom:
-    """For simulation, replay and tests of decisions: nothing is ever parked."""
+    """For simulation, replay and tests of decisions: no placement is ever parked."""
 
     def for_each(self, visit: Callable[[WaitingPlacement], None]) -> None:
         del visit
@@ -82,7 +82,7 @@ class EmptyWaitingRoom:
 
 
 class WatchHub(Protocol):
-    """Shared watches: one per kind, however many plugins add handlers."""
+    """Shared watches: one per kind, for any number of handlers."""
 
     def add_handler(self, kind: str, handler: Callable[..., None]) -> None:
         """The handler sees every object of the kind that exists when watching starts, then every change."""
@@ -109,7 +109,7 @@ class Handle(Protocol):
 
 
 class OfflineHandle:
-    """Decisions only: nothing waits, and unless given there is no hub and nothing to watch."""
+    """Decisions only: no placement waits, and without a hub there are no watches."""
 
     def __init__(
         self, *, hub: Any = None, watches: WatchHub | None = None, snapshot: Callable[[], Frame] | None = None

@@ -2,7 +2,7 @@
 
 A plugin is any object with `name()` and the methods of at least one hook. Decision hooks get all candidate clusters
 at once, as columns; effect hooks run once per chosen target, because each write can fail on its own.
-Each hook lists its legal codes beside Success and Error; any other becomes an error of the attempt.
+Each hook lists its legal codes in addition to Success and Error; any other becomes an error of the attempt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Plugin(Protocol):
 
 
 class QueueSortPlugin(Plugin, Protocol):
-    """Order of waiting placements; the smaller key goes first."""
+    """Order of waiting placements; the smallest key is popped first."""
 
     def key(self, item: Any) -> tuple[Any, ...]: ...
 
@@ -161,7 +161,7 @@ class PermitPlugin(Plugin, Protocol):
 
 
 class PreBindPlugin(Plugin, Protocol):
-    """Prepares a target; `pre_bind_preflight`, where present, answers Skip when there is nothing to prepare.
+    """Prepares a target; `pre_bind_preflight`, where present, returns Skip if no preparation is needed.
     Legal: Unschedulable, UnschedulableAndUnresolvable."""
 
     def pre_bind(

@@ -142,7 +142,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     scores: TargetScores | None
     obsolete: int = 0
     step: int = 0
-    """In which round the cluster was picked, from 1; 0 where nothing is ranked."""
+    """The round in which the cluster was picked, from 1; 0 if there is no ranking."""
 
     @property
     def action(self) -> Action | None:

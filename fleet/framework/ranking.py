@@ -58,7 +58,7 @@ def best_first(keys: Int64Array, need: int) -> Rows:
 
 
 def tie_ranks(frame: Frame, tie_break: TieBreak, uid: str) -> Int64Array:
-    """Per row, its rank among equals: the greater goes first. Free rows have no meaning."""
+    """Per row, its rank among equals: the greatest is first. Values of free rows have no meaning."""
     rank = frame.names.rank.astype(np.int64)
     if tie_break == "nameAscending":
         return frame.size - 1 - rank

@@ -81,7 +81,7 @@ class PlacementRequest:
     snapshot_uid: str = ""
     snapshot_generation: int = 0
     generation: int | None = None
-    """The placement's generation this snapshot stands for; None when it cannot be read."""
+    """The placement's generation that this snapshot was made for; None if it cannot be read."""
     placement_type: str = PICK_ALL
     wanted: int | None = None
     """PickN: how many clusters."""

@@ -39,7 +39,7 @@ class ScoreTable:
     columns: tuple[PluginScores, ...] = ()
 
     def totals(self) -> Int64Array:
-        """Sum of the weighted columns; 1 for every row where nothing scores."""
+        """Sum of the weighted columns; 1 for every row if no plugin scores."""
         if not self.columns:
             return np.ones(len(self.rows), dtype=np.int64)
         return _sum([column.final for column in self.columns])
@@ -76,7 +76,7 @@ _GREATEST: Final = 2**63 - 1
 
 
 def round_half_away(value: float) -> int:
-    """Nearest integer; a half goes away from zero (2.5 is 3, -0.5 is -1)."""
+    """Nearest integer; halves are rounded away from zero (2.5 is 3, -0.5 is -1)."""
     whole = math.trunc(value)
     rest = value - whole
     return whole + (rest >= 0.5) - (rest <= -0.5)

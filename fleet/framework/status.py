@@ -28,7 +28,7 @@ class Code(enum.IntEnum):
     WAIT = 4
     SKIP = 5
     PENDING = 6
-    """Rejected, but progress was made: on waking there is no need to back off."""
+    """Rejected, but progress was made: a requeued placement skips backoff."""
 
     def __str__(self) -> str:
         return _CODE_NAMES[self]
@@ -94,7 +94,7 @@ def as_error(status: Status | None) -> FleetError | None:
 
 
 def published_text(status: Status) -> str:
-    """The text form other agents know: the code's published name, an error text, the reasons."""
+    """The text form that other agents expect: the code's published name, an error text, the reasons."""
     name = _PUBLISHED_NAMES.get(status.code, str(status.code))
     if status.details.get(ALREADY_SELECTED):
         name = "ClusterAlreadySelected"

@@ -81,7 +81,7 @@ class Term:
     properties: tuple[PropertyTest, ...] = ()
 
     def rows(self, frame: Frame) -> int:
-        """Rows that match; negative when the term has nothing in it, or only negations."""
+        """Rows that match; negative if the term is empty or has only negations."""
         bits = -1
         for test in self.labels:
             bits &= test.rows(frame)

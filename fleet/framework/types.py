@@ -1,4 +1,4 @@
-"""The vocabulary of plugins: reasons and verdicts, what hooks are given, and what they answer."""
+"""Types of plugins: reasons and verdicts, and the arguments and results of hooks."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Verdict(NamedTuple):
     reason: int | ReasonArray = 1
     """One reason for every rejected row, or one per row."""
     retained: int = 0
-    """Rows whose existing binding stays although the cluster would not qualify as a newcomer."""
+    """Rows whose existing binding is kept although the cluster would not qualify for a new one."""
     explain: Callable[[int], Mapping[str, Any]] | None = None
-    """Details of a rejected row that only this attempt knows; beats the plugin's `explain_row`."""
+    """Details of a rejected row that exist only during the attempt; takes precedence over `explain_row`."""
     statuses: Sequence[Status] | None = None
     """Reasons made up during the attempt (per-cluster plugins); beats the plugin's table."""
 
@@ -89,7 +89,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ExternalQuery:
-    """What a plugin needs to know from the outside before the attempt can go on."""
+    """External data that a plugin needs before the attempt can continue."""
 
     key: str
     payload: Mapping[str, Any]
@@ -136,10 +136,10 @@ class Picks:
 
 
 class PluginTraits:
-    """Optional declarations, with what is assumed of a plugin that says nothing."""
+    """Optional declarations, with the defaults for a plugin without them."""
 
     READS: ClassVar[tuple[str, ...]] = ("*",)
-    """Columns the plugin looks at: `labels:<key>`, `taints`, `signals`, …"""
+    """Columns the plugin reads: `labels:<key>`, `taints`, `signals`, …"""
     ROW_LOCAL: bool = False
     """A row's answer depends on that row only, not on other rows and not on what else was picked."""
     APPLIES_TO_FIXED: ClassVar[bool] = False

@@ -48,7 +48,7 @@ FRAMEWORK: Final = Judge("Framework", _FRAMEWORK_REASONS)
 
 
 class Verdicts:
-    """First rejections of one round. Equal for equal decisions, whatever the order of rows."""
+    """First rejections of one round. Equal for equal decisions, independent of the order of rows."""
 
     __slots__ = (
         "_codes",
@@ -165,7 +165,7 @@ class Verdicts:
         return bits
 
     def rejectors(self) -> tuple[str, ...]:
-        """Names of the plugins that rejected something, sorted; an already selected cluster is no rejection."""
+        """Names of the plugins that rejected a cluster, sorted; an already selected one does not count as rejected."""
         names = {
             self.judges[rejection.plugin].name for rejection in self.rejections if not self._already_selected(rejection)
         }

@@ -1,4 +1,4 @@
-"""How even a placement is spread over the domains of one topology key, and what one more pick would do to it."""
+"""Levels: counts per domain of one topology key, and the change of skew and score by one more pick."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Level:
         return self.high - self.low
 
     def add(self, domain: int, change: int = 1) -> None:
-        """One binding more, or fewer, in a domain; -1 is the domain of unlabelled clusters and counts nothing."""
+        """One binding more, or fewer, in a domain; -1 is the domain of unlabelled clusters and is not counted."""
         if domain < 0 or (self.usable is not None and not self.usable[domain]):
             return
         before = int(self.counts[domain])

@@ -117,7 +117,7 @@ class _Runs:
         return int(self._rows[place])
 
     def count(self, cell: int) -> None:
-        """Let the levels know that a row of this cell was picked."""
+        """Update the levels after a pick from this cell."""
         for level, domains, counts in zip(self.levels, self._domain_lists, self._counts, strict=True):
             domain = domains[cell]
             level.add(domain)

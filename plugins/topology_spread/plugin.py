@@ -1,7 +1,7 @@
-"""Spread a placement evenly over regions, zones or whatever a label names.
+"""Spreads a placement evenly over regions, zones or the domains of any other label.
 
 One constraint is one `Level`. A pick changes the levels, so with constraints clusters are picked one by one: in
-rounds, one per round, or, where nothing else can change between picks, by `pick` in one pass over cells.
+rounds, one per round, or, if no other score can change between picks, by `pick` in one pass over cells.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ class TopologySpreadConstraints(PluginTraits):
             unlabelled = frame.valid & ~frame.labels(constraint.key).exists()
             if unlabelled:
                 ctx.warn(MISSING_TOPOLOGY_KEY, constraint.key, unlabelled)
-        state.write(COUNTS, _Counts([self._level(constraint, frame, ctx.placed) for constraint in _hard_first(req)]))
+        state.write(
+            COUNTS, _Counts([self._level(constraint, frame, ctx.placed) for constraint in _sort_hard_first(req)])
+        )
         return None, None if any(constraint.hard for constraint in req.constraints) else Status.new(Code.SKIP)
 
     def pre_filter_extensions(self) -> TopologySpreadConstraints:
@@ -206,7 +208,7 @@ class TopologySpreadConstraints(PluginTraits):
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion | NumberSuggestion]:
         if rejected.reason == self.REASONS[_SKEW].name:
             return _widen_skew(rejected.request)
-        return _label_into_emptiest(rejected)
+        return _suggest_labels(rejected)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -250,7 +252,7 @@ class TopologySpreadConstraints(PluginTraits):
         return Verdict(
             ok=~from_bools(violated),
             reason=reason,
-            explain=_explaining(frame, hard, unlabelled_excluded=self._exclude_unlabelled),
+            explain=_build_row_explainer(frame, hard, unlabelled_excluded=self._exclude_unlabelled),
         )
 
     def _reasons(self, hard: Sequence[Level], violated: BoolArray) -> ReasonArray:
@@ -279,7 +281,7 @@ def _relax(key: str, skew: int) -> list[Edit]:
     return [{"op": "relaxSpread", "key": key, "maxSkew": skew}]
 
 
-def _label_into_emptiest(rejected: RejectedClusters) -> Iterator[Suggestion]:
+def _suggest_labels(rejected: RejectedClusters) -> Iterator[Suggestion]:
     """Label clusters without the key into the domain that holds the fewest of the placement's clusters."""
     frame = rejected.frame
     for constraint in rejected.request.constraints:
@@ -295,7 +297,7 @@ def _label(frame: Frame, key: str, value: str, row: int) -> list[Edit]:
     return [{"op": "labelCluster", "cluster": frame.name(row), "key": key, "value": value}]
 
 
-def _hard_first(req: PlacementRequest) -> list[Any]:
+def _sort_hard_first(req: PlacementRequest) -> list[Any]:
     return sorted(req.constraints, key=lambda constraint: not constraint.hard)
 
 
@@ -305,7 +307,7 @@ def _counts(state: CycleState) -> _Counts:
     return counts
 
 
-def _explaining(
+def _build_row_explainer(
     frame: Frame, levels: Sequence[Level], *, unlabelled_excluded: bool
 ) -> Callable[[int], Mapping[str, Any]]:
     """Details of the first constraint a row violates. The levels are copies: they stay as they were."""

@@ -31,11 +31,11 @@ from fleet.snapshot.frame import Frame
 
 class Outcome(enum.Enum):
     SELECTED = "Selected"
-    """As many clusters as wanted."""
+    """As many clusters as desired."""
     PARTIAL = "Partial"
     UNSCHEDULABLE = "Unschedulable"
     UNCHANGED = "Unchanged"
-    """As many as wanted were there already; no plugin ran."""
+    """As many as desired were selected already; no plugin ran."""
     SHRINK = "Shrink"
     NEEDS_ANSWER = "NeedsAnswer"
     ERROR = "Error"
@@ -131,7 +131,7 @@ class Decision:
 
     @cached_property
     def published(self) -> Published | None:
-        """The policy snapshot's next status; None when this attempt has nothing to publish."""
+        """The policy snapshot's next status; None if this attempt publishes no status."""
         return self.build_status(self)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Downscaling: the clusters to give up when a placement wants fewer."""
+"""Downscaling: the clusters to give up when a placement needs fewer."""
 
 from __future__ import annotations
 

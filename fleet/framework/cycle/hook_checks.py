@@ -17,7 +17,7 @@ _LEAST_COMPONENT, _GREATEST_COMPONENT = -(2**31), 2**31 - 1
 
 
 def check_pair(entry: BoundHook, hook: str, answer: Any) -> tuple[Any, Status | None]:
-    """A value and a status. None stands for success without a value."""
+    """A value and a status. None means success without a value."""
     if answer is None:
         return None, None
     if not isinstance(answer, tuple) or len(answer) != 2:

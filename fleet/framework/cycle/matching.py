@@ -1,4 +1,4 @@
-"""Matching chosen clusters with the bindings that exist: refresh, revive, create, or give up."""
+"""Matching of chosen clusters with existing bindings: refresh, revive, create, or give up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cut-down view of a decision that goes onto the policy snapshot, where users and other controllers read it.
+"""The part of a decision that is published in the status of the policy snapshot, for users and other controllers.
 
 Selected clusters come first, then, within a budget, those that were not picked and those that were filtered. The
 order inside each part is fixed, so an unchanged situation publishes an unchanged status and writes nothing.

@@ -132,7 +132,7 @@ def _build_last_round(
     picks: Picks,
     last_picked: tuple[int, ...],
 ) -> Round:
-    """The record that the round of the last pick, or the one that picked nothing, would have left."""
+    """The record of the round of the last pick, or of the one without a pick."""
     earlier = from_rows(picks.rows[: len(picks.rows) - len(last_picked)])
     runner.ctx.picked |= earlier
     runner.rerun_for_picks(frame, verdicts, earlier)

@@ -173,7 +173,8 @@ class Runner:
     def judge_all(self, frame: Frame, narrowing: Narrowing) -> list[tuple[str, FilterRejection]]:
         """Every filter's verdict on every row. Changes nothing.
 
-        A plugin whose verdicts depend on other rows gets the rows that are alive at its turn, as in the attempt.
+        A plugin whose verdicts depend on other rows gets the rows that are still feasible when it runs, as in the
+        attempt.
         """
         only_fixed = self.req.placement_type == PICK_FIXED
         turn = self._start(frame, narrowing, only_fixed=only_fixed)

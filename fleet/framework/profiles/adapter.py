@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LIMIT: Final = 2**63
 
-# Per-cluster method → the vector hook it stands for.
+# Per-cluster method → the vector hook that it implements.
 _SCALAR_FORMS: Final = {
     "filter_one": "filter",
     "score_one": "score",
@@ -218,7 +218,7 @@ def _by_name(frame: Frame, rows: int) -> list[int]:
 
 
 class UnreserveOnly:
-    """A plugin that books nothing itself but cleans up after an attempt that failed."""
+    """A plugin that reserves nothing, but cleans up after a failed attempt."""
 
     def __init__(self, plugin: Any) -> None:
         self._plugin = plugin

@@ -23,7 +23,7 @@ def register_installed(
 ) -> tuple[str, ...]:
     """Add the installed plugins, all of them or those in `only`; their names, sorted.
 
-    Either every plugin is added, or none, and a ConfigurationError names whatever could not be.
+    Either every plugin is added, or none, and a ConfigurationError names all that could not be added.
     """
     listed = entry_points(group=GROUP) if entries is None else entries
     wanted = sorted(

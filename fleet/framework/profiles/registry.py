@@ -14,20 +14,20 @@ class Registry(dict[str, PluginFactory]):
     sealed = False
 
     def register(self, name: str, factory: PluginFactory) -> None:
-        self._must_be_open()
+        self._require_unsealed()
         if name in self:
             raise DuplicatePlugin(name)
         self[name] = factory
 
     def unregister(self, name: str) -> None:
-        self._must_be_open()
+        self._require_unsealed()
         if name not in self:
             raise UnknownPlugin(name)
         del self[name]
 
     def merge(self, other: Mapping[str, PluginFactory]) -> None:
         """All of the other's plugins, or, when one name is taken, none."""
-        self._must_be_open()
+        self._require_unsealed()
         for name in other:
             if name in self:
                 raise DuplicatePlugin(name)
@@ -36,6 +36,6 @@ class Registry(dict[str, PluginFactory]):
     def seal(self) -> None:
         self.sealed = True
 
-    def _must_be_open(self) -> None:
+    def _require_unsealed(self) -> None:
         if self.sealed:
             raise ConfigurationError("the registry is sealed: register plugins before a framework is built from it")

@@ -1,8 +1,9 @@
 """Runs the effect hooks of one attempt: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve after a failure.
 
 Effect hooks run per target, because each write can fail on its own: targets in rank order, and for each target the
-plugins in configured order. Nothing here waits, retries or writes logs. Refusals and errors come back as a `Failure`;
-problems that must not stop anything, such as an exception in Unreserve, are kept in `violations` for the log.
+plugins in configured order. Nothing here waits, retries or writes logs. Refusals and errors are returned as a
+`Failure`; problems that must not stop anything, such as an exception in Unreserve, are kept in `violations` for the
+log.
 
 The scheduler decides on threads, on timing, and on what a failure means for the queue.
 """
@@ -76,7 +77,7 @@ class Permission:
 
     @property
     def granted(self) -> bool:
-        """Bind at once: no denial, and no plugin asked for time."""
+        """Bind at once: no plugin denied or returned Wait."""
         return self.denial is None and not self.pending
 
 
@@ -92,7 +93,7 @@ class HookResult(NamedTuple):
 
 
 class ContractViolation(NamedTuple):
-    """A plugin broke its contract in a way that changes nothing. For the log and the plugin's author."""
+    """A plugin broke its contract, without an effect on the result. For the log and the plugin's author."""
 
     hook: str
     plugin: str
@@ -127,7 +128,7 @@ class Effects:
     # --- Reserve and Permit -------------------------------------------------------------------------------------
 
     def run_reserve(self, targets: Sequence[Target]) -> Failure | None:
-        """All or nothing: the first failure gives back every target so far, its own included."""
+        """All or nothing: the first failure unreserves every target so far, its own included."""
         for position, target in enumerate(targets):
             failure = self._first_failure("reserve", target)
             if failure is not None:
@@ -143,7 +144,7 @@ class Effects:
                 self._notify("unreserve", entry, entry.plugin.unreserve, target)
 
     def run_permit(self, targets: Sequence[Target]) -> Permission:
-        """Never blocks. One denial decides, even after other plugins asked to wait."""
+        """Never blocks. One denial decides, even after other plugins returned Wait."""
         pending: dict[str, dict[str, int]] = {}
         for target in targets:
             for entry in self._hooks["permit"]:

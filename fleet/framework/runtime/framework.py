@@ -96,7 +96,7 @@ class Framework:
         )
 
     def reserve_and_permit(self, inp: DecisionInput, decision: Decision, effects: Effects) -> PermitResult:
-        """Reserve and ask for permission, deciding again without a cluster where the profile falls back."""
+        """Run Reserve and Permit; decide again without a refused cluster if the profile falls back."""
         return reserve_and_permit(inp, decision, effects, decide=partial(self.decide, state=effects.state))
 
     def _probe(self, state: CycleState | None) -> Probe:
@@ -124,7 +124,7 @@ class Framework:
     # --- exchanging the profile, and the end --------------------------------------------------------------------
 
     def prepare(self, registry: Registry, profile: Profile) -> CompiledProfile:
-        """Build another version of this framework's profile beside the running one; nothing changes yet."""
+        """Build another version of this framework's profile; the running one is not changed yet."""
         if profile.scheduler_name != self.scheduler_name:
             raise ConfigurationError(f"{self.scheduler_name} cannot become {profile.scheduler_name}: restart to rename")
         require_one_queue_sort([self._configured, profile])

@@ -22,7 +22,7 @@ class ReadWriteLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        self._take_for_writing()
+        self._acquire_for_writing()
         try:
             yield
         finally:
@@ -30,7 +30,7 @@ class ReadWriteLock:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        self._take_for_reading()
+        self._acquire_for_reading()
         try:
             yield
         finally:
@@ -40,9 +40,9 @@ class ReadWriteLock:
         if not self._release_if_held():
             raise RuntimeError("unlock of a state that this thread has not locked")
 
-    def _take_for_writing(self) -> None:
+    def _acquire_for_writing(self) -> None:
         with self._changed:
-            self._must_be_free_of(me := threading.get_ident())
+            self._require_not_held_by(me := threading.get_ident())
             self._writers_waiting += 1
             try:
                 self._changed.wait_for(lambda: self._writer is None and not self._readers)
@@ -50,14 +50,14 @@ class ReadWriteLock:
                 self._writers_waiting -= 1
             self._writer = me
 
-    def _take_for_reading(self) -> None:
+    def _acquire_for_reading(self) -> None:
         with self._changed:
-            self._must_be_free_of(me := threading.get_ident())
+            self._require_not_held_by(me := threading.get_ident())
             self._changed.wait_for(lambda: self._writer is None and not self._writers_waiting)
             self._readers.add(me)
 
     def _release_if_held(self) -> bool:
-        """False when the thread holds nothing, for instance because it unlocked inside its own block."""
+        """False if the thread does not hold the lock, for example because it unlocked inside its own block."""
         me = threading.get_ident()
         with self._changed:
             if self._writer == me:
@@ -69,6 +69,6 @@ class ReadWriteLock:
             self._changed.notify_all()
             return True
 
-    def _must_be_free_of(self, thread: int) -> None:
+    def _require_not_held_by(self, thread: int) -> None:
         if self._writer == thread or thread in self._readers:
             raise RuntimeError("this thread has locked the state already; inside the block use peek and poke")

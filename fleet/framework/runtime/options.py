@@ -1,4 +1,4 @@
-"""Framework options: the inputs beside registry and profile, and callables that set one each.
+"""Framework options: the inputs other than registry and profile, and callables that set one each.
 
 Options are applied in the order given, so a later one wins over an earlier one and over `Options(...)` given whole.
 """
@@ -46,7 +46,7 @@ class FrameworkOptions:
             raise ConfigurationError(f"maxPermitWaitSeconds: {seconds:g} is not in 1 … {MAX_PERMIT_WAIT // _SECOND}")
 
     def samples(self, attempt: int) -> bool:
-        """Whether to measure the process's n-th attempt: evenly spread, and exactly the share asked for."""
+        """Whether to measure the process's n-th attempt: evenly spread, and exactly the configured share."""
         return attempt * self.metrics_percent % 100 < self.metrics_percent
 
     def new_state(self, attempt: int) -> CycleState:

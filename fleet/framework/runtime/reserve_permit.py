@@ -21,7 +21,7 @@ Decide = Callable[[DecisionInput], Decision]
 
 @dataclass(frozen=True, slots=True)
 class ReserveResult:
-    """The result of Reserve. After a failure nothing is reserved."""
+    """The result of Reserve. After a failure no reservation is left."""
 
     decision: Decision
     """The last decision: another than the first when targets were left out."""
@@ -31,7 +31,7 @@ class ReserveResult:
 
 @dataclass(frozen=True, slots=True)
 class PermitResult:
-    """The result of Permit. After a failure nothing is reserved and nothing waits."""
+    """The result of Permit. After a failure no reservation and no waiting placement is left."""
 
     decision: Decision
     targets: tuple[Target, ...]
@@ -58,7 +58,7 @@ def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, decide:
 
 
 def reserve_and_permit(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> PermitResult:
-    """Reserve, then ask for permission; a denial gives everything back."""
+    """Run Reserve, then Permit; a denial undoes all reservations."""
     reserved = reserve(inp, decision, effects, decide=decide)
     if reserved.failure is not None:
         return PermitResult(reserved.decision, (), {}, reserved.failure)

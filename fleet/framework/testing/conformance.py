@@ -66,13 +66,13 @@ class ConformanceError(AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecimenOptions:
-    """What the generated fleets hold beside the usual: labels, properties and side data that the plugin reads."""
+    """What the generated fleets contain in addition: labels, properties and side data that the plugin reads."""
 
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Values to draw from, by label key."""
     properties: Mapping[str, Sequence[str]] = field(default_factory=dict)
     prepare: Callable[[Table], None] | None = None
-    """Adds feeds, ledgers or bindings to a fleet. May depend on nothing but the clusters by name."""
+    """Adds feeds, ledgers or bindings to a fleet. May depend only on the clusters by name."""
     query_results: Mapping[str, ExternalResult] = field(default_factory=lambda: NO_QUERY_RESULTS)
     """Results of the external queries the plugin makes."""
     cases: int = 96

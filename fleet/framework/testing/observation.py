@@ -1,4 +1,4 @@
-"""One plugin run alone, and all its results in terms of clusters, so that nothing in them depends on rows.
+"""Observation: runs one plugin alone, with all results by cluster name, so that they do not depend on rows.
 
 For conformance checks. The plugin runs at every decision hook it implements, behind the same runner as in production;
 simple stand-ins fill the hooks that a profile cannot do without.

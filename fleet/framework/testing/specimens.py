@@ -102,7 +102,7 @@ class Specimen:
 def specimens(
     count: int, *, labels: Mapping[str, Sequence[str]], properties: Mapping[str, Sequence[str]]
 ) -> Iterator[Specimen]:
-    """Every size of fleet several times; `labels` and `properties` are what clusters carry beside the usual."""
+    """Every size of fleet several times; `labels` and `properties` are added to the usual ones."""
     labels, properties = {**LABELS, **labels}, {**PROPERTIES, **properties}
     for number in range(count):
         random = SeededRandom(number)
