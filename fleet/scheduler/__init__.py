@@ -1,1 +1,1 @@
-"""When to decide, and what becomes of decisions: the queue, its triggers, the attempts and their writes."""
+"""The scheduler: event handlers, the scheduling queue, attempts, and the dispatch of their writes."""

@@ -55,8 +55,8 @@ class AttemptRunner:
         reads_live: bool = False,
         on_decided: Callable[[], None] = lambda: None,
     ) -> None:
-        """With `reads_live`, every attempt lists the bindings, not only those whose cache may lack a write of ours.
-        `on_decided` is called right after every decision, whatever its outcome."""
+        """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
+        `on_decided` is called right after every decision, with any outcome."""
         self._caches = caches
         self._framework = framework
         self._bindings = bindings
@@ -71,7 +71,7 @@ class AttemptRunner:
         self._requests = RequestCache()
 
     async def run(self, key: PlacementKey, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
-        """Raises only when nothing may be written any more."""
+        """Raises only if no further write is allowed."""
         record = AttemptRecord(key=key, number=number, triggers=triggers, started=epoch_nanoseconds(self._clock))
         try:
             record.result = await self._schedule(record)
@@ -90,7 +90,7 @@ class AttemptRunner:
     async def _schedule(self, record: AttemptRecord) -> AttemptResult:
         key = record.key
         kinds = self._caches.kinds_of(key)
-        # A cache that lacks a placement is no proof that it does not exist.
+        # A cache that lacks a placement does not prove that it does not exist.
         placement = kinds.get_placement(key) or await kinds.placements.objects.find(str(key))
         if placement is None:
             return await self._finish_deleted(kinds, key)

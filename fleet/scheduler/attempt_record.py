@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 class AttemptResult(enum.Enum):
     DECIDED = "Decided"
-    """Written and published, with as many clusters as wanted."""
+    """Written and published, with as many clusters as desired."""
     SHORT = "Short"
-    """The same with fewer clusters than wanted: events requeue the placement."""
+    """The same with fewer clusters than desired: events requeue the placement."""
     NO_SNAPSHOT = "NoSnapshot"
     """The placement controller has not written one yet: its next write enqueues the placement."""
     CLEANED_UP = "CleanedUp"
     """The placement is being deleted, and the scheduler has removed its finalizer."""
     GONE = "Gone"
     BAD_INPUT = "BadInput"
-    """The policy cannot be evaluated. That was published in its status; nothing else was written."""
+    """The policy cannot be evaluated. Only its status was written, with the error."""
     TRANSIENT = "Transient"
     INTERNAL = "Internal"
 

@@ -68,7 +68,7 @@ class Cleanup:
             await self.bindings.delete(kinds, key, late)
 
     async def add_finalizer(self, kinds: PlacementKinds, placement: Observed[Placement]) -> Observed[Placement] | None:
-        """The placement with our finalizer. None: it is gone or being deleted, and nothing may be placed any more."""
+        """The placement with our finalizer. None: it is gone or being deleted, and must not be scheduled any more."""
 
         def mutate(document: Document) -> Document | None:
             if document["metadata"].get("uid") != placement.view.metadata.uid:

@@ -1,4 +1,4 @@
-"""Binding calls: create, update, unschedule and delete bindings, and each copes with an object that has changed.
+"""Binding calls: create, update, unschedule and delete bindings, rebased on the newest object after a conflict.
 
 A create that finds its name taken checks the holder. An update or a revival depends on the version that was read and
 fails on a conflict. Removals only ever take away, so they go on with the object as it is. Every call may be repeated
@@ -245,7 +245,7 @@ class Removal(_BindingCall):
 
 
 def rebase_removal(operation: Operation, fresh: Binding) -> Operation | None:
-    """The removal, decided again on a newer version of the binding; None when nothing is left to do.
+    """The removal, decided again on a newer version of the binding; None if it is no longer needed.
 
     The state to remember is the fresh one: it is computed once per object that was read, and repetitions of the same
     request send the same bytes. Remembering the state of an earlier read would call a binding `Scheduled` that became
@@ -323,7 +323,7 @@ def _key(operation: Operation) -> str:
 class WriteResult:
     operation: Operation
     written: LiveBinding | None = None
-    """As the API server has it now; None after a failure, for a binding that is gone, and where nothing was sent."""
+    """As the API server has it now; None after a failure, for a binding that is gone, and if no request was sent."""
     error: Exception | None = None
     skipped: bool = False
     """The object was already as it should be."""

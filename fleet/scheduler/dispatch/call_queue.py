@@ -46,7 +46,7 @@ _CALL_CLASSES: Final = {type: type.name.lower() for type in CallType}
 class CallResult(enum.Enum):
     DONE = "done"
     SKIPPED = "skipped"
-    """Not sent: a stronger call was there, or nothing is left to change."""
+    """Not sent: a stronger call was queued, or the object is as desired already."""
     OVERWRITTEN = "overwritten"
     """Not sent: a stronger call came while this one waited."""
     FAILED = "failed"
@@ -60,7 +60,7 @@ class CallOutcome(Generic[T]):
     value: T | None = None
     error: Exception | None = None
     by: CallType | None = None
-    """The stronger call; None for a call that was skipped because nothing is left to change."""
+    """The stronger call; None for a call that was skipped as a no-op."""
 
 
 class Call(ABC, Generic[T]):

@@ -1,8 +1,8 @@
 """Dispatcher: sends calls to the API server, several at a time, never two about one object, and as few as possible.
 
 Every type of call has its own slots and its own rate limit (`CallType.call_class`), so a flood of status writes that
-waits for its rate limit holds up nothing else. A slot is taken before a call is chosen: waiting calls can still be
-merged, replaced, rebased on a newer object, or dropped because nothing is left to change.
+waits for its rate limit does not delay the others. A slot is taken before a call is chosen: waiting calls can still be
+merged, replaced, rebased on a newer object, or dropped as no-ops.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Dispatcher:
                 self.close()
 
     def close(self) -> None:
-        """Sends nothing more. Waiting calls fail with QueueClosed."""
+        """Stops sending. Waiting calls fail with QueueClosed."""
         self._closing.set()
         for queued in self._calls.clear():
             queued.resolve(_closed_outcome())

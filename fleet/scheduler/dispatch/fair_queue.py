@@ -1,6 +1,6 @@
-"""Fair queue: placements take turns, so that one with ten thousand bindings does not hold up one with ten.
+"""Fair queue: round robin over placements, so that one with ten thousand bindings does not delay one with ten.
 
-Within a placement the lowest ticket goes first. A quantum is long enough for all calls of a typical placement: with
+Within a placement the lowest ticket is first. A quantum is long enough for all calls of a typical placement: with
 single calls, all placements of a burst would finish only at its end. A new placement waits for one quantum of each of
 the others at most. Pure; tickets are assigned by `call_queue`.
 """

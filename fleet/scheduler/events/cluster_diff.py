@@ -1,8 +1,8 @@
 """Differences between two versions of a member cluster, as far as they can matter to a placement.
 
 Thousands of clusters report every few seconds, and nearly every report repeats the last one. So each part of a cluster
-is compared as a whole first, and a new time of observation alone is no difference. The affected placements are found by
-`interest_index`.
+is compared as a whole first, and a new observation time alone does not count as a difference. The affected placements
+are found by `interest_index`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ClusterDiff:
     """Removed taints: a new taint makes no placement schedulable."""
     properties: frozenset[str] = _NOTHING
     usage: frozenset[str] = _NOTHING
-    """Property names of the resources whose quantity is another one."""
+    """Property names of the resources whose quantity changed."""
     namespaces: frozenset[str] = _NOTHING
     """Those that appeared or vanished."""
     namespaces_unconfirmed: bool = False

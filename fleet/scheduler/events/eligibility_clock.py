@@ -1,6 +1,6 @@
 """Eligibility of clusters at this moment, and the clusters that became eligible because the clock was set back.
 
-Decisions judge heartbeats by the time of day, and that can be set. While it is ahead, healthy clusters look silent;
+Decisions judge heartbeats by the time of day, and that can be set. While it is ahead, healthy clusters look stale;
 when it is corrected, they are eligible again without any change of their objects. A diff of two reports cannot show
 that, so the latest time at which anything was decided is kept here.
 """
@@ -27,7 +27,7 @@ class EligibilityClock:
         self._decided_at = max(self._decided_at, self._read_time())
 
     def find_regained(self, clusters: Store[MemberCluster]) -> list[str]:
-        """Names of the clusters that were too silent for a decision and are not any more, because the clock was set
+        """Names of the clusters that were stale for a decision and are no longer, because the clock was set
         back. Each is returned once. The store is read only when that has happened."""
         before, now = self._decided_at, self._read_time()
         if now >= before:

@@ -1,7 +1,7 @@
 """Event handlers: enqueue the placements that a change of a watched object may affect.
 
-Every change is handled at once and in memory, so none can be lost on the way. Until `start` nothing is enqueued: a
-standby only keeps its interest index up to date. `cluster_diff` decides what counts as a change of a cluster,
+Every change is handled at once and in memory, so none can be lost on the way. No placement is enqueued before `start`:
+a standby only keeps its interest index up to date. `cluster_diff` decides what counts as a change of a cluster,
 `interest_index` which placements it affects, and the queue when they run.
 """
 
@@ -120,7 +120,7 @@ class EventHandlers:
     def track_attempt(self, key: PlacementKey) -> Iterator[Set[str]]:
         """During an attempt a placement counts as one that lacks clusters, because it may turn out to.
 
-        Yields the names of the bindings that appear meanwhile. Only the attempt can tell which of them are its own.
+        Yields the names of the bindings that appear meanwhile. Only the attempt can recognize its own.
         """
         self._eligibility.note_decision()
         self._interests.begin_attempt(key)
@@ -147,7 +147,7 @@ class EventHandlers:
             self._requeue_affected(self._interests.find_affected(diff), trigger=str(diff))
 
     def _check_clock(self) -> None:
-        # Checked at every report: they come all the time, and there is no notification of a changed clock.
+        # Checked at every status report: they are frequent, and a changed clock sends no notification.
         regained = self._eligibility.find_regained(self._caches.clusters)
         if regained:
             log.warning("the clock was set back: clusters that looked silent are not", clusters=len(regained))

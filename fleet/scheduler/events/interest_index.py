@@ -2,7 +2,7 @@
 
 A placement is listed only under what it currently waits for. One that has all the clusters it wants waits for nothing,
 except with PickAll, which never has enough. So finding the placements that a change affects costs as much as there are
-of them, however many others read the same label.
+of them, independent of how many others read the same label.
 
 Plugins name what they read of clusters for a policy, valid or not (`events_to_register`). Whether a decision would come
 out differently is left to the decision.
@@ -55,7 +55,7 @@ _NONE: Final = Interest()
 
 
 def lacks_clusters(snapshot: PolicySnapshot) -> bool:
-    """Unless its status confirms, for the present policy and count, that all wanted clusters are selected."""
+    """Unless its status confirms, for the current policy and count, that all desired clusters are selected."""
     metadata, status = snapshot.metadata, snapshot.status
     if metadata.annotation(PLACEMENT_GENERATION) != str(status.observed_crp_generation):
         return True

@@ -104,7 +104,7 @@ class AsyncQueue:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """No item comes out any more, and nothing moves: waiting workers return, the others finish what they have.
+        """No item is popped or moved any more: waiting workers return, the others finish their items.
 
         Queued placements are dropped; the next leader derives them from the hub again."""
         self._driver.close()

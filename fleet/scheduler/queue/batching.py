@@ -1,7 +1,7 @@
 """Batched requeues: keys that are requeued together at the end of a period.
 
 While many clusters change at once, each placement is requeued once per period and not after every change. Keys are held
-beside the sub-queues: a placement may be unschedulable, or in flight, and wait for the next batch as well.
+outside the sub-queues: a placement may be unschedulable, or in flight, and wait for the next batch as well.
 """
 
 from __future__ import annotations

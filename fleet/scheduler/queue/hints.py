@@ -97,7 +97,7 @@ class QueueingHints:
     def __init__(
         self, registrations: Mapping[str, Sequence[EventRegistration]] | None = None, *, on_error: OnError | None = None
     ) -> None:
-        """By plugin name. A plugin that registers nothing is registered for everything.
+        """By plugin name. A plugin without a registration is registered for every event.
 
         `on_error` is called for hints that raised; their items are requeued."""
         self._listeners = [

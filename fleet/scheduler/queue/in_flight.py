@@ -1,7 +1,7 @@
 """In-flight placements, and the events recorded while they are being scheduled.
 
 An attempt may reject a placement for a reason that an event removes during the attempt. So an event is recorded as long
-as an item is in flight that was popped before it, and an item that comes back gets the events it missed.
+as an item is in flight that was popped before it, and an item that is returned to the queue gets the events it missed.
 """
 
 from __future__ import annotations

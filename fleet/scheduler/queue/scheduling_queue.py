@@ -1,11 +1,11 @@
 """Scheduling queue: decides which placement is tried next, and when one that could not be placed is retried.
 
-A pure state machine: every method gets the time, nothing here waits, and the same calls always give the same order.
+A pure state machine: every method gets the time, no method waits, and the same calls always give the same order.
 Waiting for an item, timers and the clock are left to `async_queue`; what an event means for a placement to `hints`.
 
 An item is in one sub-queue, *active* (to be popped now, by rank), *backoff* (soon: one heap for unschedulable
 placements, one for failed attempts) or the *unschedulable* pool (until an event), or it is *in flight* (a worker has
-it). A key that is requeued while in flight comes again after the attempt. Batched requeues hold keys beside all that.
+it). A key that is requeued while in flight is queued again after the attempt. Batched requeues hold keys in addition.
 
 Placements of `DefaultProfile` have no backoff after a rejection and are never retried without an event. Failed attempts
 back off in every profile.
@@ -176,7 +176,7 @@ class SchedulingQueue:
         self._in_flight.stop_recording(key)
 
     def mark_succeeded(self, key: PlacementKey, now: int) -> None:
-        """Nothing is left to do; the next failure starts with the initial backoff."""
+        """The placement is done; its next failure starts with the initial backoff."""
         self._forget(self._in_flight.finish(key), now)
 
     def mark_unschedulable(

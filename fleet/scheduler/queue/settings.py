@@ -16,7 +16,7 @@ class QueueSettings:
     max_in_unschedulable: float = 300.0
     """0: only events move placements out of the unschedulable pool."""
     early_pop: bool = True
-    """Workers with nothing else to do take unschedulable placements before their backoff ends."""
+    """Idle workers take unschedulable placements before their backoff ends."""
     base_delay: float = 0.005
     max_delay: float = 60.0
     rate: float = 10.0

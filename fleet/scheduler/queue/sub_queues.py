@@ -117,7 +117,7 @@ class SubQueues:
         self.move_to_active_or_backoff(item, now, strategy)
 
     def move_to_active_or_backoff(self, item: QueueItem, now: int, strategy: QueueingStrategy) -> None:
-        """An item that is in no sub-queue: it comes from the pool or from an attempt."""
+        """An item that is in no sub-queue: it was taken from the pool, or returned by an attempt."""
         if self._is_gated(item, now):
             return
         skips_backoff = (
@@ -168,7 +168,7 @@ class SubQueues:
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def flush(self, now: int) -> None:
-        """Moves items whose time is up."""
+        """Moves items whose backoff or timeout has expired."""
         for key in self.backoff.pop_due(now):
             self._add_active(self.items[key], now)
         for item in self.unschedulable.list_overdue(now):

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 Values: TypeAlias = Mapping[tuple[str, ...], float]
-"""Samples by the values of their labels; the empty tuple where there are no labels."""
+"""Samples by the values of their labels; the empty tuple if there are no labels."""
 Read: TypeAlias = Callable[[], Values]
 ReadTogether: TypeAlias = Callable[[], Mapping[str, Values]]
 """Values of several families, by their names."""

@@ -1,7 +1,7 @@
 """Throughput: placements bound per second while some were pending.
 
 Time is divided into windows of fixed length. A window counts if something was pending at any moment of it: idle time
-is no measure of the scheduler's speed. Bound placements always count, whichever window they fall into.
+is not a measure of the scheduler's speed. Bound placements always count, whichever window they fall into.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RECENT: Final = 60
 
 
 class Throughput:
-    """Times are seconds of one clock that never goes back."""
+    """Times are seconds of one monotonic clock."""
 
     def __init__(self, *, window: float = WINDOW, kept: int = _KEPT) -> None:
         self._window = window
