@@ -25,7 +25,7 @@ WORKERS: Final = 16
 
 SUCCESS: Final = "success"
 REQUEUE_AFTER: Final = "requeue_after"
-"""Success, and the reconciler asked to requeue the placement after a certain time."""
+"""Success, with a request to requeue the placement after a certain time."""
 ERROR: Final = "error"
 
 _STOPPING: Final = (NotLeading, LeadershipLost)

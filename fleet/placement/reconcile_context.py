@@ -41,12 +41,12 @@ class ReconcileContext:
 
     @property
     def is_accessible(self) -> bool:
-        """Whether a copy of the status is wanted in the selected namespace."""
+        """Whether the status is copied to the selected namespace."""
         return self.spec.status_reporting_scope == ACCESSIBLE and not self.placement.view.metadata.namespace
 
     @property
     def selects_no_cluster(self) -> bool:
-        """The policy asks for no cluster."""
+        """The policy selects no cluster."""
         policy = read_policy(self.spec) or {}
         kind = policy.get("placementType")
         return (kind == PICK_N and policy.get("numberOfClusters") == 0) or (

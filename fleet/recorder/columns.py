@@ -1,6 +1,6 @@
 """A verdict for every cluster and the scores of the feasible ones, as bytes in the order of names.
 
-Rows are slots of one process and mean nothing later; positions among the sorted names mean the same everywhere.
+Rows are slots of one process and have no meaning later; positions among the sorted names mean the same everywhere.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A cluster is recorded when anything but its heartbeat differs. A newer heartbeat alone is recorded only where the older
 one would be judged differently at the moment of the decision, or would be shown because it is too old: so 10,000
-healthy clusters cost nothing between two decisions, and every decision can be replayed exactly. For plugins of others
+healthy clusters cost nothing between two decisions, and every decision can be replayed exactly. For third-party plugins
 that may read heartbeats, every heartbeat is recorded.
 
 Used by one thread; frames never change, so it need not be the one that decides.
@@ -49,7 +49,7 @@ class RecordedFleet:
         return cls(recent=int(min(timeout for timeout in timeouts if timeout or timeout == timeouts[0]) * 1e9))
 
     def is_defined_by_clusters(self, frame: Frame) -> bool:
-        """Whether a frame has nothing but its clusters: no side data, nothing assumed or reserved."""
+        """Whether a frame consists of its clusters only: no side data, assumptions or reservations."""
         if frame.feeds or frame.ledgers or frame.nominations or frame.excluded:
             return False
         if frame.placed is not self._placed[0]:
@@ -77,7 +77,7 @@ class RecordedFleet:
         return [self._record(frame.cluster(row)) for row in frame.names.order.tolist()]
 
     def _find_changed(self, before: Frame, frame: Frame, *, exactly: bool) -> list[int]:
-        """Rows to be recorded whatever their heartbeat."""
+        """Rows to be recorded with any heartbeat."""
         changed = []
         rows: Iterable[int] = frame.clusters.changed_since(before.clusters)
         if exactly and not self._was_exact:
@@ -120,7 +120,7 @@ class RecordedFleet:
 
 
 def reads_heartbeats(profile: CompiledProfile) -> bool:
-    """Whether an out-of-tree plugin may read heartbeats: one that declares them in READS, or declares nothing."""
+    """Whether an out-of-tree plugin may read heartbeats: one that declares them in READS, or has no declaration."""
     hooked = (entry.plugin for hook in _DECIDING for entry in profile.hooks[hook])
     return any(
         not type(plugin).__module__.startswith(_IN_TREE) and _HEARTBEATS & set(getattr(plugin, "READS", ("*",)))

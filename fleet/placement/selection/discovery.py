@@ -65,7 +65,7 @@ class DiscoveredKinds:
         return self.find(name) is not None or name in self.unwatchable
 
     def missing(self, wanted: Callable[[str, str], bool]) -> list[GroupVersion]:
-        """The wanted versions that could never be read."""
+        """The required versions that could never be read."""
         return sorted(version for version in self.unreadable if version not in self.by_version and wanted(*version))
 
     def iter_preferred(self) -> Iterator[Resource]:

@@ -48,7 +48,7 @@ SortPosition = tuple[int, str, str]
 
 
 def sort_position(*, api_version: str, kind: str, namespace: str, name: str) -> SortPosition:
-    """Sort key of an object. Strings are compared as a whole: `apps/v1` comes before `v1`."""
+    """Sort key of an object. Strings are compared as a whole: `apps/v1` sorts before `v1`."""
     rank = _RANKS.get(kind, _UNKNOWN)
     if rank < _UNKNOWN:
         return rank, api_version, f"{namespace}/{name}"

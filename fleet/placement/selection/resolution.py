@@ -1,7 +1,7 @@
 """Resolves the resource selectors of a placement to objects, and validates the selectors.
 
 Pure: reads an `ObjectLister`. Two passes: the first finds the namespace that other selectors choose from, the second
-resolves every selector. All problems are reported together, and with any problem nothing is selected, so that an
+resolves every selector. All problems are reported together, and with any problem no object is selected, so that an
 incomplete selection is never rolled out.
 """
 
@@ -21,7 +21,7 @@ from fleet.placement.selection.resource_filter import ResourceFilter, is_placeab
 from fleet.placement.selection.selectors import SelectorTerm
 
 _PROBLEMS_SHOWN: Final = 20
-"""A condition has room for 32 KiB, and one wrong selector can meet thousands of objects."""
+"""A condition holds at most 32 KiB, and one wrong selector can meet thousands of objects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Selector index: finds the placements that may select a changed object.
 
-Never scans all placements: a change that affects none costs a few dictionary lookups, however many there are. May
+Never scans all placements: a change that affects none costs a few dictionary lookups, independent of their number. May
 return a placement that is not affected (reconciling it resolves the selectors again), but never misses one.
 """
 
@@ -69,7 +69,7 @@ class SelectorIndex:
         if registered is None:
             return
         for target, _ in registered[1].targets:
-            if target in self._by_target:  # two selectors may look at one spot
+            if target in self._by_target:  # two selectors may have the same index entry
                 _discard(self._by_target, target, lambda entries: entries.pop(key, None))
         for kind in registered[1].kinds:
             _discard(self._kinds, kind, lambda entries: entries.discard(key))

@@ -1,7 +1,7 @@
 """Policy snapshots: one object per policy of a placement, one of them labeled as the latest.
 
 A new snapshot makes every binding obsolete, so one is created only if the policy changed. The number of clusters does
-not count: it goes into an annotation, like the placement's generation.
+not count: it is stored in an annotation, like the placement's generation.
 
 Replacing the latest takes several writes, and the process may end between any two of them. No state is kept for that:
 without a latest snapshot the one with the greatest index takes its place, and comparing its policy shows what is left

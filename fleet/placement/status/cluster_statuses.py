@@ -1,6 +1,6 @@
 """The per-cluster part of a placement's status: one entry per selected cluster, then one per unfilled slot.
 
-Scheduling comes from the policy snapshot, all later stages from the cluster's binding. Transition times carry over from
+Scheduling is read from the policy snapshot, all later stages from the cluster's binding. Transition times are kept from
 the previous entry of the cluster; those of unfilled slots from the slot at the same position.
 """
 

@@ -32,7 +32,7 @@ class PlacementStatusWriter:
         self._clock = clock
 
     async def publish(self, context: ReconcileContext, desired: DesiredStatus, *, namespace: str | None) -> None:
-        """`namespace` is None where no copy of the status is wanted."""
+        """`namespace` is None if the status is not copied."""
         before = _status_document(context.placement)
         written = await self._write_status(context, context.placement, desired)
         if namespace is not None:
