@@ -18,7 +18,7 @@ from api.services.placement_record import PlacementRecord, format_path, load_att
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer
 from fleet.explain.answer.parts import HookStatus, State
-from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster, needs_help
+from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster, is_improvable
 from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
@@ -109,7 +109,7 @@ async def _search_present_fixes(
 ) -> Fixes | None:
     """Fixes to the present fleet and bindings, to which a user applies them, for an answer from a record. None if
     `evaluated` is itself the present state, or the query is about an earlier attempt."""
-    is_needed = query.fixes != "none" and (query.for_cluster or needs_help(evaluated.decision))
+    is_needed = query.fixes != "none" and (query.for_cluster or is_improvable(evaluated.decision))
     is_past = query.attempt is not None or evaluated.attempt is None
     if record.placement is None or is_past or not is_needed:
         return None

@@ -1,4 +1,4 @@
-"""Builds the answer to "why is this placement where it is?" from one decision, without names the caller may not read.
+"""Builds the answer to "why is this placement where it is?" from one decision, with hidden clusters redacted.
 
 Only the decision and its inputs are read. The state in the queue, earlier attempts and effect hooks are passed by the
 caller as `AnswerContext`, or added to the answer.
@@ -189,7 +189,7 @@ def _redact_fixes(
     return tuple(
         _redact_fix(fix, redaction, needs="" if may_edit_clusters or fix.scope != "cluster" else "cluster-admin")
         for fix in fixes.fixes
-        if not any(map(redaction.hides, fix.list_clusters())) and not (has_hidden_names and fix.lists_names)
+        if not any(map(redaction.hides, fix.list_clusters())) and not (has_hidden_names and fix.reveals_names)
     )
 
 

@@ -49,7 +49,7 @@ _ABOUT_BINDINGS: Final = frozenset({MISSING_PREVIOUS_STATE, SURPLUS_BINDING, UNK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
-    """Facts beside the decision, given by the caller."""
+    """Facts from the caller, in addition to the decision."""
 
     state: State | None = None
     """Where the placement is now, if it differs from the one the decision implies."""
@@ -171,7 +171,7 @@ def _build_rounds(inp: DecisionInput, decision: Decision, redaction: Redaction) 
 
 
 def _build_skipped(decision: Decision) -> tuple[SkippedPlugin, ...]:
-    """Per plugin the hooks at which it had nothing to do."""
+    """Per plugin the hooks that it skipped."""
     hooks: dict[str, list[str]] = {}
     for hook, names in decision.skipped.items():
         for name in names:

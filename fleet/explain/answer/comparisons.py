@@ -69,7 +69,7 @@ def render_sums(summary: DiffSummary) -> Iterator[str]:
 
 
 def render_first(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str] = ()) -> str:
-    """Empty where there is nothing to list."""
+    """Empty if there are no differences."""
     more = f"\n… and {len(rows) - _MOST_ROWS} more" if len(rows) > _MOST_ROWS else ""
     return render_table(head, rows[:_MOST_ROWS], numbers=numbers) + more if rows else ""
 

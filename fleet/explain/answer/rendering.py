@@ -111,7 +111,7 @@ def _render_head(answer: Answer, page: Page) -> str:
 
 
 def _render_sources(answer: Answer) -> Iterator[str]:
-    """Where the facts come from, if not from the record."""
+    """The source of the facts, if not the record."""
     if answer.attempt.evaluated_on == "current":
         yield "evaluated on the fleet as it is now"
     if answer.history_unavailable_since:

@@ -49,7 +49,7 @@ class Rows:
     def _list_in_order(self) -> Iterator[int]:
         outcomes = self._outcomes
         yield from (target.row for target in self._decision.targets)
-        yield from self._frame.sort_by_name(outcomes.kept & ~self._targeted)
+        yield from self._frame.sort_by_name(outcomes.kept & ~self._target_rows)
         yield from self._ranked.among(outcomes.fit)
         yield from self._frame.sort_by_name(outcomes.fit & ~self._ranked.bits)
         rejected_rows = list(self._explainer.matrix.rejected.values())
@@ -57,7 +57,7 @@ class Rows:
         yield from self._frame.sort_by_name(outcomes.idle)
 
     @cached_property
-    def _targeted(self) -> int:
+    def _target_rows(self) -> int:
         return sum(1 << target.row for target in self._decision.targets)
 
     @cached_property
@@ -66,7 +66,7 @@ class Rows:
         if not self._decision.rounds or self._decision.request.wanted is None:
             return RowOrder((), self._frame.size)
         picks = [target.row for target in self._decision.targets]
-        return RowOrder([*picks, *self._explainer.ranking.order.among(~self._targeted)], self._frame.size)
+        return RowOrder([*picks, *self._explainer.ranking.order.among(~self._target_rows)], self._frame.size)
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class Rows:
         if last is None or key is None or self._ranked.of(row) is None:
             return ()
         table = next((table for table in self._decision.rounds if row in table.picked), None)
-        if table is None and not self._targeted >> row & 1:
+        if table is None and not self._target_rows >> row & 1:
             table = last
         if table is not None:
             return self._read_recorded_scores(table, row)

@@ -29,7 +29,7 @@ class PluginVerdict(msgspec.Struct, frozen=True, rename="camel"):
 
     plugin: str
     verdict: Answer
-    """`skipped`: the policy gives this plugin nothing to do. `unknown`: the decision ended before the filters ran."""
+    """`skipped`: this plugin does not apply to the policy. `unknown`: the decision ended before the filters ran."""
     refusal: ClusterRejection | None = None
 
 
@@ -72,7 +72,7 @@ class Explainer:
 
     @cached_property
     def _fates(self) -> dict[str, tuple[BindingFate, ...]]:
-        return _collect_fates(self._decision)
+        return _collect_binding_fates(self._decision)
 
     def list_strangers(self) -> tuple[str, ...]:
         """Names outside the fleet that appear in the decision, sorted."""
@@ -164,7 +164,7 @@ def _read_stored_scores(binding: Binding | None) -> ScoreParts | None:
     return ScoreParts(stored.topology, stored.affinity) if isinstance(stored, ClusterScore) else None
 
 
-def _collect_fates(decision: Decision) -> dict[str, tuple[BindingFate, ...]]:
+def _collect_binding_fates(decision: Decision) -> dict[str, tuple[BindingFate, ...]]:
     """Per cluster its bindings, those that exist by name, then those that are created."""
     changes = {operation.name: operation for operation in decision.operations}
     placement = decision.request.placement

@@ -1,4 +1,4 @@
-"""How far a cluster that fits is behind the last one that was picked."""
+"""Margins: the score that a feasible cluster lacks, compared with the last one that was picked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Ranking:
         return None if place is None else place + 1
 
     def find_scores(self, row: int) -> ScoreParts | None:
-        """Cached: a row is compared with the rows beside it and with the last pick."""
+        """Cached: a row is compared with the adjacent rows and with the last pick."""
         if row not in self._known:
             self._known[row] = self._read_scores(row)
         return self._known[row]

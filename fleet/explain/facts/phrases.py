@@ -1,4 +1,4 @@
-"""Reasons in a few words: phrases for summaries, and the values that keep one cluster out.
+"""Phrases: reasons in a few words for summaries, and the values for which one cluster is rejected.
 
 Plugins declare them with their reasons. A reason without a phrase is described by its name, and a rejection without a
 declared reason by its message.

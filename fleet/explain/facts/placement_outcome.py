@@ -17,7 +17,7 @@ _NAMES: Final = ("ERROR", "UNSCHEDULABLE", "PARTIAL", "SELECTED")
 
 
 def rate_outcome(decision: Decision) -> int:
-    """How well the policy is served: a fulfilled one best, one that got nothing worst."""
+    """How far the policy is fulfilled: from fully, the best, to no cluster at all, the worst."""
     if decision.outcome in (Outcome.ERROR, Outcome.NEEDS_ANSWER):
         return UNDECIDED
     if decision.fulfilled:

@@ -1,4 +1,4 @@
-"""A decision in one sentence: how many clusters were selected, how many are needed, and what became of the others."""
+"""A decision in one sentence: how many clusters were selected, how many are needed, and why the others were not."""
 
 from __future__ import annotations
 

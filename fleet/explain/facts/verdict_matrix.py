@@ -45,15 +45,15 @@ class VerdictMatrix:
     def split_by_reason(self, plugin: str, rows: int) -> dict[str, int]:
         """Rows that the filter rejects, by the name of the reason."""
         rejection = self._found[plugin]
-        return split_by_reason(self.judge_alone(plugin), rejection, rows & rejection.rows)
+        return split_by_reason(self.compute_verdicts(plugin), rejection, rows & rejection.rows)
 
     def find_status(self, plugin: str, row: int) -> Status | None:
-        return self.judge_alone(plugin).status(row)
+        return self.compute_verdicts(plugin).status(row)
 
     def find_rejection(self, plugin: str, row: int) -> ClusterRejection | None:
-        return find_rejection(self.judge_alone(plugin), row)
+        return find_rejection(self.compute_verdicts(plugin), row)
 
-    def judge_alone(self, plugin: str) -> Verdicts:
+    def compute_verdicts(self, plugin: str) -> Verdicts:
         """Verdicts of one filter, as if it were the only one."""
         known = self._alone.get(plugin)
         if known is None:

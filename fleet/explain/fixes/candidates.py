@@ -24,7 +24,7 @@ _SCOPES: tuple[Scope, ...] = ("placement", "policy", "cluster")
 class Candidate:
     edits: Edits
     plugin: str
-    """Whose rejections it is meant to end; empty where it is about the placement as a whole."""
+    """The clusters whose rejections it should end; empty if it concerns the placement as a whole."""
     size: float = 1.0
     """Relative size of the change, for choosing between equals."""
     title: str = ""
@@ -41,7 +41,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dial:
-    """A number in the policy that may be changed from `start` as far as `limit`; as little as possible is wanted."""
+    """A number in the policy that may be changed from `start` as far as `limit`, by as little as possible."""
 
     plugin: str
     field: str

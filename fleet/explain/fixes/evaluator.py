@@ -69,7 +69,7 @@ class ClusterChosen:
 
     cluster: str
     qualifies: bool = False
-    """Where it is not evaluated, as once all wanted clusters are bound."""
+    """Not evaluated, for example because all desired clusters are bound already."""
 
     @property
     def best(self) -> int:
@@ -131,12 +131,12 @@ class FixEvaluator:
     # --- as little as possible --------------------------------------------------------------------------------------
 
     def reaches(self, edits: Edits, wanted: Measure) -> bool:
-        """Whether edits do as well as `wanted`. Where the outcome gets better, how many others qualify is no matter."""
+        """Whether edits reach at least `wanted`. If the outcome improves, other qualifying clusters are not counted."""
         measure = self.measure(edits)
         return measure[0] >= wanted[0] if wanted[0] > self.before[0] else measure >= wanted
 
     def shrink(self, candidate: Candidate) -> Candidate | None:
-        """Without the edits that change nothing; None where all of them together do not help."""
+        """Without redundant edits; None if all of them together do not help."""
         if not self.improves(candidate.edits):
             return None
         wanted = self.measure(candidate.edits)

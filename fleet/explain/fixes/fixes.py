@@ -38,7 +38,7 @@ MOST_FIXES: Final = 8
 MOST_WAYS: Final = 2
 """Of ending one plugin's rejections, where several plugins reject."""
 MOST_MORE: Final = 100
-"""Clusters beyond the wanted number; clusters that rank further down are not reached by a larger count."""
+"""Clusters beyond the desired number; clusters that rank further down are not reached by a larger count."""
 Mode = Literal["none", "fast", "deep"]
 
 _SCOPES: Final[tuple[Scope, ...]] = ("placement", "policy", "cluster")
@@ -64,7 +64,7 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The role that may do it, where the caller lacks it."""
 
     @property
-    def lists_names(self) -> bool:
+    def reveals_names(self) -> bool:
         """Whether it changes, and so reveals, the names of a fixed policy."""
         return any(isinstance(edit, Patch) and "clusterNames" in edit.patch for edit in self.edits)
 
@@ -84,7 +84,7 @@ def find_fixes(
     scenario: Scenario, decision: Decision, *, mode: Mode = "fast", budget: EvaluationBudget | None = None
 ) -> Fixes:
     """Fixes for a policy that is not fully served; none where it is, or cannot be evaluated."""
-    if mode == "none" or not needs_help(decision):
+    if mode == "none" or not is_improvable(decision):
         return Fixes()
     evaluator = FixEvaluator(scenario, decision, BetterOutcome(), budget or (DEEP if mode == "deep" else FAST))
     search = _Search(scenario, decision)
@@ -102,7 +102,7 @@ def find_fixes_for_cluster(
 ) -> Fixes:
     """Changes that bring one cluster in: let it qualify, or let it rank high enough.
 
-    `earlier` is an earlier decision under the same policy. Once all wanted clusters are bound the others are no longer
+    `earlier` is an earlier decision under the same policy. Once all desired clusters are bound the others are no longer
     ranked, and only the earlier decision holds the margin. It yields suggestions; they are verified in `scenario`."""
     row = decision.frame.row_of(cluster)
     if mode == "none" or row is None or rate_outcome(decision) == 0:
@@ -126,7 +126,7 @@ def _propose_for_cluster(searches: Iterable[_Search], cluster: str) -> Iterator[
         known.update(proposal.field for proposal in proposals if isinstance(proposal, Dial))
 
 
-def needs_help(decision: Decision) -> bool:
+def is_improvable(decision: Decision) -> bool:
     """Whether the policy could be served better than this."""
     if decision.request.problems or rate_outcome(decision) == 0:
         return False
@@ -143,7 +143,7 @@ class _Verified(msgspec.Struct, frozen=True):
 
 
 def _evaluate_fixes(evaluator: FixEvaluator, proposals: Iterable[Proposal], pairs: Iterable[Proposal] = ()) -> Fixes:
-    """Pairs are a last resort: they are tried when nothing single serves the policy in full."""
+    """Pairs are a last resort: they are tried when no single fix fulfills the policy."""
     verified: list[_Verified] = []
     truncated = False
     try:
@@ -302,7 +302,7 @@ class _Search:
         elif (
             outcome in (ClusterOutcome.NOT_EVALUATED, ClusterOutcome.REMOVED) and self._request.placement_type == PICK_N
         ):
-            yield _build_count_dial(self._request.wanted or 0, furthest=self._furthest)
+            yield _build_count_dial(self._request.wanted or 0, furthest=self._highest_count)
         proposals = tuple(self._propose_admission(row, outcome))
         yield from proposals
         yield from self._add_one_more(proposals)
@@ -320,9 +320,9 @@ class _Search:
                 yield Candidate(edits, "", combined.size, title)
 
     def _add_one_more(self, proposals: Iterable[Proposal]) -> Iterator[Candidate]:
-        """Where no cluster is missing, one that begins to qualify is not chosen before one more is wanted."""
+        """If no cluster is missing, one that begins to qualify is only chosen when the count is raised."""
         wanted = self._request.wanted
-        if self._request.placement_type != PICK_N or not wanted or needs_help(self._decision):
+        if self._request.placement_type != PICK_N or not wanted or is_improvable(self._decision):
             return
         for proposal in proposals:
             if isinstance(proposal, Candidate):
@@ -333,7 +333,7 @@ class _Search:
                 yield Candidate(edits, proposal.plugin, proposal.size + 1, title)
 
     @property
-    def _furthest(self) -> int:
+    def _highest_count(self) -> int:
         return min(max(self._frame.count, self._request.wanted or 0), (self._request.wanted or 0) + MOST_MORE)
 
     def _propose_higher_rank(self, row: int) -> Iterator[Proposal]:
@@ -342,7 +342,7 @@ class _Search:
         order = [] if last is None else last.order.tolist()
         unpicked = [ranked for ranked in order if last is None or ranked not in last.picked]
         guess = wanted + 1 + unpicked.index(row) if row in unpicked else None
-        yield _build_count_dial(wanted, furthest=self._furthest, guess=guess)
+        yield _build_count_dial(wanted, furthest=self._highest_count, guess=guess)
         policy = self._scenario.snapshot.spec.policy or PlacementPolicy()
         if last is not None and last.picked:
             yield from propose_weights(self._scenario.question, policy, row, last.picked[-1])

@@ -16,7 +16,7 @@ from fleet.framework.request import PlacementRequest
 
 
 def suggest_changes(question: DecisionInput, plugin: str, rejected: RejectedClusters) -> Iterator[Proposal]:
-    """A plugin that fails here costs its suggestions and nothing else."""
+    """If a plugin fails here, only its own suggestions are lost."""
     judge = next((judge for judge in question.profile.judges if judge.name == plugin), None)
     suggest = getattr(judge and judge.plugin, "suggest", None)
     if suggest is None:

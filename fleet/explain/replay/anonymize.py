@@ -67,7 +67,7 @@ def _add_type(original: Json, content: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """Its objects, each beside the document it was read from."""
+    """Its objects, each with the document it was read from."""
 
     clusters: list[tuple[Json, MemberCluster]]
     placements: list[tuple[Json, Metadata, PlacementPolicy | None]]
@@ -253,7 +253,7 @@ class _Names:
     # --- parts --------------------------------------------------------------------------------------------------------
 
     def _rename_metadata(self, metadata: Metadata, name: str) -> Metadata:
-        """With what ties the objects together, and nothing that their owners wrote beside that."""
+        """With the references between objects, and without anything else that their owners wrote."""
         labels = {key: value for key, value in (metadata.labels or {}).items() if key.startswith(PREFIX)}
         if PARENT_PLACEMENT in labels:
             labels[PARENT_PLACEMENT] = self.placements[labels[PARENT_PLACEMENT]]

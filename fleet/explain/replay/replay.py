@@ -165,7 +165,7 @@ def rehearse(
     edits: Sequence[Edit] = (),
     changed_profile: CompiledProfile | None = None,
 ) -> Rehearsal:
-    """Every attempt as it was and as it would have been, each on its own record: nothing carries over.
+    """Every attempt as it was and as it would have been, each on its own record, independent of the others.
 
     An attempt is skipped where its inputs are gone, where the edits do not apply to it, or where it cannot even be
     reproduced without them.
@@ -240,7 +240,7 @@ def _redact_skip(skipped: SkippedAttempt) -> SkippedAttempt:
 
 
 def find_difference(evidence: Evidence, decision: Decision) -> Difference:
-    """In the order in which a decision comes about; stages missing from the record are skipped."""
+    """In the order of the stages of a decision; stages missing from the record are skipped."""
     if evidence.config_hash and evidence.config_hash != decision.config_hash:
         return Difference("configuration", "", evidence.config_hash, decision.config_hash)
     if evidence.clusters is not None and evidence.clusters != decision.frame.count:

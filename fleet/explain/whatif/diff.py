@@ -1,4 +1,4 @@
-"""Many placements decided twice: which of them end up elsewhere, and why."""
+"""Diff of the decisions of many placements before and after a change: the ones that differ, and why."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class AddTaint(BaseEdit, frozen=True, tag="addTaint"):
 
 
 class RemoveTaint(BaseEdit, frozen=True, tag="removeTaint"):
-    """Without an effect, or a value, whatever effects and values there are."""
+    """Without an effect, or a value: any effect, or any value."""
 
     cluster: str
     key: str

@@ -1,4 +1,4 @@
-"""A decision input together with the policy it was compiled from, so that it can be decided again with changes.
+"""Scenario: a decision input with the policy it was compiled from, so that it can be decided again with edits.
 
 A scenario is a value: applying edits gives another one. Simulations, fixes, replays and impacts are made of scenarios,
 and all of them end in the one decision function.
@@ -98,7 +98,7 @@ class Scenario:
 
 
 class _EditedFleet:
-    """A frame under edit: it is copied when the first edit comes."""
+    """A frame under edit: it is copied at the first edit."""
 
     def __init__(self, frame: Frame, *, now: int, hidden: Hidden | None) -> None:
         self._before, self._now = frame, now
