@@ -46,7 +46,7 @@ class AttemptBuffer:
     # --- producers ----------------------------------------------------------------------------------------------------
 
     def offer(self, source: AttemptSource) -> None:
-        """Holds the lock only to append, and builds nothing from the attempt unless it has to shed."""
+        """Holds the lock only to append, and serializes the attempt only if it has to shed."""
         self._counters["offered"] += 1
         taken = self._shed_to_fit(source)
         if taken is None or self._closed:

@@ -1,6 +1,6 @@
 """Connections to the database of the history: SQLite in a file, or PostgreSQL, by URL and with the same queries.
 
-A wrong URL is an error at once. An unreachable database is not: it may come back.
+A wrong URL is an error at once. An unreachable database is not: it may recover.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HistoryDatabase:
         self.name = str(redact("", plain.render_as_string(hide_password=True)))
         """For messages."""
         self.unreadable = ""
-        """If not empty, why nothing may be read: tables of another revision may have another meaning."""
+        """If not empty, why reads are refused: tables of another revision may have another meaning."""
         self._engine = _postgres(self.url) if self.is_postgres else _sqlite(self.url)
 
     @contextmanager

@@ -62,7 +62,7 @@ class History(Queries):
         """Open for reading; `start` also enables recording.
 
         Raises ConfigurationError on a wrong URL and on a schema that has to be created or migrated. An unreachable
-        database, or one with a newer schema, is no error: the history is unavailable until it can be used.
+        database, or one with a newer schema, is not an error: the history is unavailable until it can be used.
         """
         database = HistoryDatabase(url)
         chosen = clock or SystemClock()

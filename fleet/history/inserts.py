@@ -17,7 +17,7 @@ from fleet.history.entries import HistoryAttempt, RecordedTarget
 from fleet.history.journal import JournalSession
 from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, JOURNAL, PLACEMENTS, SESSIONS, TARGETS
 
-_ROW_OVERHEAD = 200  # bytes of columns and indexes beside the bodies
+_ROW_OVERHEAD = 200  # bytes of columns and indexes, without the bodies
 _TARGET_OVERHEAD = 120
 
 _TAKE_NUMBERS = (

@@ -1,6 +1,6 @@
 """Retention: removes old records in small transactions, so that writes can proceed.
 
-The newest attempt of every existing placement is kept, whatever its age, because it explains the current placement.
+The newest attempt of every existing placement is kept at any age, because it explains the current placement.
 Other attempts are removed when they are too old, or when there are too many, in total or of one placement. The journal
 keeps the fleets of retained attempts; its other rows are merged once they outnumber those fleets by two to one.
 """
@@ -23,7 +23,7 @@ _HOUR: Final = 3_600 * 10**9
 _MIB: Final = 1_048_576
 _TOMBSTONE: Final = _HOUR
 """How long a deleted placement is still listed."""
-_JOURNAL_OVERHEAD: Final = 80  # bytes of a row beside its body
+_JOURNAL_OVERHEAD: Final = 80  # bytes of a row without its body
 _MAX_ROWS: Final = 2  # journal rows per fleet that a retained attempt needs
 _LAST: Final = 2**62
 _PAGE_SIZE: Final = 5000
@@ -72,7 +72,7 @@ class Retention:
         """Remove attempts that match a condition, except the newest of each existing placement."""
         removed = 0
         while True:
-            query = sql.select(ATTEMPTS.c.seq).where(condition, _is_not_newest()).order_by(ATTEMPTS.c.seq)
+            query = sql.select(ATTEMPTS.c.seq).where(condition, _exclude_newest()).order_by(ATTEMPTS.c.seq)
             with self._database.reading() as connection:
                 seqs = connection.execute(query.limit(_PAGE_SIZE)).scalars().all()
             self._delete(seqs)
@@ -88,7 +88,7 @@ class Retention:
         return removed + (self._remove_oldest(surplus) if surplus > 0 else 0)
 
     def _remove_oldest(self, count: int) -> int:
-        query = sql.select(ATTEMPTS.c.seq).where(_is_not_newest()).order_by(ATTEMPTS.c.seq).limit(count)
+        query = sql.select(ATTEMPTS.c.seq).where(_exclude_newest()).order_by(ATTEMPTS.c.seq).limit(count)
         with self._database.reading() as connection:
             seqs = connection.execute(query).scalars().all()
         self._delete(seqs)
@@ -115,7 +115,7 @@ class Retention:
         return removed
 
     def _count_to_free(self, surplus: int) -> int:
-        query = sql.select(ATTEMPTS.c.bytes).where(_is_not_newest()).order_by(ATTEMPTS.c.seq).limit(_PAGE_SIZE)
+        query = sql.select(ATTEMPTS.c.bytes).where(_exclude_newest()).order_by(ATTEMPTS.c.seq).limit(_PAGE_SIZE)
         with self._database.reading() as connection:
             return _count_filling(surplus, connection.execute(query).scalars().all())
 
@@ -223,6 +223,6 @@ def _count_filling(surplus: int, sizes: Sequence[int]) -> int:
     return count
 
 
-def _is_not_newest() -> Any:
+def _exclude_newest() -> Any:
     living = sql.select(PLACEMENTS.c.newest).where(PLACEMENTS.c.deleted_at.is_(None))
     return ATTEMPTS.c.seq.not_in(living)

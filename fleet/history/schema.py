@@ -1,6 +1,6 @@
 """Schema of the history: inspection of a database, and migrations.
 
-A schema that this version does not know is never changed.
+An unknown schema is never changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fleet.history.database import HistoryDatabase, reason_of
 from fleet.history.tables import VERSION_TABLE
 
 REVISIONS: Final = ("0001", "0002")
-"""Every revision that this version knows, in order; a test compares it with the migrations."""
+"""Every revision known to this version, in order; a test compares it with the migrations."""
 
 _MIGRATIONS: Final = Path(__file__).resolve().parents[2] / "migrations" / "history"
 _VERSION: Final = sql.table(VERSION_TABLE, sql.column("version_num", sql.Text))

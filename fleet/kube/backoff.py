@@ -29,7 +29,7 @@ class ExponentialBackoff:
 
 
 WATCH_BACKOFF: Final = ExponentialBackoff(initial=0.8, maximum=30.0, jitter=0.5)
-"""Between attempts to list or watch. Jitter only adds, so that a thousand clients never come sooner than one would."""
+"""Between attempts to list or watch. Jitter only adds, so that many clients never retry sooner than one would."""
 
 
 class FailureBackoff:

@@ -1,4 +1,4 @@
-"""Recorder of Kubernetes events: short messages about an object, for people who describe it with kubectl.
+"""Recorder of Kubernetes events: short messages about an object, shown by `kubectl describe`.
 
 They are best effort. To emit one costs no request and cannot fail; a task of the recorder sends them, one after the
 other; events that cannot be sent are dropped and counted. A repetition within ten minutes raises the count of the
@@ -199,7 +199,7 @@ class EventRecorder:
         for attempt in range(_MAX_ATTEMPTS):
             try:
                 await self._send(entry)
-            except Exception as error:  # whatever it is, no event is worth the process
+            except Exception as error:  # no error about an event may end the process
                 if not isinstance(error, ApiError) or not error.retriable or attempt == _MAX_ATTEMPTS - 1:
                     break
                 await self._clock.sleep(max(_RETRY_BACKOFF.compute_delay(attempt), error.retry_after or 0.0))

@@ -1,7 +1,7 @@
 """Heap of keys from which any key can be removed.
 
-Removing a key from the middle only marks it as removed; its entry goes when it reaches the top, or when stale entries
-outnumber the keys. So every call is cheap and memory follows the number of keys.
+Removing a key from the middle only marks it as removed; its entry is dropped when it reaches the top, or when stale
+entries outnumber the keys. So every call is cheap and memory follows the number of keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TOLERATED_STALE: Final = 32
 
 
 class KeyHeap(Generic[K]):
-    """The smallest order comes first; among equals, the key that was pushed first."""
+    """The smallest order is popped first; among equals, the key that was pushed first."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Any, int, K]] = []

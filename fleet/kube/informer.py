@@ -1,7 +1,7 @@
 """Informer of one kind: watches it into a store, and puts the answers to own writes into that store at once.
 
-`WriteGate` decides whether writes pass at all. Reading starts before leadership and goes on after it, so that the cache
-of a standby is warm; writing is bound to leadership.
+`WriteGate` decides whether writes pass at all. Reading starts before leadership and continues after it, so that the
+cache of a standby is warm; writing is bound to leadership.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Leader election: at most one process leads at a time, whatever the server, the network or the clocks do.
+"""Leader election: at most one process leads at a time, despite faults of the server, the network or the clocks.
 
 Other candidates may take the lease when they have observed no renewal for its whole duration, each by its own clock,
 and they cannot observe our last renewal before we send it. So leadership is counted from the moment *before* a
 successful renewal was sent, on a clock that never jumps, and it ends at the renew deadline, which is shorter than the
-duration. Nothing the server does can prolong it: a renewal that fails, hangs or is answered too late extends nothing.
+duration. No response of the server can prolong it: a renewal that fails, hangs or is answered too late does not extend
+it.
 
 When leadership ends, its fence closes and the work is cancelled. Between the renew deadline and the end of the lease
 the work has time to stop; writes in flight are cut off when the lease may expire. A fence cannot call back a request
@@ -66,7 +67,7 @@ class LeaseDurations:
 
     @property
     def attempt(self) -> float:
-        """The deadline of one request: a hung one must leave room for another."""
+        """The deadline of one request: a hung one must leave time for a retry."""
         return self.renew_deadline / 3
 
 

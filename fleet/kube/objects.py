@@ -153,7 +153,7 @@ class Objects(Generic[T]):
         return await self.api.call(request)
 
     def _read(self, body: bytes) -> T:
-        """A body without even a name is no answer of an API server; an object that does not fit its kind is."""
+        """A body without a name does not come from an API server; an object that does not fit its kind may."""
         try:
             return self.codec.read(body)
         except DocumentError as error:
@@ -162,7 +162,7 @@ class Objects(Generic[T]):
             raise UnreadableAnswer(f"the answer is no {self.resource.kind}: {error}") from error
 
     def _with_type(self, document: Document) -> Document:
-        """Items of a list come without apiVersion and kind, and cannot be written without."""
+        """Items of a list lack apiVersion and kind, and cannot be written without."""
         return {**document, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
 
     def _path_of(self, document: Document, subresource: str = "") -> str:

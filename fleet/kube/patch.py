@@ -20,7 +20,7 @@ from fleet.model.views import Observed, V
 R = TypeVar("R")
 
 Mutation = Callable[[dict[str, Any]], dict[str, Any] | None]
-"""From the present document to the wanted one; None when there is nothing to change."""
+"""From the current document to the desired one; None if they are equal."""
 
 RETRY_DELAYS: Final = (0.010, 0.050, 0.250)
 """Seconds between four attempts."""

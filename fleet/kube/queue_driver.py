@@ -1,6 +1,6 @@
 """Runs a pure queue on the event loop: workers that wait for items, the timer, and the end.
 
-The queue decides what comes out and when something becomes due; the driver passes the time. `fleet.kube.workqueue`
+The queue decides which item is next and when one becomes due; the driver passes the time. `fleet.kube.workqueue`
 and the scheduling queue differ only in the queue they give to it.
 """
 
@@ -79,7 +79,7 @@ class QueueDriver(Generic[T]):
         self._set_timer()
 
     def close(self) -> None:
-        """No item comes out any more: waiting workers get `QueueClosed`, the others finish what they have."""
+        """No item is handed out any more: waiting workers get `QueueClosed`, the others finish what they have."""
         self.closed = True
         self._stop_timer()
         for waiter in self._waiters:

@@ -1,8 +1,8 @@
 """Work queue of keys, for any number of workers.
 
 Three promises: a queued key is not queued twice; a key in flight is never given to a second worker; a key that is added
-while it is in flight comes again when that worker has finished. Failed keys are requeued with exponential backoff, and
-together no faster than a shared rate limit. Adding a delayed key again can only make it come earlier.
+while it is in flight is queued again when that worker has finished. Failed keys are requeued with exponential backoff,
+and together no faster than a shared rate limit. Adding a delayed key again can only make it come earlier.
 
 Only keys are queued, never events: workers reconcile the newest state.
 """
@@ -55,7 +55,7 @@ class WorkQueue(Generic[K]):
     # --- putting in ---------------------------------------------------------------------------------------------------
 
     def add(self, key: K) -> None:
-        """At once. After `close` nothing is taken in."""
+        """Without a delay. Ignored after `close`."""
         if not self._driver.closed:
             self._keys.add(key)
             self._driver.notify()
@@ -93,7 +93,7 @@ class WorkQueue(Generic[K]):
         self._driver.notify()
 
     def close(self) -> None:
-        """No key comes out any more: workers that wait return, workers with a key finish it.
+        """No key is handed out any more: workers that wait return, workers with a key finish it.
 
         Queued keys are dropped; the next leader derives them from the state again."""
         self._driver.close()
@@ -110,7 +110,7 @@ class _KeyQueue(Generic[K]):
     def __init__(self) -> None:
         self._queued: deque[K] = deque()
         self._dirty: set[K] = set()
-        """Keys that must come out: those queued, and those added while in flight."""
+        """Keys still to be processed: those queued, and those added while in flight."""
         self.in_flight: set[K] = set()
         self.delayed: KeyHeap[K] = KeyHeap()
 

@@ -58,7 +58,7 @@ class HealthChecks:
         return {name: ", ".join(missing()) for name, missing in self._ready.items()}
 
     def liveness(self) -> dict[str, str]:
-        return {name: _describe_silence(age(), within) for name, (age, within) in self._alive.items()}
+        return {name: _describe_overdue(age(), within) for name, (age, within) in self._alive.items()}
 
     async def watch_event_loop(self) -> None:
         """Heartbeat of the event loop, until cancelled."""
@@ -67,7 +67,7 @@ class HealthChecks:
             await self._clock.sleep(_HEARTBEAT)
 
 
-def _describe_silence(age: float, within: float) -> str:
+def _describe_overdue(age: float, within: float) -> str:
     return f"silent for {age:.0f} s, expected every {within:.0f} s" if age > within else ""
 
 

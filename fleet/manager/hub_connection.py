@@ -1,4 +1,4 @@
-"""Connection to the hub: from a kubeconfig where one is given, else from the pod's service account."""
+"""Connection to the hub: from a kubeconfig if one is given, else from the pod's service account."""
 
 from __future__ import annotations
 

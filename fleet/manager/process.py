@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fleet.history import History
 
 _GC_THRESHOLDS: Final = (10_000, 50, 50)
-"""Thresholds of the garbage collector. Reference cycles are rare here, so the defaults would run it for nothing."""
+"""Thresholds of the garbage collector. Reference cycles are rare here, so the defaults would run it too often."""
 
 STOPPED: Final = 0
 FAILED: Final = 1

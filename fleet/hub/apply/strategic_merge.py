@@ -85,7 +85,7 @@ def _merge_field(old: Object, name: str, value: Any, shape: Shape) -> None:
 
 
 def _put(old: Object, name: str, value: Any) -> None:
-    """Sets a new value without its directives, which have nothing to act on."""
+    """Sets a new value without its directives, which do not apply to it."""
     rest = _without_directives(_without_nulls(value))
     if rest is _NOTHING:
         old.pop(name, None)

@@ -1,7 +1,7 @@
 """The data directory: one SQLite file, written by one thread.
 
 Writes of many requests share a transaction (group commit): while one is synced to disk, the next batch collects. The
-revision counter is written in the same transaction as the objects, so that it never goes back, even after a crash.
+revision counter is written in the same transaction as the objects, so that it never decreases, even after a crash.
 """
 
 from __future__ import annotations

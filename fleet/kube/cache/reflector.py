@@ -2,14 +2,15 @@
 
 A paged list, then a watch from the list's version, and again whenever the watch ends. Failures:
 
-- The watch closes, breaks, is silent or has an unreadable line: it is resumed from the last version that was read, so
+- The watch closes, breaks, is idle for too long or has an unreadable line: it is resumed from the last version that was
+read, so
   nothing is lost or repeated. After three failures in a row without progress: list again.
 - The version is too old (410), or the server was restored from a backup: list again. The store calls its handlers only
   for real changes.
 - Repeated failures: delays grow from 0.8 to 30 seconds, longer if the server requests it. They are reset when a watch
   has made progress, but not while the server keeps rejecting our versions as too old.
 - One object cannot be read: its last readable state stays in the store, it is reported and kept in `unreadable` until
-  it can be read or is gone, and everything else goes on.
+  it can be read or is gone, and all other objects are not affected.
 
 A watch may lag behind unnoticed. A process that needs the newest state, such as a new leader, calls `refresh`.
 
@@ -272,7 +273,7 @@ class Reflector(Generic[T]):
     # --- watch --------------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """To its end. Only complete events reset the limit on silence: single bytes are no sign of life."""
+        """To its end. Only complete events reset the limit on silence: single bytes do not."""
         self.counts.watches += 1
         lines = LineSplitter()
         silence = self._timings.silence

@@ -6,13 +6,14 @@ module decides which of two states is the newer one.
 
 That decision rests on resourceVersions. Kubernetes promises that those of one resource type are decimal numbers that
 grow with every write (a conformance rule of Kubernetes 1.35, kept by every API server on etcd before), so they are
-compared as numbers, and only within this one resource. A version that is no number cannot be compared; then the watch
-counts, and own writes become visible with their watch events.
+compared as numbers, and only within this one resource. A version that is not a number cannot be compared; then the
+watch counts, and own writes become visible with their watch events.
 
-Reading own writes. The answer to a write is put into the store at once. From then on the watch may have older states
-of the object, which are dropped, and lists that were made before the write may lack it, which is no deletion. An object
-whose deletion was confirmed leaves a tombstone, so that older events do not restore it. Conversely, an answer that
-arrives after the watch has passed its version is dropped: the object may have been changed or deleted since.
+Reading own writes. The answer to a write is put into the store at once. From then on the watch may have older states of
+the object, which are dropped, and lists that were made before the write may lack it, which does not mean that it was
+deleted. An object whose deletion was confirmed leaves a tombstone, so that older events do not restore it. Conversely,
+an answer that arrives after the watch has passed its version is dropped: the object may have been changed or deleted
+since.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Codec(Generic[T]):
 
 
 def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
-    """Reads documents into a view and keeps the document beside it."""
+    """Decodes documents into a view and keeps the document with it."""
     read_fast = msgspec.json.Decoder(view_type).decode
 
     def read(document: bytes) -> Observed[V]:

@@ -1,7 +1,7 @@
 """Decoding of lists and watches, without I/O.
 
-Errors are separated by what is lost. A line that is no event means that the stream cannot be trusted. An event whose
-object does not fit its kind affects only that object, whose name is still known.
+Errors are separated by what is lost. A line that is not an event means that the stream cannot be trusted. An event
+whose object does not fit its kind affects only that object, whose name is still known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USUAL_STARTS: Final = (b'{"type":"MODIFIED","object":', b'{"type":"ADDED","obje
 """The beginning of most lines; the object follows, and one closing brace."""
 
 LONGEST_LINE: Final = 16 * 2**20
-"""Bytes. Etcd stores no object of more than 1.5 MiB; what is much longer is no event."""
+"""Bytes. Etcd stores no object of more than 1.5 MiB; what is much longer is not an event."""
 _MAX_SHOWN: Final = 80
 
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -113,7 +113,7 @@ def read_version(document: bytes) -> str:
 
 
 def read_head(document: bytes) -> ObjectHead | None:
-    """Name and version of an object, whatever the rest contains; None if not even those can be read."""
+    """Name and version of an object, independent of the rest; None if not even those can be read."""
     try:
         metadata = _LOOSE_HEADS.decode(document).metadata
     except _UNREADABLE:
@@ -124,7 +124,7 @@ def read_head(document: bytes) -> ObjectHead | None:
 
 
 class LineSplitter:
-    """Splits a stream into lines. The text after the last line break is no line: it may be incomplete."""
+    """Splits a stream into lines. The text after the last line break may be incomplete and is not a line yet."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []

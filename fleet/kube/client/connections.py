@@ -55,7 +55,7 @@ class ConnectionPool:
         self._closed = False
 
     async def exchange(self, message: bytes, *, guard: Callable[[], object] | None, repeatable: bool) -> HttpResponse:
-        """Raises `NotConnected` if nothing was sent, and another OSError if the message may have been received.
+        """Raises `NotConnected` if no byte was sent, and another OSError if the message may have been received.
 
         `guard` is called right before the message is sent. A `repeatable` message is sent once more where a kept
         connection turns out to have been closed by the server in the meantime.

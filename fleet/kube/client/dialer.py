@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class NotConnected(ConnectionError):
-    """There is no connection, so nothing was sent."""
+    """There is no connection, so no request was sent."""
 
 
 class Dialer(Generic[T]):

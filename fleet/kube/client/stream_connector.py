@@ -44,7 +44,7 @@ class StreamConnector(aiohttp.TCPConnector):
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> ResponseHandler:
         try:
-            if self._is_ending:  # aiohttp retries requests, and would notice too late
+            if self._is_ending:  # aiohttp retries requests, and would detect it too late
                 raise NotConnected("the transport was closed")
             return await self._dialer.dial(self._connect(req, traces, timeout))
         except NotConnected as error:  # aiohttp would treat it as a broken connection
