@@ -27,7 +27,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="fleet"'}
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """The clusters whose names a caller may see. None: all of them."""
+    """The clusters whose names a caller may see. None: all clusters."""
 
     names: frozenset[str] | None
 

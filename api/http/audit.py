@@ -37,13 +37,13 @@ class Audit:
         started = self._clock.monotonic()
         responses: list[tuple[int, float]] = []
 
-        async def send_and_note(message: Message) -> None:
+        async def send_and_observe(message: Message) -> None:
             if message["type"] == "http.response.start":
                 responses.append((message["status"], self._clock.monotonic() - started))
             await send(message)
 
         try:
-            await self._app(scope, receive, send_and_note)
+            await self._app(scope, receive, send_and_observe)
         finally:
             status, seconds = responses[0] if responses else (_CLOSED, self._clock.monotonic() - started)
             self._record(Request(scope), status, seconds)

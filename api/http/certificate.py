@@ -42,7 +42,7 @@ class Certificate:
             self.reload()
 
     def reload(self) -> None:
-        """Load what the files hold now. Files that cannot be used (yet) change nothing."""
+        """Load the present content of the files. Unusable (or incomplete) files are ignored."""
         content: tuple[bytes, ...] = ()
         try:
             content = self._read()

@@ -1,4 +1,4 @@
-"""A lock that goes to the request that came first, however often that request held it before.
+"""Fair lock: acquired in the order in which requests arrived, also by a request that held it before.
 
 An answer takes several turns. Plain rotation would delay every answer, and under load none would be ready in time.
 """

@@ -144,7 +144,7 @@ class EvaluationLimiter:
             self._lock.release()
 
     async def _acquire(self) -> None:
-        """During a cooldown a request with an earlier ticket may have come back."""
+        """During a cooldown a request with an earlier ticket may have returned."""
         is_first = False
         while not is_first:
             await self._lock.acquire()

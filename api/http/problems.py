@@ -1,6 +1,6 @@
 """Error responses as `application/problem+json`: the object, the field and value that are wrong, and the next step.
 
-Internal errors are logged; callers learn only that there was one.
+Internal errors are logged; their text is not returned to callers.
 """
 
 from __future__ import annotations
@@ -162,13 +162,13 @@ class UnhandledErrors:
             return
         started = False
 
-        async def send_and_note(message: Message) -> None:
+        async def send_and_observe(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, send_and_note)
+            await self._app(scope, receive, send_and_observe)
         except Exception as error:
             if started:
                 raise  # the server logs it and aborts the response

@@ -44,7 +44,7 @@ def _build_from_item(
 ) -> QueueModel:
     until, flush = _compute_backoff_end(item, settings), _compute_flush(item, settings)
     return QueueModel(
-        space=_space(item),
+        space=_describe_state(item),
         ready=queue.count_items().active,
         priority=item.priority,
         attempts=item.attempts,
@@ -74,7 +74,7 @@ def _count_ahead(live: LiveState, queue: QueueReader, item: QueueItem) -> dict[s
     return {"ahead": len(ahead), "ahead_of_higher_priority": sum(other.priority > item.priority for other in ahead)}
 
 
-def _space(item: QueueItem) -> str:
+def _describe_state(item: QueueItem) -> str:
     return "gated" if item.state is ItemState.UNSCHEDULABLE and item.gate else item.state.value
 
 

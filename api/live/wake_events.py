@@ -102,18 +102,18 @@ def _list_own_events(key: str) -> Iterator[Waker]:
     scope = find_scope(key)
     snapshot, placement, binding = scope.policy_snapshot.kind, scope.placement.kind, scope.binding.kind
     yield _build_cluster_waker("Delete", _ANY_PLUGIN, "a cluster is deleted")
-    yield _build_own_waker(f"{snapshot}/Add", "the policy changes")
-    yield _build_own_waker(f"{snapshot}/UpdateCount", "the number of clusters changes")
-    yield _build_own_waker(f"{snapshot}/UpdateGeneration", "the placement is edited")
-    yield _build_own_waker(f"{snapshot}/UpdateLatest", "another policy becomes the latest")
-    yield _build_own_waker(f"{binding}/Add", "another client creates a binding of the placement")
-    yield _build_own_waker(f"{binding}/Delete", "a binding of the placement is deleted")
-    yield _build_own_waker(f"{placement}/Terminating", "the placement is being deleted")
+    yield _build_placement_waker(f"{snapshot}/Add", "the policy changes")
+    yield _build_placement_waker(f"{snapshot}/UpdateCount", "the number of clusters changes")
+    yield _build_placement_waker(f"{snapshot}/UpdateGeneration", "the placement is edited")
+    yield _build_placement_waker(f"{snapshot}/UpdateLatest", "another policy becomes the latest")
+    yield _build_placement_waker(f"{binding}/Add", "another client creates a binding of the placement")
+    yield _build_placement_waker(f"{binding}/Delete", "a binding of the placement is deleted")
+    yield _build_placement_waker(f"{placement}/Terminating", "the placement is being deleted")
 
 
 def _build_cluster_waker(action: str, plugin: str, when: str, names: tuple[str, ...] | None = None) -> Waker:
     return Waker(event=f"{_CLUSTER}/{action}", plugin=plugin, when=when, names=names)
 
 
-def _build_own_waker(event: str, when: str) -> Waker:
+def _build_placement_waker(event: str, when: str) -> Waker:
     return Waker(event=event, plugin=_ANY_PLUGIN, when=when, names=None)

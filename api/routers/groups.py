@@ -1,4 +1,4 @@
-"""Groups of placements that are placed together or not at all: not supported yet, so that every group is a 404."""
+"""Placement groups (all or nothing): not supported yet, so every group is a 404."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def find_explaining_attempt(history: History, key: str) -> HistoryAttempt | None
 
 
 def _still_holds(selecting: HistoryAttempt, newest: HistoryAttempt) -> bool:
-    """Nothing was given up since, and as many clusters are wanted and in use as then."""
+    """No binding was given up since, and as many clusters are desired and in use as then."""
     then, now = (
         (attempt.snapshot, attempt.wanted, attempt.active, attempt.fulfilled) for attempt in (selecting, newest)
     )

@@ -1,4 +1,4 @@
-"""Replay of recorded attempts: whether they have the recorded result, or what a change would have made of them.
+"""Replay of recorded attempts: whether they reproduce the recorded result, or the result with a change.
 
 Each attempt is replayed in a thread, for a limited time: a report that stops early contains where to continue.
 """

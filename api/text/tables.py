@@ -1,4 +1,4 @@
-"""Columns of text, for answers that people read: no colours, nothing cut off."""
+"""Tables of plain text: no colours, no truncation."""
 
 from __future__ import annotations
 
