@@ -1,6 +1,6 @@
 """Check that every link between the documents of this tree has a target. Run by `make docs`.
 
-Only links within the tree are followed: whether another site is up says nothing about a commit.
+Only links within the tree are followed: the state of another site does not depend on a commit.
 """
 
 from __future__ import annotations

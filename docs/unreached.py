@@ -1,6 +1,6 @@
 """Names of the product that only tests use. `make lint` runs it: each is listed in `docs/acceptance.md`, or goes.
 
-A name counts as used when it occurs anywhere in the product beside its definition, also in a string. Methods that
+A name counts as used when it occurs anywhere in the product other than its definition, also in a string. Methods that
 implement a protocol of the product or of a library count, too, wherever the protocol is called.
 """
 

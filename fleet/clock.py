@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-# On Linux CLOCK_MONOTONIC stands still while the machine sleeps, and a lease does not.
+# On Linux CLOCK_MONOTONIC stops while the machine sleeps, and a lease does not.
 _ELAPSING: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
 SECOND: Final = 1_000_000_000
@@ -23,7 +23,7 @@ class Clock(Protocol):
         """The time of day, in UTC: for people and other programs, never for measuring."""
 
     def monotonic(self) -> float:
-        """Seconds since some point in the past. Never goes back, and goes on while the machine sleeps."""
+        """Seconds since some point in the past. Never decreases, and advances while the machine sleeps."""
 
     async def sleep(self, seconds: float) -> None: ...
 

@@ -2,19 +2,19 @@
 
     FleetError
     ├── InputError            input of a user or another program is wrong
-    │   ├── QuantityError     a text is no quantity
-    │   ├── TimestampError    a text is no RFC 3339 time
+    │   ├── QuantityError     not a quantity
+    │   ├── TimestampError    not an RFC 3339 time
     │   ├── DocumentError     a document does not fit its kind
     │   ├── SchemaError       the schema of a kind cannot be compiled
     │   ├── PatchError        a patch does not fit the document, or is none
     │   │   └── PatchTestFailed
     │   ├── ApplyError        an applied object does not fit its schema
-    │   ├── EncodingError     bytes are no message of their kind
+    │   ├── EncodingError     malformed bytes of a message
     │   └── UnsupportedKind   no table describes the messages of the kind
     ├── ConfigurationError    profiles, plugins or settings do not fit together
     │   ├── DuplicatePlugin
     │   └── UnknownPlugin
-    ├── PluginError           a plugin broke its contract (the attempt fails, the process goes on)
+    ├── PluginError           a plugin broke its contract (the attempt fails, the process continues)
     ├── StaleInputs           objects changed while a decision was made from them (retriable)
     ├── PurityError           a decision hook used a clock, a file or the network
     ├── SnapshotUseError      an effect hook used the frame of the decision
@@ -245,7 +245,7 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """The object breaks a rule of its kind; `causes` says which."""
+    """The object breaks a rule of its kind; `causes` lists the violations."""
 
 
 class TooManyRequests(ApiError):

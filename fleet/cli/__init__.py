@@ -1,3 +1,3 @@
-"""The command line. It may use everything; nothing uses it."""
+"""The command line. It may import every package, and none imports it."""
 
 from __future__ import annotations

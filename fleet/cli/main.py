@@ -407,6 +407,6 @@ def run(program: str = "fleet") -> None:
         sys.exit(141)
     except OSError as error:
         sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
-        # Leave nothing for the interpreter to flush, or it fails again at exit.
+        # An unflushed buffer would make the interpreter fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(3)

@@ -14,7 +14,7 @@ _GOLDEN: Final = 0.6180339887498949
 
 
 class HeartbeatSchedule:
-    """Times are seconds of any clock that never goes back. A change of the interval counts from the next time on."""
+    """Times are seconds of any monotonic clock. A change of the interval counts from the next time on."""
 
     def __init__(self, interval: float) -> None:
         self.interval = interval

@@ -1,4 +1,4 @@
-"""Simulated member clusters: they join, report, drift, fall silent, come back and leave.
+"""Simulated member clusters: they join, report, drift, go stale, recover and leave.
 
 Every MemberCluster on the hub gets a simulated agent, so `kubectl apply` and `kubectl delete` work as on a real fleet.
 Clock and random generator are parameters.
@@ -57,7 +57,7 @@ class MemberBehavior:
     report: float = 30.0
     """Between two full reports with nodes, load and prices."""
     calm: float = 60.0
-    """Initial period in which no member falls silent, leaves or joins."""
+    """Initial period in which no member goes stale, leaves or joins."""
     silence_every: float = 90.0
     silence_lasts: float = 60.0
     leave_every: float = 300.0
@@ -77,13 +77,13 @@ def _ignore(about: str, text: str) -> None:
     del about, text
 
 
-def _nothing_placed(_: str) -> Mapping[str, str]:
+def _no_namespaces(_: str) -> Mapping[str, str]:
     return {}
 
 
 class SimulatedMembers:
     """`namespaces_on` returns the namespaces that were placed on a cluster, and the work that owns each; `announce` is
-    called when a member falls silent, comes back, leaves or joins."""
+    called when a member goes stale, recovers, leaves or joins."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class SimulatedMembers:
         clock: Clock,
         random: Random,
         behavior: MemberBehavior | None = None,
-        namespaces_on: Callable[[str], Mapping[str, str]] = _nothing_placed,
+        namespaces_on: Callable[[str], Mapping[str, str]] = _no_namespaces,
         announce: Announce = _ignore,
     ) -> None:
         self._clock = clock

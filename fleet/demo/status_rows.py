@@ -51,7 +51,7 @@ class PlacementStatusRow(NamedTuple):
     selected: tuple[str, ...]
     status: str
     is_settled: bool
-    """All wanted clusters are selected and available."""
+    """All desired clusters are selected and available."""
 
 
 class HeartbeatThresholds(NamedTuple):

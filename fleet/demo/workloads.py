@@ -84,13 +84,13 @@ class Workloads:
 
 def demo_objects() -> list[DemoObject]:
     """In order of creation."""
-    return [*_namespaces(), *_content(), *_build_placements_panel()]
+    return [*_namespaces(), *_content(), *_build_placements()]
 
 
 def placement_keys() -> list[str]:
     return [
         "/".join(filter(None, (placement["metadata"].get("namespace"), placement["metadata"]["name"])))
-        for _, placement in _build_placements_panel()
+        for _, placement in _build_placements()
     ]
 
 
@@ -140,12 +140,12 @@ def _config_map(namespace: str, name: str, **data: str) -> DemoObject:
 # --- where it is placed -----------------------------------------------------------------------------------------------
 
 
-def _build_placements_panel() -> list[DemoObject]:
+def _build_placements() -> list[DemoObject]:
     return [
-        _cluster_placement("node-agents", "node-agents", _everywhere()),
-        _cluster_placement("payments-ledger", "payments", _by_name()),
-        _cluster_placement("storefront", "shop", _spread_over_regions()),
-        _cluster_placement("batch-reports", "batch-reports", _where_it_is_cheap()),
+        _cluster_placement("node-agents", "node-agents", _build_pick_all_policy()),
+        _cluster_placement("payments-ledger", "payments", _build_fixed_policy()),
+        _cluster_placement("storefront", "shop", _build_spread_policy()),
+        _cluster_placement("batch-reports", "batch-reports", _build_cost_policy()),
         _catalog_cache(),
     ]
 
@@ -157,16 +157,16 @@ def _cluster_placement(name: str, namespace: str, policy: Document) -> DemoObjec
     }
 
 
-def _everywhere() -> Document:
+def _build_pick_all_policy() -> Document:
     return {"placementType": "PickAll", "tolerations": [{"operator": "Exists"}]}
 
 
-def _by_name() -> Document:
+def _build_fixed_policy() -> Document:
     """On the two oldest members of Europe and America, by name."""
     return {"placementType": "PickFixed", "clusterNames": [location_at(0).name, location_at(1).name]}
 
 
-def _spread_over_regions() -> Document:
+def _build_spread_policy() -> Document:
     return {
         "placementType": "PickN",
         "numberOfClusters": 6,
@@ -196,7 +196,7 @@ def _spread_over_regions() -> Document:
     }
 
 
-def _where_it_is_cheap() -> Document:
+def _build_cost_policy() -> Document:
     return {
         "placementType": "PickN",
         "numberOfClusters": 3,

@@ -1,7 +1,7 @@
 """Names of bindings: readable, valid as a label, and the same again after a lost answer.
 
 A name is `<placement>-<cluster>-<suffix>`. The suffix depends on the placement's UID and the cluster, so repeating a
-create finds the object it created before; when another object has that name, its UID goes into the suffix as well.
+create finds the object it created before; if another object has that name, the suffix includes the UID as well.
 Names are never parsed: bindings are found by label.
 """
 

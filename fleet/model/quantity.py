@@ -55,7 +55,7 @@ def parse_quantity(text: str | int | float) -> Fraction:
 
 
 def quantity_or_none(text: str | int | float) -> Fraction | None:
-    """The exact value, or None where the text is no quantity."""
+    """The exact value, or None if the text is not a quantity."""
     try:
         return parse_quantity(text)
     except QuantityError:
@@ -71,7 +71,7 @@ def nearest_float(value: Fraction) -> float:
 
 
 def quantity_to_float(text: str | int | float) -> float:
-    """The result of `nearest_float` for the exact value, for columns: NaN where the text is no quantity."""
+    """The result of `nearest_float` for the exact value, for columns: NaN if the text is not a quantity."""
     # Converted before the cache is used, because 1, 1.0 and True are equal keys with different texts.
     return _cached_float(text if isinstance(text, str) else str(text))
 

@@ -39,7 +39,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def timestamp_or_none(text: str | None) -> int | None:
-    """The time, or None where the text is absent or is no time."""
+    """The time, or None if the text is absent or not a time."""
     if not text:
         return None
     try:

@@ -8,7 +8,7 @@ from fleet.model.views import Taint, Toleration
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """An absent effect means every effect, an absent operator means Equal; an unknown operator accepts nothing."""
+    """An absent effect means every effect, an absent operator means Equal; an unknown operator matches no taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.operator == "Exists":

@@ -1,7 +1,7 @@
 """Sources of settings: a file, the environment, the command line. Each yields names and unparsed values.
 
-Names are checked here, because only the source knows how and where a wrong name was written. Values are checked later:
-they are strings in every source and mean the same in each.
+Names are checked here, because only the source can report how and where a wrong name was written. Values are checked
+later: they are strings in every source and mean the same in each.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _suggest_variable(variable: str, known: Mapping[str, str]) -> str | None:
 
 
 def collect_file(path: Path, collected: CollectedSettings) -> None:
-    """A mapping of sections. Scalars are taken as written, so that `Off` is a string and 1:30 is no number."""
+    """A mapping of sections. Scalars are taken as written, so that `Off` is a string and 1:30 is not a number."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -22,7 +22,7 @@ BudgetName = Literal["bind", "evict", "status"]
 
 
 class Planned:
-    """Marks a setting whose name is reserved and that nothing reads yet: only its default is accepted."""
+    """Marks a setting whose name is reserved and that is not used yet: only its default is accepted."""
 
 
 class Section(BaseModel):

@@ -42,7 +42,7 @@ class Capacity:
         assumed: Int64Array,
         nominations: Iterable[tuple[int, Nomination]],
     ) -> None:
-        """Nominations come with the row of their cluster."""
+        """Nominations have the row of their cluster."""
         scale = 1000 if resource in MILLI else 1
         self._promised = [
             (row, nomination.priority, nomination.requests.get(resource, 0)) for row, nomination in nominations
@@ -67,6 +67,6 @@ class Capacity:
 def _whole(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Int64Array:
     """Whole units, rounded down; absent values are 0 and absurd ones are cut."""
     known = np.where(values == values, values, 0.0)
-    # A hair above the product, so that 1.1 cores are 1100 thousandths although 1.1 is no double.
+    # A hair above the product, so that 1.1 cores are 1100 thousandths although no double equals 1.1.
     whole: Int64Array = np.floor(np.clip(known, -_LARGEST, _LARGEST) * (1 + 2**-50)).astype(np.int64)
     return whole

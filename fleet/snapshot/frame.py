@@ -1,4 +1,4 @@
-"""One moment of the fleet: every known cluster as a row of read-only columns.
+"""Frame: an immutable snapshot of the fleet, with every known cluster as a row of read-only columns.
 
 A frame never changes. Frames of successive moments share every column that did not change. Columns are built on
 first use; that is the only change inside a frame after its creation, and no result depends on it.
@@ -174,7 +174,7 @@ class Frame:
         return replace(self, excluded=self.excluded | from_rows(rows))
 
     def content_hash(self) -> str:
-        """A hash over all clusters, in the order of their names: equal for equal fleets, whatever their rows."""
+        """A hash over all clusters, in the order of their names: equal for equal fleets, independent of their rows."""
         content = hashlib.blake2b(digest_size=16)
         for row in self.names.order.tolist():
             content.update(msgspec.json.encode(self.clusters[row], order="sorted"))

@@ -1,4 +1,4 @@
-"""Rows in an order, and the position of each row in it: for orders as long as the fleet."""
+"""Row order: an ordering of rows, with the position of each, for orders as long as the fleet."""
 
 from __future__ import annotations
 

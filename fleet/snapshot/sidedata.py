@@ -1,4 +1,4 @@
-"""Facts about clusters beside the clusters themselves: placed bindings, nominations, feeds."""
+"""Side data about clusters: placed bindings, nominations, feeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PlacedBinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """Room on a cluster that a placement waits for, typically while evicted work drains."""
+    """Capacity on a cluster that a placement waits for, typically while evicted work drains."""
 
     cluster: str
     placement: str

@@ -1,8 +1,8 @@
-"""The fleet as it changes: the one writer behind all frames.
+"""Table: the mutable fleet, and the one writer behind all frames.
 
 `put` and `remove` change one row and touch only the columns whose value differs. A column that a frame holds is
 copied before its first write (its arrays are read-only from the moment of `freeze`), everything else is written in
-place. `freeze` returns the current state and costs next to nothing.
+place. `freeze` returns the current state at almost no cost.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Table:
 
     @classmethod
     def fork(cls, frame: Frame) -> Table:
-        """A table of its own to edit: a what-if. Nothing written there reaches the frame."""
+        """An independent table to edit, for a what-if. Its changes do not reach the frame."""
         table = cls.__new__(cls)
         table._names, table._clusters = frame.names, frame.clusters
         table._columns, table._derived = frame._columns, {}

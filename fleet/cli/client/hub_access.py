@@ -1,4 +1,4 @@
-"""Connection of `fleet get` and `fleet apply` to the hub: as kubectl, or else the last `fleet up`."""
+"""Connection of `fleet get` and `fleet apply` to the hub: as kubectl does, or else to the last `fleet up`."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean clusterAffinity?`, or nothing."""
+    """`; did you mean clusterAffinity?`, or empty."""
     match = nearest(word, known)
     return f"; did you mean {match}?" if match else ""
 

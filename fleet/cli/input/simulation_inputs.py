@@ -70,7 +70,7 @@ class SimulationInputs:
 
 
 def read_inputs(names: Iterable[str], findings: Findings) -> SimulationInputs:
-    """The content of the files. If `findings` has problems, nothing should be decided."""
+    """The content of the files. If `findings` has problems, do not decide."""
     parsed = (document for text in read_texts(names, findings) for document in parse_documents(text, findings))
     objects = read_objects(parsed, findings)
     _note_unused(objects, findings)

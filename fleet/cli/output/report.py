@@ -67,7 +67,7 @@ class DecisionPart(_Part, frozen=True):
     """Selected, Partial, Unschedulable, Unchanged, Shrink or Error."""
     fulfilled: bool
     condition: ConditionPart | None
-    """None where nothing could be published."""
+    """None if no status could be published."""
     operations: tuple[OperationPart, ...]
     published: PublishedPart | None
     answer: Answer

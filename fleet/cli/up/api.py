@@ -39,7 +39,7 @@ class ApiEndpoint:
 def open_up_history(
     settings: Settings, endpoint: Endpoint, *, clock: Clock
 ) -> AbstractAsyncContextManager[History | None]:
-    """The history at `history.url`, by default beside the hub's files."""
+    """The history at `history.url`, by default next to the hub's files."""
     url = settings.history.url or f"sqlite:///{(endpoint.kubeconfig.parent / _HISTORY).resolve()}"
     return run_history(settings, url=url, may_migrate=True, clock=clock)
 

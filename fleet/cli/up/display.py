@@ -38,7 +38,7 @@ def list_commands(endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def _program() -> str:
-    """The command as another shell finds it: `make up` installs it beside the interpreter, outside of PATH."""
+    """The command as another shell finds it: `make up` installs it next to the interpreter, outside PATH."""
     beside = Path(sys.executable).with_name("fleet")
     return "fleet" if shutil.which("fleet") or not beside.exists() else shlex.quote(str(beside))
 

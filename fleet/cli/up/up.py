@@ -52,7 +52,7 @@ _GRACE: Final = 3.0
 _GOODBYE: Final = 30.0
 """Seconds after which a server that stopped listening has surely terminated."""
 _QPS: Final = 2000.0
-"""More than the hub can serve beside everything else in this process, so that there is no rate limit."""
+"""More than the hub can serve in this process: effectively no rate limit."""
 _MANY_MEMBERS: Final = RateLimit(rate=5000, burst=5000)
 """Members are separate machines in reality, so their requests are not limited together."""
 

@@ -1,4 +1,4 @@
-"""Evictions take a placement off one cluster; disruption budgets say when that may happen."""
+"""Evictions remove a placement from one cluster; disruption budgets limit them."""
 
 from __future__ import annotations
 

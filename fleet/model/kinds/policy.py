@@ -1,4 +1,4 @@
-"""Placement policies: which clusters are wanted, preferred and tolerated.
+"""Placement policies: the clusters that are required, preferred and tolerated.
 
 `PlacementPolicy` is the shape, as policy snapshots carry it. `RequestedPolicy` is the same shape with the rules for
 what people may ask for; snapshots are copies of requests that passed and are not judged again.
@@ -143,19 +143,19 @@ class PlacementPolicy(Model):
     ] = ()
 
 
-def _is_fixed_or_asks_nothing_else(policy: PlacementPolicy) -> bool:
+def _has_no_unused_fields_for_pick_fixed(policy: PlacementPolicy) -> bool:
     unused = (policy.topology_spread_constraints, policy.tolerations)
     return policy.placement_type != "PickFixed" or (
         policy.affinity is None and policy.number_of_clusters is None and not any(unused)
     )
 
 
-def _is_all_or_asks_nothing_else(policy: PlacementPolicy) -> bool:
+def _has_no_unused_fields_for_pick_all(policy: PlacementPolicy) -> bool:
     unused = (policy.cluster_names, policy.topology_spread_constraints)
     return policy.placement_type != "PickAll" or (policy.number_of_clusters is None and not any(unused))
 
 
-def _has_a_count_for_pick_n(policy: PlacementPolicy) -> bool:
+def _has_count_for_pick_n(policy: PlacementPolicy) -> bool:
     return policy.placement_type != "PickN" or (policy.number_of_clusters is not None and not policy.cluster_names)
 
 
@@ -173,7 +173,7 @@ class RequestedPolicy(PlacementPolicy):
             cel="self.placementType != 'PickFixed' || (!has(self.affinity) && !has(self.numberOfClusters)"
             " && (!has(self.topologySpreadConstraints) || size(self.topologySpreadConstraints) == 0)"
             " && (!has(self.tolerations) || size(self.tolerations) == 0))",
-            holds=_is_fixed_or_asks_nothing_else,
+            holds=_has_no_unused_fields_for_pick_fixed,
         ),
         ValidationRule(
             id="PO-04",
@@ -181,14 +181,14 @@ class RequestedPolicy(PlacementPolicy):
             cel="self.placementType != 'PickAll' || (!has(self.numberOfClusters)"
             " && (!has(self.clusterNames) || size(self.clusterNames) == 0)"
             " && (!has(self.topologySpreadConstraints) || size(self.topologySpreadConstraints) == 0))",
-            holds=_is_all_or_asks_nothing_else,
+            holds=_has_no_unused_fields_for_pick_all,
         ),
         ValidationRule(
             id="PO-05",
             text="PickN needs numberOfClusters and no clusterNames",
             cel="self.placementType != 'PickN' || (has(self.numberOfClusters)"
             " && (!has(self.clusterNames) || size(self.clusterNames) == 0))",
-            holds=_has_a_count_for_pick_n,
+            holds=_has_count_for_pick_n,
         ),
         ValidationRule(
             id="PO-17",

@@ -52,7 +52,7 @@ class NumberColumn:
 
     @property
     def unreadable(self) -> int:
-        """Rows whose value is present but is no quantity."""
+        """Rows whose value is present but not a quantity."""
         return self._unreadable
 
     def present(self) -> BoolArray:

@@ -1,4 +1,4 @@
-"""Columns as few bytes: distinct values numbered, sets of rows as bits in the order of names."""
+"""Packing of columns: distinct values numbered, sets of rows as bits in the order of names."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ HEALTHY_TRUE: Final = 32
 HEALTH_TIME_KNOWN: Final = 64
 
 
-# What a column can hold, with room to add and subtract: the years 1823 to 2116.
+# The range of a column, with a margin for addition and subtraction: the years 1823 to 2116.
 _EARLIEST: Final = -(2**62)
 _LATEST: Final = 2**62
 
@@ -41,7 +41,7 @@ class Signals(NamedTuple):
         """As a column stores them."""
         if _EARLIEST <= self.last_seen <= _LATEST and _EARLIEST <= self.health_since <= _LATEST:
             return self
-        return Signals(self.flags, _within_reach(self.last_seen), _within_reach(self.health_since))
+        return Signals(self.flags, _clamp_moment(self.last_seen), _clamp_moment(self.health_since))
 
 
 NO_SIGNALS: Final = Signals(0, 0, 0)
@@ -82,7 +82,7 @@ def _condition(agent: AgentStatus, kind: str) -> Condition | None:
     return None
 
 
-def _within_reach(moment: int) -> int:
+def _clamp_moment(moment: int) -> int:
     """Absurd times, such as the year 1 or 9999, are cut to what a column can hold."""
     return min(max(moment, _EARLIEST), _LATEST)
 
@@ -99,8 +99,8 @@ class SignalsColumn:
         if reported:
             flags, last_seen, health_since = zip(*reported, strict=True)
             self.flags[: len(reported)] = flags
-            self.last_seen[: len(reported)] = [_within_reach(moment) for moment in last_seen]
-            self.health_since[: len(reported)] = [_within_reach(moment) for moment in health_since]
+            self.last_seen[: len(reported)] = [_clamp_moment(moment) for moment in last_seen]
+            self.health_since[: len(reported)] = [_clamp_moment(moment) for moment in health_since]
 
     def of(self, row: int) -> Signals:
         return Signals(int(self.flags[row]), int(self.last_seen[row]), int(self.health_since[row]))
@@ -129,7 +129,7 @@ class SignalsColumn:
         if self.flags[row] != signals.flags:
             self.flags = writable(self.flags)
             self.flags[row] = signals.flags
-        last_seen, health_since = _within_reach(signals.last_seen), _within_reach(signals.health_since)
+        last_seen, health_since = _clamp_moment(signals.last_seen), _clamp_moment(signals.health_since)
         if self.last_seen[row] != last_seen:
             self.last_seen = writable(self.last_seen)
             self.last_seen[row] = last_seen
