@@ -42,15 +42,15 @@ class Group:
 
 
 _SCHEDULING: Final = (
-    "Bursts of placements of 10 picks, from the snapshot to Scheduled, by the clock; the plain client writes the same "
-    "to the same hub and decides nothing. All processes share the machine."
+    "Bursts of placements of 10 picks, from the snapshot to Scheduled, by the clock; the plain client makes the same "
+    "writes to the same hub without deciding. All processes share the machine."
 )
 
 GROUPS: Final = (
     Group(
         "decide",
         "One decision",
-        "Warm: columns and masks are in use, the placement is new. Status and digest are made only when asked for; "
+        "Warm: columns and masks are in use, the placement is new. Status and digest are computed on demand; "
         "each column includes the ones before it. The target is for the decision alone.",
         decisions,
         quick=True,
@@ -147,7 +147,7 @@ GROUPS: Final = (
         "The decision history",
         "SQLite. A decision with its inputs, verdicts and scores; its clusters are in the journal. Processor time "
         "is that of a burst on the embedded hub; throughput kept is the rate with a history against that without, in "
-        "bursts that take turns.",
+        "alternating bursts.",
         history,
         quick=True,
     ),
@@ -155,16 +155,16 @@ GROUPS: Final = (
         "api",
         "Answers to why",
         "5,000 clusters, from the current state, with fast fixes. Making one, up to its bytes, by processor time; over "
-        "HTTP by the clock, from `fleet api` in a process of its own, without a history.",
+        "HTTP by the clock, from `fleet api` in a separate process, without a history.",
         api,
         quick=True,
     ),
     Group(
         "meanwhile",
-        "Asking while placements wait",
-        "1,000 clusters, bursts of placements of 10 picks, and eight callers who ask for 500 clusters with all "
-        "verdicts in a loop. Throughput kept is that with callers against that without; of `fleet api` in a process "
-        "of its own, against that while they ask the API of another hub, which keeps the machine as busy. The "
+        "API requests while placements wait",
+        "1,000 clusters, bursts of placements of 10 picks, and eight callers that request 500 clusters with all "
+        "verdicts in a loop. Throughput kept is that with callers against that without; of `fleet api` in a separate "
+        "process, against that while they call the API of another hub, which keeps the machine as busy. The "
         "processor time is the scheduler's, for one placement.",
         meanwhile,
     ),
