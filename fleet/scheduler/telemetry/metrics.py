@@ -161,7 +161,7 @@ class SchedulerMetrics:
         )
         self._unreadable = Children(
             counter(
-                "fleet_scheduler_unreadable_properties_total", "Cluster properties that are no quantity.", "property"
+                "fleet_scheduler_unreadable_properties_total", "Cluster properties that are not quantities.", "property"
             )
         )
         self._binding_writes = Children(
