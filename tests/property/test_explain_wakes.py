@@ -14,8 +14,11 @@ from fleet.model.tolerations import find_untolerated
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
+from tests.builders import a_policy, label, measure, sorted_by
 from tests.property.test_scheduler_interests import EVENT_SOURCES, NOW, RULE, key_of, random_change, satisfied
 from tests.strategies import random_scenario
+
+CPU = "resources.kubernetes-fleet.io/available-cpu"
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +83,24 @@ def test_W_12_no_event_is_listed_twice_for_one_plugin(snapshots: list[PolicySnap
     for number, snapshot in enumerate(snapshots):
         found = [(one.event, one.plugin) for one in list_wake_events(snapshot, key_of(number), EVENT_SOURCES)]
         assert len(found) == len(set(found)), number
+
+
+def test_W_12_events_are_listed_in_the_order_in_which_plugins_filter() -> None:
+    requires = a_policy().pick_n(1).require(label("region", "Exists")).require(measure("count", "Ge", "3"))
+    policy = requires.prefer(5, sorted_by(CPU)).spread("zone").in_namespace("team")
+
+    listed = list_wake_events(policy.snapshot(), "team/web", EVENT_SOURCES)
+
+    assert [(one.event.partition("/")[2], one.plugin) for one in listed][:8] == [
+        ("Add", "*"),
+        ("UpdateHealth", "ClusterEligibility"),
+        ("UpdateTaints", "TaintToleration"),
+        ("UpdateNamespaces", "NamespaceAffinity"),
+        ("UpdateLabels", "ClusterAffinity"),
+        ("UpdateProperties", "ClusterAffinity"),
+        ("UpdateCapacity", "ClusterAffinity"),
+        ("UpdateLabels", "TopologySpreadConstraints"),
+    ]
 
 
 def test_W_10_a_hidden_cluster_of_a_fixed_policy_is_counted_in_the_wake_list(snapshots: list[PolicySnapshot]) -> None:

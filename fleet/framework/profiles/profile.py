@@ -123,8 +123,9 @@ class CompiledProfile:
 
     @property
     def event_sources(self) -> EventSources:
-        """The plugins that name events, in the order of hooks."""
-        plugins = {entry.name: entry.plugin for hook in self.hooks.values() for entry in hook}
+        """The plugins that name events: those with a Filter in their order, then the others in the order of hooks."""
+        hooks = (self.filters, *self.hooks.values())
+        plugins = {entry.name: entry.plugin for hook in hooks for entry in hook}
         return tuple((name, plugin) for name, plugin in plugins.items() if hasattr(plugin, "events_to_register"))
 
     @property
