@@ -19,7 +19,7 @@ _OVERHEAD: Final = 600
 
 
 class SlimAttempt:
-    """Implements `fleet.history.Source`."""
+    """Implements `fleet.history.AttemptSource`."""
 
     __slots__ = ("_packed", "changed", "key", "shed", "weight")
 

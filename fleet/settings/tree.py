@@ -411,7 +411,7 @@ class Settings(Section):
         return changes if self.downscale == DownscaleSection() else changes | {"downscale_order": self.downscale.order}
 
     def published_limits(self) -> dict[str, int]:
-        """The fields of `fleet.framework.profiles.profile.Limits`."""
+        """The fields of `fleet.framework.profiles.profile.StatusLimits`."""
         return self.status.model_dump()
 
     def collect_changes(self) -> dict[str, Any]:
