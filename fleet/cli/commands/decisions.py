@@ -17,7 +17,7 @@ from fleet.cli.client.connection import ApiConnection
 from fleet.cli.client.names import PlacementName
 from fleet.cli.client.requests import LINES, ApiRefusal, ApiRequest, StreamInterrupted, open_stream
 from fleet.cli.commands.why import SUCCESS
-from fleet.cli.output.streams import write_text
+from fleet.cli.output.console import write_text
 
 Decision = dict[str, Any]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from fleet.cli.client.hub_access import HubOptions, connect_to_hub
 from fleet.cli.client.names import find_kinds
 from fleet.cli.commands.why import SUCCESS
+from fleet.cli.output.console import write_json, write_yaml
 from fleet.cli.output.object_rows import key_of, listing_of
-from fleet.cli.output.streams import write_json, write_yaml
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import InputError
 from fleet.kube.api import Api, Method, Request

@@ -10,7 +10,7 @@ from fleet.cli.client.connection import ApiConnection
 from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json
 from fleet.cli.commands.why import NOT_SCHEDULED, SUCCESS
 from fleet.cli.input.edits import read_edits
-from fleet.cli.output.streams import write_json
+from fleet.cli.output.console import write_json
 
 _PAGE: Final = 1000
 _TIMEOUT: Final = 300.0

@@ -11,7 +11,7 @@ from fleet.cli.client.names import PlacementName
 from fleet.cli.client.requests import ApiRequest, fetch_json
 from fleet.cli.commands.why import exit_code, print_text, read_state
 from fleet.cli.input.edits import read_edits
-from fleet.cli.output.streams import write_json, write_yaml
+from fleet.cli.output.console import write_json, write_yaml
 from fleet.errors import InputError
 
 _PLACEMENTS: Final = ("ClusterResourcePlacement", "ResourcePlacement")

@@ -15,7 +15,7 @@ from fleet.cli.client.connection import ApiConnection
 from fleet.cli.client.name_completion import cluster_names, placement_names
 from fleet.cli.client.names import PlacementName
 from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json, fetch_text
-from fleet.cli.output.streams import write_json, write_text
+from fleet.cli.output.console import write_json, write_text
 from fleet.errors import InputError
 
 SUCCESS: Final = 0

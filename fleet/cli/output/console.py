@@ -1,10 +1,11 @@
-"""Standard output: its width, and whether it takes colors."""
+"""Standard output: its width and colors, and plain text, JSON and YAML."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from fleet.text_table import Page, finish
 
@@ -12,6 +13,8 @@ PLAIN_WIDTH: Final = 120
 """Of a pipe or a file."""
 NARROWEST: Final = 72
 """Below this the terminal has to wrap."""
+_CONTROLS: Final = {*range(32), *range(127, 160)} - {*map(ord, "\t\n")}
+_UNPRINTABLE: Final = dict.fromkeys(_CONTROLS, "\N{REPLACEMENT CHARACTER}")
 
 
 def page_of(stream: TextIO) -> Page:
@@ -34,3 +37,21 @@ def print_text(text: str, stream: TextIO | None = None) -> None:
     """To standard output by default."""
     stream = sys.stdout if stream is None else stream
     stream.write(finish(text, page_of(stream)) + "\n")
+
+
+def write_text(text: str) -> None:
+    """Control characters from objects are replaced, so that they cannot control the terminal."""
+    text = text.translate(_UNPRINTABLE)
+    sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
+    sys.stdout.flush()
+
+
+def write_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def write_yaml(value: Any) -> None:
+    import yaml
+
+    sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
