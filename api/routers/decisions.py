@@ -98,7 +98,9 @@ async def _require_known(backend: Backend, placement: str) -> None:
 async def _find_start(backend: Backend, since: int | None, last_event_id: str | None, *, follows: bool) -> int:
     if last_event_id:
         if not (last_event_id.isascii() and last_event_id.isdigit()) or int(last_event_id) > _LARGEST:
-            raise unprocessable("Last-Event-ID", last_event_id, "this is no seq", "send the id of the last event read")
+            raise unprocessable(
+                "Last-Event-ID", last_event_id, "this is not a sequence number", "send the id of the last event read"
+            )
         return int(last_event_id)
     newest = await backend.history.call(backend.history.require().last_seq)  # also refuses if there is no history
     if since is not None:

@@ -26,8 +26,8 @@ _HOST_SILENT: Final = 20  # seconds until a connection to an unresponsive host i
 _BUSY_MILLISECONDS: Final = 2000
 _IMMEDIATE: Final = "fleet_immediate"
 _NO_URL: Final = (
-    "history.url is no URL; write sqlite:///path/to/file or postgresql://user@host:5432/database, and %3A, %2F and %40 "
-    "for each :, / and @ in a password"
+    "history.url is not a URL; write sqlite:///path/to/file or postgresql://user@host:5432/database, and %3A, "
+    "%2F and %40 for each :, / and @ in a password"
 )
 _UNAVAILABLE: Final = (
     sql.exc.DBAPIError,

@@ -360,7 +360,7 @@ def _read(body: bytes) -> _Lease:
         document = msgspec.json.decode(body, type=dict[str, Any])
         return _Lease(document, msgspec.convert(document.get("spec") or {}, _Spec))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UnreadableAnswer(f"the server's answer is no lease: {error}") from error
+        raise UnreadableAnswer(f"the server's response is not a Lease: {error}") from error
 
 
 def _with_spec(document: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class Objects(Generic[T]):
         except DocumentError as error:
             if read_head(body) is not None:
                 raise
-            raise UnreadableAnswer(f"the answer is no {self.resource.kind}: {error}") from error
+            raise UnreadableAnswer(f"the response is not a {self.resource.kind}: {error}") from error
 
     def _with_type(self, document: Document) -> Document:
         """Items of a list lack apiVersion and kind, and cannot be written without."""

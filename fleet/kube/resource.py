@@ -44,7 +44,7 @@ class Resource:
         namespace, name = split_key(key)
         if bool(namespace) is not self.namespaced:
             wanted = "namespace/name" if self.namespaced else "a name without a namespace"
-            raise ValueError(f"{key!r} is no key of a {self.kind}: want {wanted}")
+            raise ValueError(f"{key!r} is not a key of a {self.kind}: want {wanted}")
         path = f"{self.collection(namespace)}/{quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
 
@@ -61,5 +61,5 @@ def join_key(namespace: str, name: str) -> str:
 def split_key(key: str) -> tuple[str, str]:
     namespace, slash, name = key.rpartition("/")
     if not name or (slash and not namespace) or "/" in namespace:
-        raise ValueError(f"{key!r} is no key: want name or namespace/name")
+        raise ValueError(f"{key!r} is not a key: want name or namespace/name")
     return namespace, name

@@ -27,7 +27,7 @@ class PlacementKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     def parse(cls, text: str) -> PlacementKey:
         namespace, slash, name = text.rpartition("/")
         if not name or (slash and not namespace) or "/" in namespace:
-            raise InvalidKey(f"{text!r} is no key: want name or namespace/name")
+            raise InvalidKey(f"{text!r} is not a key: want name or namespace/name")
         return cls(namespace, name)
 
     def __str__(self) -> str:

@@ -57,7 +57,7 @@ def _add_cluster(table: Table, edit: AddCluster, place: str, redaction: Redactio
     if edit.name in table:
         raise InputError(f"a cluster named {edit.name!r} exists already", field=f"{place}.name", value=edit.name)
     if not is_subdomain(edit.name):
-        is_no_name = f"{edit.name!r} is no name of a cluster; use lower-case letters, digits, dashes and dots"
+        is_no_name = f"{edit.name!r} is not a valid name of a cluster; use lower-case letters, digits, dashes and dots"
         message = is_no_name if edit.name else "the new cluster needs a name"
         raise InputError(message, field=f"{place}.name", value=edit.name)
     metadata = msgspec.structs.replace(like.metadata, name=edit.name, uid="", deletion_timestamp=None)

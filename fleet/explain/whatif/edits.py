@@ -200,7 +200,7 @@ def _describe_unknown(op: object) -> str:
         return f"the operation is missing; use one of {ways}"
     if op in NOT_YET:
         return f"{op} changes something that this release does not schedule by; use one of {ways}"
-    return f"{op!r} is no operation; use one of {ways}"
+    return f"{op!r} is not an operation; use one of {ways}"
 
 
 def _build_error(error: msgspec.ValidationError, op: str, document: Mapping[Any, Any], place: str) -> InputError:

@@ -288,7 +288,7 @@ class Reflector(Generic[T]):
             except TimeoutError as error:
                 if not limit.expired():
                     raise
-                raise DeadlineExceeded(f"the watch of {self._path} was silent for {silence:g} s") from error
+                raise DeadlineExceeded(f"the watch of {self._path} was idle for {silence:g} s") from error
 
     def _build_watch_request(self) -> Request:
         seconds = self._timings.shortest_watch * (1 + self._jitter())

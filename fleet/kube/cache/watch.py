@@ -87,21 +87,21 @@ def read_event(line: bytes) -> WatchEvent:
     try:
         return _EVENTS.decode(line)
     except _UNREADABLE as error:
-        raise UnreadableAnswer(f"a line of a watch is no event: {_abbreviate(line)}: {error}") from error
+        raise UnreadableAnswer(f"a line of a watch is not an event: {_abbreviate(line)}: {error}") from error
 
 
 def read_status(document: msgspec.Raw) -> ApiStatus:
     try:
         return _STATUSES.decode(document)
     except _UNREADABLE as error:
-        raise UnreadableAnswer(f"an error in a watch is no Status: {_abbreviate(bytes(document))}: {error}") from error
+        raise UnreadableAnswer(f"a watch error is not a Status: {_abbreviate(bytes(document))}: {error}") from error
 
 
 def read_page(body: bytes) -> ListPage:
     try:
         return _PAGES.decode(body)
     except _UNREADABLE as error:
-        raise UnreadableAnswer(f"the answer is no list: {_abbreviate(body)}: {error}") from error
+        raise UnreadableAnswer(f"the response is not a list: {_abbreviate(body)}: {error}") from error
 
 
 def read_version(document: bytes) -> str:

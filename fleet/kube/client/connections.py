@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            self._fail(ConnectionError(f"the response is no HTTP: {error}"))
+            self._fail(ConnectionError(f"the response is not HTTP: {error}"))
 
     def eof_received(self) -> None:
         """The transport closes itself after that."""

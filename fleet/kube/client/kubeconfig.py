@@ -62,7 +62,7 @@ def _read(path: Path) -> _File:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}; {_NAME_ANOTHER}") from error
     except UnicodeError as error:
-        raise ConfigurationError(f"{path}: is no text; {_NAME_ANOTHER}") from error
+        raise ConfigurationError(f"{path}: is not a text file; {_NAME_ANOTHER}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
@@ -71,7 +71,7 @@ def _read(path: Path) -> _File:
         raise ConfigurationError(f"{path}: no YAML: {error}; mend it, or {_NAME_ANOTHER}") from error
     if not isinstance(content, dict):
         raise ConfigurationError(
-            f"{path}: is no kubeconfig: it holds {_describe(content)}, not contexts, clusters and users; "
+            f"{path}: is not a kubeconfig: it holds {_describe(content)}, not contexts, clusters and users; "
             f"{_NAME_ANOTHER}"
         )
     return _File(path, content)
@@ -108,7 +108,7 @@ class _Merged:
         cluster = _read_mapping(holder, "clusters", name, entry, "cluster")
         server, field = str(cluster.get("server") or ""), f"{holder.path}: clusters[{name}].cluster.server"
         if not server.startswith(("http://", "https://")):
-            problem = f"{server!r} is no address of an API server" if server else "is not set"
+            problem = f"{server!r} is not an address of an API server" if server else "is not set"
             raise ConfigurationError(f"{field}: {problem}; write it as https://hub.example.com:6443")
         _check_files(holder, f"clusters[{name}].cluster", cluster, _FILES["cluster"])
 

@@ -53,7 +53,7 @@ def test_edits_are_written_as_they_are_read() -> None:
         (None, "edits", "should be a list of edits, not nothing"),
         (["setCount"], "edits[0]", 'should be an object such as {"op": "setCount", "value": 3}'),
         ([{"value": 3}], "edits[0].op", "the operation is missing; use one of tolerate, setCount"),
-        ([{"op": "scale", "value": 3}], "edits[0].op", "'scale' is no operation; use one of tolerate"),
+        ([{"op": "scale", "value": 3}], "edits[0].op", "'scale' is not an operation; use one of tolerate"),
         ([{"op": "setCount"}], "edits[0]", "missing required field `value`; setCount takes value"),
         ([{"op": "setCount", "value": "3"}], "edits[0].value", "Expected `int`, got `str`; setCount takes value"),
         ([{"op": "setCount", "value": 3, "by": 1}], "edits[0]", "unknown field `by`; setCount takes value"),

@@ -134,7 +134,7 @@ def test_edits_build_on_one_another() -> None:
         (RemoveCluster("zzz"), "cluster", "no cluster is named 'zzz'; use the name of a member cluster"),
         (AddCluster("new", "zzz"), "like", "no cluster is named 'zzz'"),
         (AddCluster("berlin-1", "berlin-1"), "name", "a cluster named 'berlin-1' exists already"),
-        (AddCluster("Köln", "berlin-1"), "name", "'Köln' is no name of a cluster"),
+        (AddCluster("Köln", "berlin-1"), "name", "'Köln' is not a valid name of a cluster"),
         (LabelCluster("berlin-1", "a b", "c"), "key", "'a b' is no key of a label"),
         (LabelCluster("berlin-1", "a", "b" * 64), "value", "is no value of a label"),
         (AddTaint("berlin-1", "", "x"), "key", "'' is no key of a taint"),

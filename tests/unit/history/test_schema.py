@@ -209,10 +209,10 @@ def test_a_password_is_not_shown(url: str) -> None:
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ("postgresql//fleet:secret@host/x", "is no URL"),
-        ("fleet:secret@host", "is no URL"),
-        ("postgresql://fleet:secret", "is no URL"),
-        ("postgresql://fleet:pass@host:secret/x", "is no URL"),
+        ("postgresql//fleet:secret@host/x", "is not a URL"),
+        ("fleet:secret@host", "is not a URL"),
+        ("postgresql://fleet:secret", "is not a URL"),
+        ("postgresql://fleet:pass@host:secret/x", "is not a URL"),
         ("postgresql://fleet:my@secret@host/x", "has more than one @; write %40"),
         ("mysql://fleet:secret@host/x", "begins with mysql"),
     ],
@@ -227,7 +227,7 @@ def test_a_password_in_a_wrong_url_is_not_shown(wrong: str, said: str) -> None:
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ("nonsense", "is no URL; write sqlite:///path/to/file or postgresql://"),
+        ("nonsense", "is not a URL; write sqlite:///path/to/file or postgresql://"),
         ("mysql://host/x", "begins with mysql; sqlite and postgresql are supported"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),

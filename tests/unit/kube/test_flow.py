@@ -128,7 +128,7 @@ def test_paths() -> None:
 
 @pytest.mark.parametrize("resource, key", [(PODS, "b"), (NODES, "a/b"), (PODS, ""), (PODS, "a/b/c"), (PODS, "/b")])
 def test_a_key_that_does_not_fit_its_kind_is_refused(resource: Resource, key: str) -> None:
-    with pytest.raises(ValueError, match="is no key"):
+    with pytest.raises(ValueError, match="is not a key"):
         resource.item(key)
 
 

@@ -62,8 +62,8 @@ def test_a_good_one_passes(context: str | None, file: Path) -> None:
             "a: [b\n",
             "config: line 2, column 1: no YAML: expected ',' or ']', but got '<stream end>'; mend it, or " + ELSEWHERE,
         ),
-        ("", f"config: is no kubeconfig: it holds nothing, not contexts, clusters and users; {ELSEWHERE}"),
-        ("hello", f"config: is no kubeconfig: it holds a text, not contexts, clusters and users; {ELSEWHERE}"),
+        ("", f"config: is not a kubeconfig: it holds nothing, not contexts, clusters and users; {ELSEWHERE}"),
+        ("hello", f"config: is not a kubeconfig: it holds a text, not contexts, clusters and users; {ELSEWHERE}"),
         (a_kubeconfig(contexts="hub"), "config: contexts: should be a list of named contexts"),
         (
             a_kubeconfig(**{"current-context": ""}),
@@ -78,7 +78,7 @@ def test_a_good_one_passes(context: str | None, file: Path) -> None:
         (a_hub(), "config: clusters[hub].cluster.server: is not set; write it as https://hub.example.com:6443"),
         (
             a_hub(server="hub:6443"),
-            "config: clusters[hub].cluster.server: 'hub:6443' is no address of an API server; "
+            "config: clusters[hub].cluster.server: 'hub:6443' is not an address of an API server; "
             "write it as https://hub.example.com:6443",
         ),
         (

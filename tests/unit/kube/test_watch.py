@@ -31,13 +31,13 @@ def test_lines_do_not_depend_on_how_the_stream_is_cut(text: bytes, places: list[
 
 @pytest.mark.parametrize("line", MESS)
 def test_a_line_that_is_no_event_is_shown(line: bytes) -> None:
-    with pytest.raises(UnreadableAnswer, match="a line of a watch is no event"):
+    with pytest.raises(UnreadableAnswer, match="a line of a watch is not an event"):
         read_event(line)
 
 
 @pytest.mark.parametrize("body", MESS)
 def test_an_answer_that_is_no_list_is_shown(body: bytes) -> None:
-    with pytest.raises(UnreadableAnswer, match="the answer is no list"):
+    with pytest.raises(UnreadableAnswer, match="the response is not a list"):
         read_page(body)
 
 
