@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -16,14 +16,23 @@ from fleet.framework.request import PlacementRequest
 
 
 def suggest_changes(question: DecisionInput, plugin: str, rejected: RejectedClusters) -> Iterator[Proposal]:
-    """If a plugin fails here, only its own suggestions are lost."""
+    """If a plugin fails here, only its own further suggestions are lost; of several, one that cannot be read is."""
     judge = next((judge for judge in question.profile.judges if judge.name == plugin), None)
     suggest = getattr(judge and judge.plugin, "suggest", None)
     if suggest is None:
         return
+    for suggestion in _iterate_safely(suggest, rejected):
+        try:
+            proposal = _build_proposal(plugin, suggestion)
+        except Exception:
+            continue
+        yield proposal
+
+
+def _iterate_safely(suggest: Callable[[RejectedClusters], Iterable[Any]], rejected: RejectedClusters) -> Iterator[Any]:
+    """Up to the first failure."""
     try:
-        for suggestion in suggest(rejected):
-            yield _build_proposal(plugin, suggestion)
+        yield from suggest(rejected)
     except Exception:
         return
 

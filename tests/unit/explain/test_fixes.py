@@ -403,6 +403,13 @@ def test_W_13_a_plugin_from_elsewhere_suggests_edits_of_its_own() -> None:
     assert texts(found(scenario)) == ["a: label open=yes"]
 
 
+def test_a_suggestion_that_cannot_be_read_costs_no_other_one() -> None:
+    suggested = [{"op": "sing"}, {"op": "labelCluster", "cluster": "a", "key": "open", "value": "yes"}]
+    scenario = a_scenario(clusters("a"), a_policy().pick_n(1), profile=with_curfew(suggested))
+
+    assert texts(found(scenario)) == ["a: label open=yes"]
+
+
 @pytest.mark.parametrize(
     "suggested", [RuntimeError("broken"), [{"op": "sing"}], None, [{"op": "removeCluster", "cluster": "nobody"}]]
 )
