@@ -222,7 +222,7 @@ def test_a_file_is_for_one_of_each(helm: Helm, part: str) -> None:
         (("settings.health.address=:1",), "settings.health.address is not for you to set here: the probes"),
         (("settings.metrics.address=off",), "settings.metrics.address is not for you to set here: Services"),
         *(((f"settings.{name}=x",), f"settings.{name} is not for you to set here") for name in LEASE[1:]),
-        (("settings.leaderElection.leaderElect=false",), "without the lease, two controllers would work"),
+        (("settings.leaderElection.leaderElect=false",), "without the lease, two controllers would run"),
         (
             ("settings.leaderElection.retryPeriod=45s",),
             "settings.leaderElection.retryPeriod should be shorter than renewDeadline, and that shorter than "

@@ -28,12 +28,12 @@ MOST: Final = 300
 
 PROGRAM: Final = """
 import signal, sys
-from fleet.history.history import Limits
+from fleet.history.retention import RetentionLimits
 from tests.databases import recording
 from tests.unit.history.sources import Fleet, an_attempt
 
 url, run, most, *keeps_house = sys.argv[1:]
-few = Limits(per_placement=3, columns_per_placement=2, max_attempts=12)
+few = RetentionLimits(per_placement=3, columns_per_placement=2, max_attempts=12)
 with recording(url, limits=few if keeps_house else None) as history:
     fleet = Fleet(a="a")
     for number in range(int(most)):

@@ -161,7 +161,7 @@ def stuck(folder: Path, *, memory_mib: int) -> Iterator[History]:
 @contextmanager
 def writing(folder: Path) -> Iterator[History]:
     """It keeps little, and lives at the time of the attempts."""
-    with recording(f"sqlite:///{folder / FILE}", limits=FEW, clock=FakeClock()) as history:
+    with recording(f"sqlite:///{folder / FILE}", limits=FEW, clock=FakeClock(NOW)) as history:
         yield history
 
 
