@@ -108,6 +108,7 @@ def url(running: Running) -> Iterator[str]:
 
 
 # The stage lives in a thread, and what it draws from `random` has nothing to do with the strategies.
+@pytest.mark.servers  # thousands of requests
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.timeout(3600 if LONG else 300)
 @pytest.mark.parametrize("caller", CALLERS)

@@ -56,6 +56,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(step, name, id=f"{action.__name__}-{name}".replace(" ", "_"))
 
 
+@pytest.mark.servers  # a run of the scenario for each request
 @pytest.mark.parametrize("step, name", list(cases()))
 def test_a_fault_at_a_request_changes_nothing_in_the_end(step: int, name: str) -> None:
     fault, applies = FAULTS[name]
