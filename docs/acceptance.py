@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -117,7 +116,4 @@ def _parse(path: Path) -> tuple[ast.Module, str]:
 
 
 if __name__ == "__main__":
-    written = render(PAGE.read_text(encoding="utf-8"))
-    if sys.argv[1:] == ["--check"]:
-        sys.exit(written != PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(written, encoding="utf-8")
+    PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
