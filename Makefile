@@ -74,6 +74,8 @@ docs: $(DEV) ## Check that every link of the documentation leads somewhere
 gen: $(DEV) ## Generate what is committed but not written by hand: CRDs, schemas, pages of settings and values
 	$(PYTHON) -m fleet.model.crd_generator charts/fleet/files/crds
 	$(PYTHON) -m fleet.cli.output.report > docs/simulate.schema.json
+	$(PYTHON) -m fleet.cli.output.diff_report > docs/diff.schema.json
+	$(PYTHON) -m fleet.cli.output.edits_reference docs/cli.md
 	$(PYTHON) -m fleet.settings.reference docs/settings.md
 	$(PYTHON) -m charts.schema charts/fleet
 	$(PYTHON) -m charts.readme charts/fleet

@@ -8,22 +8,49 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from api.auth.access import CallerAuthorizer
+from api.auth.front_proxy import FrontProxy
+from api.http.aggregation import Aggregation
 from api.http.audit import Audit
 from api.http.limits import STREAMS, ConcurrencyLimit, Deadlines, EvaluationLimiter, StreamTiming
 from api.http.problems import handle_problems
 from api.http.schema import build_components, restore_examples
+from api.live.answer_cache import AnswerCache, FleetChanges
 from api.live.backend import Backend
 from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
-from api.routers import bindings, clusters, configuration, decisions, groups, health, history, placements, simulate, why
+from api.routers import (
+    bindings,
+    clusters,
+    configuration,
+    decisions,
+    groups,
+    health,
+    history,
+    placements,
+    simulate,
+    status,
+    why,
+)
 from api.routers.request_context import AppState
 from fleet import __version__
 from fleet.history import History
 from fleet.scheduler.profiles import build_compiled_profile
 from fleet.settings import Effective
 
-_ROUTERS: Final = (why, groups, simulate, history, decisions, placements, clusters, bindings, configuration, health)
+_ROUTERS: Final = (
+    why,
+    status,
+    groups,
+    simulate,
+    history,
+    decisions,
+    placements,
+    clusters,
+    bindings,
+    configuration,
+    health,
+)
 
 
 def create_app(
@@ -34,19 +61,32 @@ def create_app(
     *,
     shares_loop: bool = False,
     stream_timing: StreamTiming | None = None,
+    front_proxy: FrontProxy | None = None,
+    explains_other: bool = False,
 ) -> FastAPI:
-    """With `shares_loop`, a scheduler runs on the same event loop and has priority over evaluations."""
+    """With `shares_loop`, a scheduler runs on the same event loop and has priority over evaluations. `front_proxy` is
+    for requests that come through the hub's aggregation layer. With `explains_other`, another scheduler decides."""
     app, stream_timing, reader = create_bare_app(), stream_timing or StreamTiming(), HistoryReader(history)
     limiter = EvaluationLimiter(live.clock, yields_to=live.is_scheduling if shares_loop else None)
     evaluator = DecisionEvaluator(live, reader, limiter, build_compiled_profile(effective.settings))
     app.state.shared = AppState(
-        backend=Backend(live=live, history=reader, evaluator=evaluator, effective=effective),
+        backend=Backend(
+            live=live,
+            history=reader,
+            evaluator=evaluator,
+            effective=effective,
+            answers=AnswerCache(),
+            fleet=FleetChanges(live.caches.clusters, effective.settings.eligibility, live.clock),
+            explains_other=explains_other,
+        ),
         authorizer=authorizer,
         streams=ConcurrencyLimit(STREAMS, "streams", live.clock, estimate=stream_timing.longest),
         stream_timing=stream_timing,
+        front_proxy=front_proxy,
     )
     app.add_middleware(Deadlines)
     app.add_middleware(Audit, clock=live.clock, registry=live.registry)
+    app.add_middleware(Aggregation)
     return app
 
 

@@ -44,7 +44,7 @@ class PlacementModel(ApiModel, frozen=True, kw_only=True):
     type: str
     """PickAll, PickN or PickFixed."""
     wanted: int | None
-    """PickN: how many clusters."""
+    """How many clusters; None for PickAll."""
     snapshot: str
     """The latest policy snapshot; empty while there is none."""
     targets: tuple[str, ...]
@@ -145,6 +145,8 @@ class SettingModel(ApiModel, frozen=True, kw_only=True):
     origin: str
     """`default`, a line of a file, a variable, or the command line."""
     meaning: str
+    note: str = ""
+    """`has no effect yet` for a setting that is accepted and that nothing reads."""
 
 
 class SettingPage(ApiModel, frozen=True, kw_only=True):
@@ -279,6 +281,29 @@ class PastAttempt(ApiModel, frozen=True, kw_only=True):
     repeats: int
 
 
+class EvaluationModel(ApiModel, frozen=True, kw_only=True):
+    """Where another scheduler decides: Fleet's decision compared with what is bound. Clusters that the caller may not
+    read are only counted."""
+
+    by: Literal["Fleet"] = "Fleet"
+    decided: bool
+    """Whether the other scheduler has decided on the present policy."""
+    agrees: bool | None
+    """Whether Fleet would leave the bound clusters as they are. None if it has no answer."""
+    bound: int
+    adds: tuple[str, ...] = ()
+    """Clusters that Fleet would add to those that are bound."""
+    removes: tuple[str, ...] = ()
+    """Bound clusters that Fleet would give up."""
+    afresh_adds: tuple[str, ...] = ()
+    """Clusters that Fleet would choose today, if nothing were bound, and that are not bound."""
+    afresh_leaves_out: tuple[str, ...] = ()
+    """Bound clusters that it would then not choose."""
+    hidden: int = 0
+    """How many clusters are missing from these lists because the caller may not read them."""
+    summary: str
+
+
 class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     """Why a placement is where it is."""
 
@@ -289,6 +314,8 @@ class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
     history: tuple[PastAttempt, ...]
     """The newest attempts, newest first."""
     links: dict[str, str]
+    evaluation: EvaluationModel | None = None
+    """Where another scheduler decides."""
 
 
 # --- history, simulation and replay -----------------------------------------------------------------------------------
@@ -328,7 +355,7 @@ class SimulateAnswer(ApiModel, frozen=True, kw_only=True):
     answer: Answer
     compare: DecisionComparison | None
     would_run: tuple[str, ...]
-    """Effect hooks that would have run: a simulation stops before them."""
+    """Effect hooks that would have run. Always empty: nothing runs these hooks yet."""
     impact: Impact | None
 
 

@@ -23,6 +23,7 @@ _LISTED: Final = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 _CALLED_BY_OTHERS: Final = re.compile(
     r"__\w+__|upgrade|downgrade"  # Python, alembic
     r"|connection_(made|lost)|data_received|eof_received|on_(body|header|headers_complete)"  # asyncio, httptools
+    r"|collect_usage_pieces|format_(commands|epilog|options)"  # Typer
     r"|add_handler|ignore_aliases|capture_signals|run_as_plugin"  # ASGI servers, PyYAML, uvicorn, the entry point
 )
 

@@ -302,8 +302,8 @@ class QueueClosed(FleetError):
     pass
 
 
-class InvalidKey(FleetError):
-    pass
+class InvalidKey(FleetError, ValueError):
+    """A text that is not the name of an object, with its namespace where it has one."""
 
 
 class HistoryUnavailable(FleetError):

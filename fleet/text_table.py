@@ -62,7 +62,7 @@ def render_table(
     indent: str = "",
 ) -> str:
     """Columns under their heads; those named in `numbers` are flush right. Cells too long for the width are continued
-    on the next line."""
+    on the next line, where a word ends."""
     return render_columns(
         [[apply_style(heading, "bold") for heading in head], *rows],
         right=[position for position, heading in enumerate(head) if heading in numbers],
@@ -74,9 +74,11 @@ def render_table(
 def render_columns(
     rows: Sequence[Sequence[str]], *, right: Collection[int] = (), width: int | None = None, indent: str = ""
 ) -> str:
-    widths = [max(map(_length, column)) for column in zip(*rows, strict=True)]
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(_length, column)) for column in columns]
     if width is not None:
-        _narrow(widths, width - len(indent) - len(GAP) * (len(widths) - 1))
+        longest_words = [max(_length(word) for cell in column for word in cell.split() or [""]) for column in columns]
+        _narrow(widths, width - len(indent) - len(GAP) * (len(widths) - 1), longest_words)
     lines = []
     for row in rows:
         cells = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
@@ -87,12 +89,17 @@ def render_columns(
     return "\n".join(lines)
 
 
-def _narrow(widths: list[int], room: int) -> None:
-    for columns, floor in _PHASES:
-        first = 0 if columns is None else max(len(widths) - columns, 0)
-        while sum(widths) > room and max(widths[first:]) > floor:
-            widest = max(range(first, len(widths)), key=lambda column: (widths[column], column))
-            widths[widest] -= 1
+def _narrow(widths: list[int], room: int, longest_words: Sequence[int]) -> None:
+    """Names are broken only where a table does not fit otherwise. The last column holds sentences."""
+    for words in (longest_words[:-1], ()):
+        floors = [*words, *[0] * (len(widths) - len(words))]
+        for columns, floor in _PHASES:
+            first = 0 if columns is None else max(len(widths) - columns, 0)
+            while sum(widths) > room:
+                wide = [column for column in range(first, len(widths)) if widths[column] > max(floor, floors[column])]
+                if not wide:
+                    break
+                widths[max(wide, key=lambda column: (widths[column], column))] -= 1
 
 
 def _fold(cell: str, width: int) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -15,17 +15,28 @@ from fleet.framework.explaining import (
     MOST_SUGGESTIONS,
     ClusterEvent,
     ClusterEventKind,
+    ClusterTraits,
     Edit,
+    NumberSuggestion,
+    OutrankedCluster,
     RejectedClusters,
     Suggestion,
     describe_expression,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.request import PlacementRequest
+from fleet.framework.policy.contradictions import (
+    find_contradictions,
+    group_labels,
+    group_properties,
+    pick_label,
+    pick_number,
+)
+from fleet.framework.policy.reads import LabelRead, PolicyConflict, PropertyRead
+from fleet.framework.policy.terms import LabelTest, Preference, PropertyRef, Sorter, Term
+from fleet.framework.request import PREFERRED_FIELD, REQUIRED_FIELD, PlacementRequest
 from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Code, Status
-from fleet.framework.terms import LabelTest, Preference, PropertyRef, Sorter, Term
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.framework.verdicts import Verdicts
 from fleet.model.views import LabelSelector, PlacementPolicy
@@ -37,6 +48,7 @@ RANGES = StateKey("preScore/ClusterAffinity")
 Range = tuple[float, float]
 
 _LABEL_VALUE: Final = "true"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class ClusterAffinityArgs(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -56,6 +68,12 @@ def _name_closest_term(details: Details) -> str:
     )
 
 
+def _list_failed(details: Details, now: int) -> Iterator[str]:
+    del now
+    for term in details.get("terms") or ():
+        yield from (f"term {term['term'] + 1}: {describe_expression(failed)}" for failed in term["failed"])
+
+
 class ClusterAffinityPlugin(PluginTraits):
     READS = ("labels", "properties", "usage")
     REASONS = ReasonTable(
@@ -65,6 +83,7 @@ class ClusterAffinityPlugin(PluginTraits):
             "cluster does not match with any of the required cluster affinity terms",
             short="no affinity term matched",
             lacks=_name_closest_term,
+            lines=_list_failed,
             about_cluster_only=True,
         )
     )
@@ -172,6 +191,73 @@ class ClusterAffinityPlugin(PluginTraits):
         if properties:
             yield ClusterEvent(ClusterEventKind.UPDATE_PROPERTIES, tuple(properties))
 
+    def split_by_distance(self, req: PlacementRequest, frame: Frame, rows: int) -> list[int]:
+        """By the failed expressions of their closest required term."""
+        by_number: list[int] = []
+        for term in req.required:
+            for count, members in enumerate(split_by_count(term.find_failing_rows(frame).values(), rows)):
+                by_number += [0] * (count + 1 - len(by_number))
+                by_number[count] |= members
+        seen, exact = 0, []
+        for members in by_number:
+            exact.append(members & ~seen)
+            seen |= members
+        return exact if by_number else [rows]
+
+    def suggest_rank(self, outranked: OutrankedCluster) -> Iterator[NumberSuggestion]:
+        """Other weights for preferences that distinguish the two clusters."""
+        affinity = outranked.policy.affinity.cluster_affinity if outranked.policy.affinity else None
+        preferred = msgspec.to_builtins(affinity.preferred) if affinity else []
+        weighed = [position for position, preference in enumerate(preferred) if preference.get("weight")]
+        for position, preference in zip(weighed, outranked.request.preferred, strict=True):
+            if preference.labels is None and preference.sorter is None:
+                continue
+            rows = preference.label_rows(outranked.frame)
+            mine, theirs = rows >> outranked.row & 1, rows >> outranked.picked & 1
+            ends = (100, -100) if preference.sorter is not None and mine == theirs else (100 if mine else -100,)
+            if mine or theirs:
+                yield from (
+                    _weigh(preferred, position, preference.weight, end) for end in ends if end != preference.weight
+                )
+
+    def list_reads(self, req: PlacementRequest) -> Iterator[LabelRead | PropertyRead]:
+        for position, term in enumerate(req.required):
+            path = f"{REQUIRED_FIELD}[{position}]"
+            yield from _read_labels(f"{path}.labelSelector", term.labels)
+            yield from (PropertyRead(f"{path}.propertySelector", check.ref) for check in term.properties)
+        for preference in req.preferred:
+            yield from _read_labels(PREFERRED_FIELD, preference.labels or ())
+            if preference.sorter is not None:
+                yield PropertyRead(PREFERRED_FIELD, preference.sorter.ref)
+
+    def find_conflicts(self, req: PlacementRequest, frame: Frame) -> Iterator[PolicyConflict]:
+        """Required terms that no cluster can match, and preferences that none can be preferred by."""
+        del frame
+        for position, term in enumerate(req.required):
+            for expressions in find_contradictions(term):
+                message = f"{' and '.join(expressions)} exclude each other: no cluster can match term {position + 1}"
+                yield PolicyConflict(f"{REQUIRED_FIELD}[{position}]", message)
+        for preference in req.preferred:
+            for expressions in find_contradictions(Term(preference.labels or ())):
+                message = f"{' and '.join(expressions)} exclude each other: the preference ranks nothing"
+                yield PolicyConflict(PREFERRED_FIELD, message)
+
+    def list_newcomers(self, req: PlacementRequest, frame: Frame, in_use: int) -> Iterator[ClusterTraits]:
+        """For each term the labels and properties that match it; resource usage cannot be had for the asking."""
+        del frame, in_use
+        if not req.required:
+            yield ClusterTraits({}, {})
+        for term in req.required:
+            has_usage = any(check.ref.kind for check in term.properties)
+            if not has_usage and next(find_contradictions(term), None) is None:
+                labels = {key: pick_label(tests) for key, tests in group_labels(term).items()}
+                numbers = {name: pick_number(checks) for name, checks in group_properties(term).items()}
+                if None not in numbers.values():
+                    yield ClusterTraits(
+                        {key: value for key, value in labels.items() if value is not None},
+                        {name: number for name, number in numbers.items() if number is not None},
+                    )
+
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """Without the one expression that keeps most clusters out of a term; or with the labels it requires."""
         blocking: dict[tuple[int, str], int] = {}
@@ -188,10 +274,26 @@ class ClusterAffinityPlugin(PluginTraits):
         yield from rejected.suggest_per_cluster(lambda row: cheapest[row], cheapest)
 
 
+def _weigh(preferred: Sequence[Any], position: int, weight: int, end: int) -> NumberSuggestion:
+    def set_weight(value: int) -> list[Edit]:
+        changed = [
+            {**preference, "weight": value} if at == position else preference for at, preference in enumerate(preferred)
+        ]
+        return [{"op": "patch", "patch": {"affinity": {"clusterAffinity": {_PREFERRED: changed}}}}]
+
+    return NumberSuggestion(field=f"weight of preference {position + 1}", start=weight, limit=end, edits=set_weight)
+
+
 def _label_keys(selector: LabelSelector | None) -> Iterator[str]:
     if selector is not None:
         yield from selector.match_labels or ()
         yield from (expression.key for expression in selector.match_expressions)
+
+
+def _read_labels(path: str, tests: Iterable[LabelTest]) -> Iterator[LabelRead]:
+    for test in tests:
+        without = f"{test.operator} excludes no cluster" if test.operator in ("NotIn", "DoesNotExist") else ""
+        yield LabelRead(path, test.key, test.values, without)
 
 
 def _find_missing_labels(rejected: RejectedClusters) -> Iterator[tuple[int, list[Edit]]]:

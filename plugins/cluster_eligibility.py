@@ -22,7 +22,7 @@ from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonArray, ReasonTable, Verdict
 from fleet.model.keys import PICK_FIXED
-from fleet.model.timestamps import format_timestamp, parse_duration
+from fleet.model.timestamps import format_age, format_timestamp, parse_duration, timestamp_or_none
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import as_bits, each_row, from_bools, to_rows
 from fleet.snapshot.columns.signals import (
@@ -32,15 +32,16 @@ from fleet.snapshot.columns.signals import (
     HEARTBEAT_KNOWN,
     JOINED_TRUE,
     TERMINATING,
+    Eligibility,
     Signals,
     SignalsColumn,
     signals_of,
 )
-from fleet.snapshot.eligibility import Eligibility
 from fleet.snapshot.frame import Frame
 
 _LEFT, _AGENT_MISSING, _AGENT_SILENT, _NOT_JOINED, _HEALTH_UNKNOWN, _UNHEALTHY = range(1, 7)
 _EVENTS: Final = (ClusterEvent(ClusterEventKind.UPDATE_HEALTH),)
+_TIMES: Final = {"lastSeen": "last heartbeat", "since": "unhealthy since"}
 _DISCONNECTED: Final = "cluster is not connected to the fleet: "
 
 
@@ -58,8 +59,16 @@ def _reason(name: str, form: str, *, short: str, since: str = "") -> Reason:
         form,
         short=short,
         lacks=partial(_describe_since, short, since) if since else None,
+        lines=_describe_times,
         about_cluster_only=True,
     )
+
+
+def _describe_times(details: Details, now: int) -> Iterator[str]:
+    for key, words in _TIMES.items():
+        then = timestamp_or_none(details.get(key))
+        if then is not None:
+            yield f"{words} {details[key]}, {format_age(now - then)} before this decision"
 
 
 def _describe_since(short: str, key: str, details: Details) -> str:

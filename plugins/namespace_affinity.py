@@ -16,14 +16,19 @@ from fleet.framework.context import NAMESPACE_UNCONFIRMED as UNCONFIRMED_WARNING
 from fleet.framework.context import HookContext
 from fleet.framework.explaining import ClusterEvent, ClusterEventKind
 from fleet.framework.handle import Handle
+from fleet.framework.policy.reads import NamespaceRead
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.views import PlacementPolicy
 from fleet.snapshot.columns.bitset import Mask, to_bools
-from fleet.snapshot.columns.builders import NAMESPACE_MISSING, NAMESPACE_UNCONFIRMED, NAMESPACES_UNREPORTED
-from fleet.snapshot.columns.interned import InternedColumn
+from fleet.snapshot.columns.interned import (
+    NAMESPACE_MISSING,
+    NAMESPACE_UNCONFIRMED,
+    NAMESPACES_UNREPORTED,
+    InternedColumn,
+)
 from fleet.snapshot.frame import Frame
 
 _UNREPORTED, _MISSING = 1, 2
@@ -38,6 +43,7 @@ class NamespaceAffinity(PluginTraits):
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             "cluster has no namespace information available",
             short="namespaces not reported",
+            lines=lambda *_: (),
             about_cluster_only=True,
         ),
         Reason(
@@ -45,6 +51,7 @@ class NamespaceAffinity(PluginTraits):
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             "target namespace does not exist on cluster",
             short=lambda details: f"namespace {details['namespace']} missing",
+            lines=lambda *_: (),
             about_cluster_only=True,
         ),
     )
@@ -81,3 +88,6 @@ class NamespaceAffinity(PluginTraits):
 
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
         return (ClusterEvent(ClusterEventKind.UPDATE_NAMESPACES, (namespace,)),) if namespace else ()
+
+    def list_reads(self, req: PlacementRequest) -> tuple[NamespaceRead, ...]:
+        return (NamespaceRead("metadata.namespace", req.namespace),) if req.namespace else ()

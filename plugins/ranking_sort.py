@@ -5,9 +5,8 @@ from __future__ import annotations
 from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
-from fleet.framework.ranking import best_first, ranking_keys
 from fleet.framework.request import PlacementRequest
-from fleet.framework.scores import ScoreTable
+from fleet.framework.scores import ScoreTable, best_first, ranking_keys
 from fleet.framework.state import CycleState
 from fleet.snapshot.columns.bitset import Rows
 from fleet.snapshot.frame import Frame

@@ -16,13 +16,13 @@ from fleet.framework.explaining import (
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.request import PlacementRequest
+from fleet.framework.policy.reads import TaintRead
+from fleet.framework.request import TOLERATIONS_FIELD, PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
 from fleet.model.keys import PICK_FIXED
-from fleet.model.tolerations import find_untolerated, tolerates
-from fleet.model.views import PlacementPolicy, Taint, Toleration
+from fleet.model.views import PlacementPolicy, Taint, Toleration, find_untolerated, tolerates
 from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.frame import Frame
 
@@ -81,6 +81,12 @@ class TaintToleration(PluginTraits):
 
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
         return _EVENTS
+
+    def list_reads(self, req: PlacementRequest) -> Iterator[TaintRead]:
+        for position, toleration in enumerate(req.tolerations):
+            if toleration.key:
+                value = None if toleration.operator == "Exists" else toleration.value
+                yield TaintRead(f"{TOLERATIONS_FIELD}[{position}]", toleration.key, value)
 
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion]:
         """Tolerations for each set of taints that is in the way, the most frequent first; or the taints go."""

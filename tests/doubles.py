@@ -32,7 +32,7 @@ from plugins.hub_binding_binder import HubBindingBinder
 from plugins.priority_sort import PrioritySort
 from plugins.ranking_sort import RankingSort
 from tests.builders import NOW, BindingBuilder, PolicyBuilder, a_policy
-from tests.vectors.engine import merge_patched
+from tests.fake_hub import merged
 
 BASICS: tuple[tuple[str, Callable[[], Any]], ...] = (
     ("queueSort", PrioritySort),
@@ -106,7 +106,7 @@ def carried_out(bindings: Iterable[Binding], decision: Decision) -> list[Binding
         document = operation.document(decision.request)
         if operation.action is not Action.CREATE:
             document["metadata"].pop("resourceVersion")
-            document = merge_patched(documents[operation.name], document)
+            document = merged(documents[operation.name], document)
         documents[operation.name] = document
     there = [one for one in documents.values() if not _gone(one["metadata"])]
     return msgspec.convert(there, list[Binding])

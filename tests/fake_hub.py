@@ -153,7 +153,7 @@ class FaultyApi:
 
 
 @dataclass(frozen=True)
-class Happened:
+class HubEvent:
     version: int
     path: str
     type: str
@@ -170,7 +170,7 @@ class FakeHub:
     requests: list[Request] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """Of the requests."""
-    history: list[Happened] = field(default_factory=list)
+    history: list[HubEvent] = field(default_factory=list)
     version: int = 100
     now: str = "2026-01-01T00:00:00Z"
     """When objects are born."""
@@ -216,7 +216,7 @@ class FakeHub:
         return self.put(path, merged(self.get(path), changes))
 
     def remove(self, path: str) -> None:
-        """As a DELETE of somebody else."""
+        """As a DELETE of another client."""
         self._delete(_below_group(path), {})
 
     def succeed(self, path: str, document: Json) -> None:
@@ -226,7 +226,7 @@ class FakeHub:
 
     def names(self, plural: str) -> list[str]:
         pattern = re.compile(rf"{GROUP}/(?:namespaces/[^/]+/)?{plural}/([^/]+)")
-        return sorted(found[1] for path in self.objects if (found := pattern.fullmatch(path)))
+        return sorted(match[1] for path in self.objects if (match := pattern.fullmatch(path)))
 
     def members(self, collection: str, selector: str = "") -> list[Json]:
         wanted = dict(term.split("=") for term in selector.split(",") if term)
@@ -239,13 +239,13 @@ class FakeHub:
     def writes(self) -> list[str]:
         """`PUT clusterresourceplacements/web/status`, without the group."""
         return [
-            f"{one.method} {re.sub(r'^(/apis/[^/]+|/api)/[^/]+/', '', one.path)}"
-            for one in self.requests
-            if one.is_write
+            f"{request.method} {re.sub(r'^(/apis/[^/]+|/api)/[^/]+/', '', request.path)}"
+            for request in self.requests
+            if request.is_write
         ]
 
     def bodies(self) -> list[Any]:
-        return [msgspec.json.decode(one.body) for one in self.requests if one.body]
+        return [msgspec.json.decode(request.body) for request in self.requests if request.body]
 
     def forget_requests(self) -> None:
         self.requests.clear()
@@ -258,19 +258,19 @@ class FakeHub:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def _perform(self, request: Request) -> Json:
-        found = _PATH.fullmatch(request.path)
-        assert found, request.path
+        parts = _PATH.fullmatch(request.path)
+        assert parts, request.path
         body: Json = {} if request.body is None else msgspec.json.decode(request.body)
-        if found["namespace"] and found["namespace"] not in self.namespaces:
+        if parts["namespace"] and parts["namespace"] not in self.namespaces:
             raise refusal(404, "NotFound")
-        if found["name"] is None:
+        if parts["name"] is None:
             return self._collection(request, body)
         path = request.path.removesuffix("/status")
         if path not in self.objects:
             raise refusal(404, "NotFound")
         match request.method:
             case Method.PUT:
-                return self._replace(path, body, only_status=bool(found["status"]))
+                return self._replace(path, body, only_status=bool(parts["status"]))
             case Method.PATCH:
                 return self._patch(path, body)
             case Method.DELETE:
@@ -329,29 +329,29 @@ class FakeHub:
         held = self.objects.get(path)
         stored = copy.deepcopy(document)
         metadata = stored.setdefault("metadata", {})
-        found = _PATH.fullmatch(path)
-        assert found, path
+        parts = _PATH.fullmatch(path)
+        assert parts, path
         self.version += 1
         self._born += held is None
-        metadata |= {"name": found["name"], "resourceVersion": str(self.version)}
-        if found["namespace"]:
-            metadata["namespace"] = found["namespace"]
+        metadata |= {"name": parts["name"], "resourceVersion": str(self.version)}
+        if parts["namespace"]:
+            metadata["namespace"] = parts["namespace"]
         metadata["creationTimestamp"] = held["metadata"]["creationTimestamp"] if held else self.now
         metadata["uid"] = held["metadata"]["uid"] if held else metadata.get("uid") or f"uid-{self._born}"
         changed = held is not None and held.get("spec") != stored.get("spec")
         metadata["generation"] = (held["metadata"]["generation"] if held else 1) + changed
         self.objects[path] = stored
-        self._tell("ADDED" if held is None else "MODIFIED", path, stored)
+        self._announce("ADDED" if held is None else "MODIFIED", path, stored)
         return stored
 
     def _remove(self, path: str) -> Json:
         self.version += 1
         gone: Json = merged(self.objects.pop(path), {"metadata": {"resourceVersion": str(self.version)}})
-        self._tell("DELETED", path, gone)
+        self._announce("DELETED", path, gone)
         return gone
 
-    def _tell(self, type: str, path: str, document: Json) -> None:
-        self.history.append(Happened(self.version, path, type, copy.deepcopy(document)))
+    def _announce(self, type: str, path: str, document: Json) -> None:
+        self.history.append(HubEvent(self.version, path, type, copy.deepcopy(document)))
         self._news.set()
         self._news = asyncio.Event()
 
@@ -359,9 +359,9 @@ class FakeHub:
         loop = asyncio.get_running_loop()
         while loop.time() < until:
             news = self._news
-            for one in self._since(version, collection):
-                version = one.version
-                yield msgspec.json.encode({"type": one.type, "object": one.document}) + b"\n"
+            for event in self._since(version, collection):
+                version = event.version
+                yield msgspec.json.encode({"type": event.type, "object": event.document}) + b"\n"
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(60.0, until - loop.time())):
                     await news.wait()
@@ -370,8 +370,8 @@ class FakeHub:
                 bookmark = {"metadata": {"resourceVersion": str(version)}}
                 yield msgspec.json.encode({"type": "BOOKMARK", "object": bookmark}) + b"\n"
 
-    def _since(self, version: int, collection: str) -> list[Happened]:
-        return [one for one in self.history if one.version > version and _is_in(one.path, collection)]
+    def _since(self, version: int, collection: str) -> list[HubEvent]:
+        return [event for event in self.history if event.version > version and _is_in(event.path, collection)]
 
 
 def _below_group(path: str) -> str:
@@ -379,11 +379,11 @@ def _below_group(path: str) -> str:
 
 
 def _is_in(path: str, collection: str) -> bool:
-    found, wanted = _PATH.fullmatch(path), _PATH.fullmatch(collection)
-    assert found
+    parts, wanted = _PATH.fullmatch(path), _PATH.fullmatch(collection)
+    assert parts
     assert wanted
-    same_kind = (found["root"], found["plural"]) == (wanted["root"], wanted["plural"])
-    return same_kind and wanted["namespace"] in (None, found["namespace"])
+    same_kind = (parts["root"], parts["plural"]) == (wanted["root"], wanted["plural"])
+    return same_kind and wanted["namespace"] in (None, parts["namespace"])
 
 
 def merged(target: Any, patch: Any) -> Any:

@@ -5,14 +5,15 @@ Reviews are cached for seconds, tokens only as digests.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from api.auth.ttl_cache import TTLCache
 from fleet.clock import Clock
 from fleet.errors import BadRequest, Invalid, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
@@ -26,10 +27,13 @@ _DENIED_TTL: Final = 2.0
 _MAX_CALLERS: Final = 10_000
 _MAX_DECISIONS: Final = 200_000
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user of a TokenReview."""
+    """An authenticated user."""
 
     name: str
     uid: str = ""
@@ -121,7 +125,7 @@ class HubAuthorizer:
         user = status.get("user") or {}
         if not status.get("authenticated") or not user.get("username"):
             return None
-        return _build_caller(user)
+        return build_caller(user)
 
     async def _review_access(self, caller: Caller, request: AccessRequest) -> bool:
         spec: dict[str, Any] = {"user": caller.name, "uid": caller.uid, "groups": caller.groups, "extra": caller.extra}
@@ -143,7 +147,8 @@ class HubAuthorizer:
         return status if isinstance(status, dict) else {}
 
 
-def _build_caller(user: Mapping[str, Any]) -> Caller:
+def build_caller(user: Mapping[str, Any]) -> Caller:
+    """From the user of a TokenReview, or the same as the aggregation layer names it."""
     extra = {str(key): tuple(map(str, values)) for key, values in (user.get("extra") or {}).items()}
     name, uid, groups = str(user["username"]), str(user.get("uid") or ""), tuple(map(str, user.get("groups") or ()))
     content = msgspec.json.encode([name, uid, groups, sorted(extra.items())])
@@ -152,3 +157,45 @@ def _build_caller(user: Mapping[str, Any]) -> Caller:
 
 def _ttl(granted: object) -> float:
     return _ALLOWED_TTL if granted else _DENIED_TTL
+
+
+# --- the cache of reviews ---------------------------------------------------------------------------------------------
+
+
+class TTLCache(Generic[K, V]):
+    """Failed loads are not cached."""
+
+    def __init__(self, *, clock: Clock, ttl: Callable[[V], float], max_entries: int) -> None:
+        """`ttl` gives the seconds for which a value holds."""
+        self._clock = clock
+        self._ttl = ttl
+        self._max_entries = max_entries
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._loading: dict[K, asyncio.Future[V]] = {}
+
+    def peek(self, key: K) -> V | None:
+        entry = self._entries.get(key)
+        return entry[1] if entry is not None and entry[0] > self._clock.monotonic() else None
+
+    async def get(self, key: K, load: Callable[[], Awaitable[V]]) -> V:
+        value = self.peek(key)
+        if value is not None:
+            return value
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.ensure_future(load())
+            loading.add_done_callback(lambda done: self._store(key, done))
+        # A cancelled caller must not cancel the load of the others. `asyncio.shield` would not do: newer Pythons report
+        # an error if the shielded load fails after that.
+        await asyncio.wait((loading,))
+        return loading.result()
+
+    def _store(self, key: K, done: asyncio.Future[V]) -> None:
+        del self._loading[key]
+        if done.cancelled() or done.exception() is not None:
+            return
+        value = done.result()
+        self._entries[key] = self._clock.monotonic() + self._ttl(value), value
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._max_entries:
+            self._entries.popitem(last=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -18,6 +19,7 @@ from api.auth.access import (
     placement_access,
 )
 from api.http.problems import refusal
+from fleet.kube.grants import EDITOR, METRICS, OPERATOR, VIEWER, format_grant
 from fleet.kube.scopes import parse_key
 
 _CONCURRENT_REVIEWS: Final = 32
@@ -39,6 +41,13 @@ class Visibility:
         return self.names is None
 
     @property
+    def digest(self) -> bytes:
+        """Equal for equal clusters; empty for all."""
+        if self.names is None:
+            return b""
+        return hashlib.blake2b("\n".join(sorted(self.names)).encode(), digest_size=16).digest()
+
+    @property
     def redact(self) -> Callable[[str], bool] | None:
         """The form in which explanations take it."""
         return None if self.is_whole else self.hides
@@ -46,7 +55,7 @@ class Visibility:
 
 class Permissions:
     def __init__(self, authorizer: CallerAuthorizer, caller: Caller, authorization: str | None = None) -> None:
-        """`authorization` is the header that `renew` authenticates again."""
+        """`authorization` is the header that `renew` authenticates again; None: the hub authenticated the caller."""
         self._authorizer = authorizer
         self._authorization = authorization
         self.caller = caller
@@ -54,23 +63,38 @@ class Permissions:
     @classmethod
     async def authenticate(cls, authorizer: CallerAuthorizer, authorization: str | None) -> Self:
         """Refuses a request without a valid bearer token."""
-        return cls(authorizer, await _authenticate(authorizer, authorization), authorization)
+        return cls(authorizer, await _authenticate(authorizer, authorization), authorization or "")
+
+    @classmethod
+    def through_hub(cls, authorizer: CallerAuthorizer, caller: Caller | None) -> Self:
+        """For a request that came through the hub's aggregation layer. Refuses one that names no caller."""
+        if caller is None:
+            raise refusal(
+                401,
+                "the client certificate is not that of the hub's front proxy, or the request names no user",
+                next="leave the certificate out and send a bearer token, or ask through the hub's API server",
+            )
+        return cls(authorizer, caller)
 
     async def renew(self) -> None:
-        """For streams: tokens expire while they are open."""
-        self.caller = await _authenticate(self._authorizer, self._authorization)
+        """For streams: tokens expire while they are open. Callers of the hub are authenticated when they reconnect, as
+        for its own watches."""
+        if self._authorization is not None:
+            self.caller = await _authenticate(self._authorizer, self._authorization)
 
     async def allow(self, request: AccessRequest) -> bool:
         return await self._authorizer.is_allowed(self.caller, request)
 
     async def require(self, request: AccessRequest) -> None:
         if not await self.allow(request):
-            parts = (request.resource, request.namespace, request.name)
+            parts, role = (request.resource, request.namespace, request.name), _find_role(request)
+            command = format_grant(role, self.caller.name, namespace=request.namespace)
             raise refusal(
                 403,
                 f"{self.caller.name} may not {request}",
                 object=request.path or "/".join(filter(None, parts)),
-                next=f"ask an administrator of the hub for the right to {request}",
+                next=f"ask an administrator of the hub for the right to {request}; the chart's role {role} has it: "
+                f"`{command}`",
             )
 
     async def see_all_clusters(self) -> bool:
@@ -125,6 +149,13 @@ class Permissions:
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures  # they have one cause, and callers handle that error
         return frozenset(name for name, task in tasks.items() if task.result())
+
+
+def _find_role(request: AccessRequest) -> str:
+    """The role of the chart that has this right."""
+    if request.path:
+        return METRICS if request.path == "/metrics" else OPERATOR
+    return EDITOR if request.verb == "create" else VIEWER
 
 
 async def _authenticate(authorizer: CallerAuthorizer, authorization: str | None) -> Caller:

@@ -12,7 +12,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 from statistics import median
 from typing import Final
 
@@ -20,7 +23,6 @@ import structlog
 from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.fair_lock import FairLock
 from api.http.problems import ProblemError, busy, unavailable
 from fleet.clock import Clock
 
@@ -41,6 +43,7 @@ _FIRST_ESTIMATE: Final = 1.0
 """Assumed seconds of an evaluation before any has ended."""
 _SAMPLES: Final = 8
 
+_ticket: Final[ContextVar[int]] = ContextVar("ticket")
 log = structlog.get_logger(__name__)
 
 
@@ -217,3 +220,43 @@ class Deadlines:
             log.warning("an answer took too long", path=scope["path"], seconds=self._seconds)
             late = unavailable(f"the answer was not ready after {self._seconds:g} s", "ask for less, or try again")
             await late.response()(scope, receive, send)
+
+
+class FairLock:
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._is_held = False
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    def take_ticket(self) -> None:
+        """Queues the running task behind all others, for as many acquisitions as it needs."""
+        _ticket.set(next(self._numbers))
+
+    async def acquire(self) -> None:
+        if not self._is_held:
+            self._is_held = True
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiters, (_ticket.get(), next(self._numbers), granted))
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if not granted.cancelled():
+                self.release()  # granted and cancelled at the same time
+            raise
+
+    def release(self) -> None:
+        self._drop_cancelled()
+        if self._waiters:
+            heappop(self._waiters)[-1].set_result(None)
+        else:
+            self._is_held = False
+
+    def is_first(self) -> bool:
+        """Whether no waiter has a lower ticket than the running task, which holds the lock."""
+        self._drop_cancelled()
+        return not self._waiters or self._waiters[0][0] >= _ticket.get()
+
+    def _drop_cancelled(self) -> None:
+        while self._waiters and self._waiters[0][-1].done():
+            heappop(self._waiters)

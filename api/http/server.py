@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +47,17 @@ class ListenOptions:
 
 
 @contextlib.asynccontextmanager
-async def serve_app(app: FastAPI, listening: ListenOptions, *, clock: Clock | None = None) -> AsyncIterator[str]:
-    """Yields the URL, with the port that was bound; serves until the context ends."""
+async def serve_app(
+    app: FastAPI,
+    listening: ListenOptions,
+    *,
+    clock: Clock | None = None,
+    client_authorities: Callable[[], str] | None = None,
+) -> AsyncIterator[str]:
+    """Yields the URL, with the port that was bound; serves until the context ends. `client_authorities` as in
+    `Certificate`."""
     listening.check()
-    certificate = _load_certificate(listening)
+    certificate = _load_certificate(listening, client_authorities)
     with _bind(listening.address) as bound:
         url = format_url(bound, tls=certificate is not None)
         server = build_server(app, tls=None if certificate is None else certificate.context)
@@ -62,10 +69,10 @@ async def serve_app(app: FastAPI, listening: ListenOptions, *, clock: Clock | No
             watching.cancel()
 
 
-def _load_certificate(listening: ListenOptions) -> Certificate | None:
+def _load_certificate(listening: ListenOptions, client_authorities: Callable[[], str] | None) -> Certificate | None:
     if listening.tls_cert is None or listening.tls_key is None:
         return None
-    return Certificate(listening.tls_cert, listening.tls_key)
+    return Certificate(listening.tls_cert, listening.tls_key, client_authorities=client_authorities)
 
 
 def _watch(certificate: Certificate | None, clock: Clock) -> asyncio.Future[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api.live.answer_cache import AnswerCache, FleetChanges
 from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
@@ -16,3 +17,7 @@ class Backend:
     history: HistoryReader
     evaluator: DecisionEvaluator
     effective: Effective
+    answers: AnswerCache
+    fleet: FleetChanges
+    explains_other: bool = False
+    """Another scheduler decides on this hub."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from api.http.limits import EvaluationLimiter
 from api.live.history_reader import HistoryReader
@@ -21,7 +21,6 @@ from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import History, HistoryAttempt, PartState
-from fleet.model.views import PolicySnapshot
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +36,8 @@ class EvaluatedDecision:
     decision: Decision
     attempt: HistoryAttempt | None = None
     """The record it comes from; None for the present state."""
+    before: Decision | None = None
+    """Of a proposed change of a placement: the decision on the placement as it is."""
 
     @property
     def cluster_names(self) -> tuple[str, ...]:
@@ -69,16 +70,18 @@ class DecisionEvaluator:
     def turn(self, *, requeue: bool = False) -> AbstractAsyncContextManager[None]:
         return self._limiter.turn(requeue=requeue)
 
-    async def evaluate_live(self, placement: LivePlacement) -> EvaluatedDecision:
-        async with self.turn():
+    async def evaluate_live(self, placement: LivePlacement, *, requeue: bool = False) -> EvaluatedDecision:
+        """With `requeue` after all others that wait: for one of many evaluations of a request."""
+        async with self.turn(requeue=requeue):
             scenario = self._live.build_scenario(placement)
             return EvaluatedDecision(scenario, scenario.decide())
 
-    async def evaluate_proposed(self, snapshot: PolicySnapshot) -> EvaluatedDecision:
-        """For a placement that the hub does not have."""
+    async def evaluate_proposed(self, document: Mapping[str, Any], existing: LivePlacement | None) -> EvaluatedDecision:
+        """`existing` is what the hub has under the name of the document."""
         async with self.turn():
-            scenario = self._live.build_proposed_scenario(snapshot)
-            return EvaluatedDecision(scenario, scenario.decide())
+            scenario = self._live.build_proposed_scenario(document, existing)
+            before = None if existing is None else self._live.build_scenario(existing).decide()
+            return EvaluatedDecision(scenario, scenario.decide(), before=before)
 
     async def evaluate_attempt(self, attempt: HistoryAttempt) -> EvaluatedDecision | None:
         """None if the inputs of the attempt are not kept."""

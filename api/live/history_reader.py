@@ -28,6 +28,11 @@ class HistoryReader:
             )
         return self.history
 
+    @property
+    def revision(self) -> tuple[object, ...]:
+        """Differs after every change of the history that is known in this process."""
+        return () if self.history is None else (*self.history.revision, self._outage_began)
+
     async def call(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs a query of the history in a thread."""
         result = await asyncio.to_thread(query, *args, **kwargs)

@@ -6,28 +6,28 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, Self
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, Self
 
 from prometheus_client import CollectorRegistry
 
 from api.http.problems import not_found, unavailable
-from api.live.proposed_snapshots import build_first_snapshot
+from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import InvalidKey
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.request import PlacementRequest, compile_request
-from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.options import with_snapshot_lister
-from fleet.informers.cache import Caches
-from fleet.informers.cluster_table import FleetTable
-from fleet.kube.api import Api
+from fleet.framework.runtime.framework import Framework, with_snapshot_lister
+from fleet.informers.cache import Caches, FleetTable
+from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
-from fleet.kube.informer import InformerConfig, WriteGate
+from fleet.kube.informer import InformerConfig
+from fleet.model.keys import UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
+from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt import RequestCache
 from fleet.scheduler.profiles import build_framework
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
@@ -35,11 +35,15 @@ from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
 
+_MOST_DEPARTURES: Final = 1000
+
 
 class QueueReader(Protocol):
     """The scheduling queue, as far as answers describe it."""
 
     def peek(self, key: PlacementKey) -> QueueItem | None: ...
+
+    def count_active(self) -> int: ...
 
     def count_items(self) -> QueueCounts: ...
 
@@ -56,6 +60,25 @@ class LivePlacement:
     @property
     def has_decision(self) -> bool:
         return self.snapshot is not None and bool(self.snapshot.view.status.conditions)
+
+    @property
+    def version(self) -> bytes:
+        """A digest of the versions of all these objects, with the uid of the placement."""
+        own = self.placement.view.metadata
+        snapshot = "" if self.snapshot is None else self.snapshot.view.metadata.resource_version
+        versions = own.uid, own.resource_version, snapshot, *(each.metadata.resource_version for each in self.bindings)
+        return hashlib.blake2b(" ".join(versions).encode(), digest_size=16).digest()
+
+    def list_live_bindings(self) -> list[Binding]:
+        """Without those that are given up or being deleted."""
+        return [
+            binding
+            for binding in self.bindings
+            if binding.metadata.deletion_timestamp is None and binding.spec.state != UNSCHEDULED
+        ]
+
+    def without_bindings(self) -> LivePlacement:
+        return replace(self, bindings=())
 
 
 class LiveState:
@@ -76,6 +99,9 @@ class LiveState:
         self.registry = registry
         self.queue = queue
         self._requests = RequestCache()
+        self._departures: dict[str, int] = {}
+        caches.clusters.subscribe(self._note_departure)
+        self._is_synced = False
         for kinds in caches.kinds:
             kinds.placements.store.subscribe(self._forget_deleted)
 
@@ -104,8 +130,9 @@ class LiveState:
         return self.caches.list_unsynced()
 
     def require_synced(self) -> None:
-        """Answers from half of a fleet would be wrong."""
-        missing = self.list_unsynced()
+        """Answers from half of a fleet would be wrong. What was read once stays."""
+        missing = [] if self._is_synced else self.list_unsynced()
+        self._is_synced = not missing
         if missing:
             raise unavailable(f"not everything was read from the hub yet: {', '.join(missing)}")
 
@@ -115,7 +142,7 @@ class LiveState:
         """Sorted."""
         return sorted(key for kinds in self.caches.kinds for key in kinds.placements.store)
 
-    def find_placement(self, key: str) -> LivePlacement | None:
+    def find_placement(self, key: str, *, with_bindings: bool = True) -> LivePlacement | None:
         try:
             own = PlacementKey.parse(key)
             placement = self.caches.placement(own)
@@ -124,7 +151,7 @@ class LiveState:
         if placement is None:
             return None
         latest = self.caches.latest_snapshots(own)
-        bindings = tuple(binding.view for binding in self.caches.bindings(own))
+        bindings = tuple(binding.view for binding in self.caches.bindings(own)) if with_bindings else ()
         return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings)
 
     def get_placement(self, key: str) -> LivePlacement:
@@ -144,11 +171,15 @@ class LiveState:
         snapshot = build_first_snapshot(placement.placement)
         return self._build_scenario(snapshot, compile_request(snapshot, placement_uid=uid), placement.bindings)
 
-    def build_proposed_scenario(self, snapshot: PolicySnapshot) -> Scenario:
-        """For a placement that the hub does not have."""
-        return Scenario.build(
-            clusters=self.frame(), snapshot=snapshot, bindings=(), profile=self.framework.profile, now=self.now()
-        )
+    def build_proposed_scenario(self, document: Mapping[str, Any], existing: LivePlacement | None) -> Scenario:
+        """For a placement that the hub does not have, or has with another spec: its bindings stay in place."""
+        if existing is None:
+            snapshot = build_proposed_snapshot(document)
+            return self._build_scenario(snapshot, compile_request(snapshot), ())
+        metadata = existing.placement.view.metadata
+        known = self.caches.policy_snapshots(PlacementKey.of(metadata))
+        snapshot = build_proposed_snapshot(document, existing=existing.placement, known=known)
+        return self._build_scenario(snapshot, compile_request(snapshot, placement_uid=metadata.uid), existing.bindings)
 
     def build_all_scenarios(self) -> list[Scenario]:
         """Of the placements that have a policy snapshot."""
@@ -167,6 +198,18 @@ class LiveState:
             previous=snapshot.status,
         )
         return Scenario(question, snapshot)
+
+    def find_departure(self, cluster: str) -> int | None:
+        """When the cluster left the fleet, if it was while this process watched."""
+        return self._departures.get(cluster)
+
+    def _note_departure(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        if new is not None:
+            self._departures.pop(new.metadata.name, None)
+        elif old is not None:
+            self._departures[old.metadata.name] = self.now()
+            if len(self._departures) > _MOST_DEPARTURES:
+                del self._departures[next(iter(self._departures))]
 
     def _forget_deleted(self, old: Observed[Placement] | None, new: Observed[Placement] | None) -> None:
         if old is not None and new is None:

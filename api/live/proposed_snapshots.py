@@ -1,24 +1,17 @@
-"""Policy snapshots that do not exist yet, as the placement controller would create them."""
+"""Policy snapshots of proposed placements, as the placement controller would leave them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from fleet.errors import DocumentError
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
-from fleet.model.documents import read_document
-from fleet.model.keys import (
-    IS_LATEST_SNAPSHOT,
-    NUMBER_OF_CLUSTERS,
-    PARENT_PLACEMENT,
-    PICK_N,
-    PLACEMENT_GENERATION,
-    POLICY_INDEX,
-)
-from fleet.model.views import Metadata, Observed, Placement, PlacementPolicy, PolicySnapshot, PolicySnapshotSpec
+from fleet.model.documents import describe_forbidden_change, read_document
+from fleet.model.views import Metadata, Observed, Placement, PolicySnapshot
+from fleet.placement.snapshots.proposal import propose_snapshot
 
 _SCOPES: Final = {scope.placement.kind: scope for scope in (CLUSTER_SCOPED, NAMESPACED)}
 
@@ -40,32 +33,34 @@ def parse_identity(document: Mapping[str, Any]) -> tuple[str, str]:
     return namespace, name
 
 
-def build_proposed_snapshot(document: Mapping[str, Any]) -> PolicySnapshot:
-    """Raises DocumentError with everything that is wrong, by the rules of the placement's kind."""
+def build_proposed_snapshot(
+    document: Mapping[str, Any],
+    *,
+    existing: Observed[Placement] | None = None,
+    known: Iterable[Observed[PolicySnapshot]] = (),
+) -> PolicySnapshot:
+    """Raises DocumentError with everything that is wrong, by the rules of the placement's kind.
+
+    `existing` is the placement that the document changes, `known` are its snapshots."""
     placement = read_document(document)
     metadata, spec = placement.metadata, placement.spec  # type: ignore[attr-defined]  # placements have one
+    generation = metadata.generation or 1
+    if existing is not None:
+        problem = describe_forbidden_change(existing.document(), placement)
+        if problem:
+            raise DocumentError(problem, field="placement.spec")
+        generation = existing.view.metadata.generation + 1
     policy = None
     if spec.policy is not None:
-        fields = spec.policy.model_dump(mode="json", by_alias=True, exclude_none=True)
-        policy = msgspec.convert(fields, PlacementPolicy)
-    return _build_snapshot(metadata.namespace or "", metadata.name, metadata.generation or 1, policy)
+        policy = spec.policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    described = Metadata(name=metadata.name, namespace=metadata.namespace or "", generation=generation)
+    return propose_snapshot(described, policy, [observed.document() for observed in known])
 
 
 def build_first_snapshot(placement: Observed[Placement]) -> PolicySnapshot:
     """For a placement that has no snapshot yet."""
-    metadata = placement.view.metadata
-    policy = msgspec.json.decode(placement.view.spec, type=_Spec).policy
-    return _build_snapshot(metadata.namespace, metadata.name, metadata.generation, policy)
+    return propose_snapshot(placement.view.metadata, msgspec.json.decode(placement.view.spec, type=_Spec).policy)
 
 
 class _Spec(msgspec.Struct):
-    policy: PlacementPolicy | None = None
-
-
-def _build_snapshot(namespace: str, name: str, generation: int, policy: PlacementPolicy | None) -> PolicySnapshot:
-    annotations = {PLACEMENT_GENERATION: str(generation)}
-    if policy is not None and policy.placement_type == PICK_N and policy.number_of_clusters is not None:
-        annotations[NUMBER_OF_CLUSTERS] = str(policy.number_of_clusters)
-    labels = {PARENT_PLACEMENT: name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: "0"}
-    metadata = Metadata(name=f"{name}-0", namespace=namespace, generation=1, labels=labels, annotations=annotations)
-    return PolicySnapshot(metadata=metadata, spec=PolicySnapshotSpec(policy=policy))
+    policy: dict[str, Any] | None = None

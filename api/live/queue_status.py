@@ -1,22 +1,32 @@
-"""The state of a placement apart from its decision: in the scheduling queue, or after a failed attempt."""
+"""The state of a placement apart from its decision: in the scheduling queue, after a failed attempt, and what wakes it.
+
+The scheduler requeues placements after the events that plugins register (`fleet.scheduler.events.interest_index`). Here
+the same events are listed, in words and by name, so that a user sees what a placement waits for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 from api.live.live import LivePlacement, LiveState, QueueReader
-from api.live.wake_events import Hides, list_wake_events
 from api.models import QueueModel, Waker
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.explain.answer.parts import State
+from fleet.framework.explaining import ClusterEvent, ClusterEventKind, EventSources
 from fleet.history import HistoryAttempt
 from fleet.kube.backoff import ExponentialBackoff
+from fleet.kube.scopes import MEMBER_CLUSTERS, find_scope
+from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, RESOURCE_PROPERTY_PREFIX
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
+from fleet.model.views import PlacementPolicy, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptResult
-from fleet.scheduler.queue.backoff_queue import backoff_window, window_end
+from fleet.scheduler.events.interest_index import is_never_satisfied, lacks_clusters
 from fleet.scheduler.queue.item import ItemState, QueueItem
-from fleet.scheduler.queue.unschedulable import flush_time
+from fleet.scheduler.queue.sub_queues import backoff_window, flush_time, window_end
 from fleet.settings.tree import QueueSection as QueueSettings
 
 QUEUE_UNKNOWN: Final = (
@@ -26,26 +36,64 @@ _FAILED: Final = frozenset({AttemptResult.TRANSIENT.value, AttemptResult.INTERNA
 _BACKS_OFF: Final = frozenset({ItemState.BACKOFF, ItemState.ERROR_BACKOFF})
 
 
+_VALUES_OF: Final = attrgetter(*QueueItem.__slots__)
+Hides = Callable[[str], bool]
+_CLUSTER: Final = MEMBER_CLUSTERS.kind
+_ANY_PLUGIN: Final = "*"
+_ORDER: Final = {
+    ClusterEventKind.UPDATE_HEALTH: 0,
+    ClusterEventKind.UPDATE_TAINTS: 1,
+    ClusterEventKind.UPDATE_NAMESPACES: 2,
+    ClusterEventKind.UPDATE_LABELS: 3,
+    ClusterEventKind.UPDATE_PROPERTIES: 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The placement in the queue of this process, at one moment."""
+
+    item: QueueItem | None = None
+    ready: int = 0
+
+    @property
+    def version(self) -> Hashable:
+        """Equal as long as the queue says the same; unlike everything while others are before the placement."""
+        if self.item is None:
+            return self.ready
+        return object() if self.item.state is ItemState.ACTIVE else (self.ready, *_VALUES_OF(self.item))
+
+
+def find_queue_place(live: LiveState, key: str) -> QueuePlace:
+    if live.queue is None:
+        return QueuePlace()
+    return QueuePlace(live.queue.peek(PlacementKey.parse(key)), live.queue.count_active())
+
+
 def build_queue_model(
-    live: LiveState, placement: LivePlacement, settings: QueueSettings, *, hides: Hides
+    live: LiveState, placement: LivePlacement, place: QueuePlace, settings: QueueSettings, *, hides: Hides
 ) -> QueueModel:
     snapshot = placement.snapshot.view if placement.snapshot is not None else None
     wakers = list_wake_events(snapshot, placement.key, live.framework.profile.event_sources, hides=hides)
     if live.queue is None:
         return QueueModel(space="unknown", note=QUEUE_UNKNOWN, wakes_on=wakers)
-    item = live.queue.peek(PlacementKey.parse(placement.key))
-    if item is None:
-        return QueueModel(space="none", ready=live.queue.count_items().active, wakes_on=wakers)
-    return _build_from_item(live, live.queue, item, settings, wakers)
+    if place.item is None:
+        return QueueModel(space="none", ready=place.ready, wakes_on=wakers)
+    return _build_from_item(live, live.queue, place.item, place.ready, settings, wakers)
 
 
 def _build_from_item(
-    live: LiveState, queue: QueueReader, item: QueueItem, settings: QueueSettings, wakers: tuple[Waker, ...]
+    live: LiveState,
+    queue: QueueReader,
+    item: QueueItem,
+    ready: int,
+    settings: QueueSettings,
+    wakers: tuple[Waker, ...],
 ) -> QueueModel:
     until, flush = _compute_backoff_end(item, settings), _compute_flush(item, settings)
     return QueueModel(
         space=_describe_state(item),
-        ready=queue.count_items().active,
+        ready=ready,
         priority=item.priority,
         attempts=item.attempts,
         unschedulable_count=item.unschedulable_count,
@@ -142,42 +190,94 @@ def compute_present_state(
     return None if was_decided else "Queued"
 
 
-def render_next_step(queue: QueueModel | None) -> str:
-    """The next step of the queue, in one line."""
-    if queue is None:
-        return ""
-    match queue.space:
-        case "active":
-            return "is tried as soon as a worker is free" + (f", after {queue.ahead} others" if queue.ahead else "")
-        case "in_flight":
-            return "is being decided right now"
-        case "backoff":
-            early = ", or earlier if a worker is idle" if queue.early_pop else ""
-            return f"is tried again at {_time_of(queue.backoff_until)}{early}"
-        case "error":
-            return f"is tried again at {_time_of(queue.backoff_until)} or soon after; each failure doubles the wait"
-        case "gated":
-            message = f": {queue.gate_message}" if queue.gate_message else ""
-            return f"waits until {queue.gated_by} lets it in{message}"
-        case "unschedulable":
-            return f"tried again when {_describe_events(queue)}" + (
-                f"; else at {_time_of(queue.flush_by)}" if queue.flush_by else ""
-            )
-        case "unknown":
-            events = _describe_cluster_events(queue)
-            return f"tried again when {_describe_events(queue)}. {queue.note}" if events else ""
-    return ""
+# --- events -----------------------------------------------------------------------------------------------------------
 
 
-def _describe_events(queue: QueueModel) -> str:
-    return "; ".join([*_describe_cluster_events(queue), "the placement is edited"])
+def list_wake_events(
+    snapshot: PolicySnapshot | None, key: str, sources: EventSources, *, hides: Hides = lambda _: False
+) -> tuple[Waker, ...]:
+    """A fulfilled placement is requeued by no event of a cluster but its deletion."""
+    events = _list_cluster_events(snapshot, sources, hides) if snapshot is not None and _is_waiting(snapshot) else ()
+    return (*events, *_list_own_events(key))
 
 
-def _describe_cluster_events(queue: QueueModel) -> list[str]:
-    """Without deletions of clusters, which requeue every placement."""
-    cluster_events = [waker for waker in queue.wakes_on if waker.event.startswith("MemberCluster/")]
-    return [waker.when for waker in cluster_events if not waker.event.endswith("/Delete")]
+def _is_waiting(snapshot: PolicySnapshot) -> bool:
+    return lacks_clusters(snapshot) or is_never_satisfied(snapshot.spec.policy)
 
 
-def _time_of(moment: str | None) -> str:
-    return (moment or "").partition("T")[2][:8]
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def _list_cluster_events(snapshot: PolicySnapshot, sources: EventSources, hides: Hides) -> Iterator[Waker]:
+    policy, namespace = snapshot.spec.policy or PlacementPolicy(), snapshot.metadata.namespace
+    kind = policy.placement_type or PICK_ALL
+    events = [(plugin, event) for plugin, source in sources for event in source.events_to_register(policy, namespace)]
+    if kind == PICK_FIXED:
+        judges = [plugin for plugin, event in events if event.kind is ClusterEventKind.UPDATE_HEALTH]
+        yield from _list_named_clusters(policy.cluster_names, judges, hides)
+    elif kind in (PICK_ALL, PICK_N):
+        yield _build_cluster_waker("Add", _ANY_PLUGIN, "a cluster joins that may take work")
+        for plugin, event in sorted(events, key=lambda item: _ORDER[item[1].kind]):
+            yield from _list_plugin_event(plugin, event)
+
+
+def _list_named_clusters(names: Iterable[str], judges: Iterable[str], hides: Hides) -> Iterator[Waker]:
+    targets = sorted(set(names))
+    visible = tuple(name for name in targets if not hides(name))
+    hidden = len(targets) - len(visible)
+    if not targets:
+        return
+    subject = " or ".join([*visible, *([f"one of {hidden} that you may not read"] if hidden else [])])
+    yield _build_cluster_waker("Add", "PickFixed", f"{subject} joins and may take work", visible)
+    for plugin in judges:
+        yield _build_cluster_waker("UpdateHealth", plugin, f"{subject} may take work again", visible)
+
+
+def _list_plugin_event(plugin: str, event: ClusterEvent) -> Iterator[Waker]:
+    names = tuple(sorted(set(event.names)))
+    either = " or ".join(names)
+    match event.kind:
+        case ClusterEventKind.UPDATE_HEALTH:
+            yield _build_cluster_waker("UpdateHealth", plugin, "a cluster may take work again")
+        case ClusterEventKind.UPDATE_TAINTS:
+            when = "a cluster loses a taint that the policy does not tolerate"
+            yield _build_cluster_waker("UpdateTaints", plugin, when)
+        case ClusterEventKind.UPDATE_NAMESPACES:
+            when = f"namespace {either} comes or goes on a cluster, or a cluster stops reporting its namespaces"
+            yield _build_cluster_waker("UpdateNamespaces", plugin, when, names)
+        case ClusterEventKind.UPDATE_LABELS:
+            yield _build_cluster_waker("UpdateLabels", plugin, f"label {either} of a cluster changes", names)
+        case ClusterEventKind.UPDATE_PROPERTIES:
+            yield _build_cluster_waker("UpdateProperties", plugin, f"property {either} of a cluster changes", names)
+            yield from _list_capacity_event(plugin, names)
+
+
+def _list_capacity_event(plugin: str, properties: Iterable[str]) -> Iterator[Waker]:
+    resources = tuple(name for name in properties if name.startswith(RESOURCE_PROPERTY_PREFIX))
+    if resources:
+        when = f"{' or '.join(name.removeprefix(RESOURCE_PROPERTY_PREFIX) for name in resources)} of a cluster changes"
+        yield _build_cluster_waker("UpdateCapacity", plugin, when, resources)
+
+
+# --- the placement itself ---------------------------------------------------------------------------------------------
+
+
+def _list_own_events(key: str) -> Iterator[Waker]:
+    scope = find_scope(key)
+    snapshot, placement, binding = scope.policy_snapshot.kind, scope.placement.kind, scope.binding.kind
+    yield _build_cluster_waker("Delete", _ANY_PLUGIN, "a cluster is deleted")
+    yield _build_placement_waker(f"{snapshot}/Add", "the policy changes")
+    yield _build_placement_waker(f"{snapshot}/UpdateCount", "the number of clusters changes")
+    yield _build_placement_waker(f"{snapshot}/UpdateGeneration", "the placement is edited")
+    yield _build_placement_waker(f"{snapshot}/UpdateLatest", "another policy becomes the latest")
+    yield _build_placement_waker(f"{binding}/Add", "another client creates a binding of the placement")
+    yield _build_placement_waker(f"{binding}/Delete", "a binding of the placement is deleted")
+    yield _build_placement_waker(f"{placement}/Terminating", "the placement is being deleted")
+
+
+def _build_cluster_waker(action: str, plugin: str, when: str, names: tuple[str, ...] | None = None) -> Waker:
+    return Waker(event=f"{_CLUSTER}/{action}", plugin=plugin, when=when, names=names)
+
+
+def _build_placement_waker(event: str, when: str) -> Waker:
+    return Waker(event=event, plugin=_ANY_PLUGIN, when=when, names=None)

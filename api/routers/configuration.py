@@ -15,7 +15,7 @@ from api.routers.request_context import CurrentRequest
 from api.text.tables import render_profiles, render_settings
 from fleet.framework.runtime.framework import Framework
 from fleet.settings import Effective
-from fleet.settings.names import known_settings
+from fleet.settings.names import NO_EFFECT, known_settings
 from fleet.settings.secrets import redact
 
 router = APIRouter(tags=["configuration"])
@@ -50,10 +50,11 @@ async def list_profiles(context: CurrentRequest) -> Response:
                     "value": "30s",
                     "origin": "--set",
                     "meaning": "Longest wait after a failure.",
+                    "note": "",
                 }
             ]
         },
-        text="SETTING         VALUE  ORIGIN\nqueue.maxDelay  30s    --set\n",
+        text="SETTING         VALUE  ORIGIN  NOTE\nqueue.maxDelay  30s    --set\n",
         etag=True,
     ),
 )
@@ -69,7 +70,8 @@ def list_settings(effective: Effective) -> Iterator[SettingModel]:
     for name, setting in known_settings().items():
         value = redact(name, _get_value(tree, name))
         origin = effective.origins.get(name, "default")
-        yield SettingModel(name=name, value=value, origin=origin, meaning=setting.meaning)
+        note = NO_EFFECT if setting.is_inert or setting.is_planned else ""
+        yield SettingModel(name=name, value=value, origin=origin, meaning=setting.meaning, note=note)
 
 
 def _get_value(tree: dict[str, Any], name: str) -> Any:

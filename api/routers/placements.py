@@ -13,6 +13,9 @@ from api.models import PlacementModel, PlacementPage
 from api.routers.request_context import CurrentRequest, parse_namespace
 from api.services import objects
 from api.text.tables import render_placements
+from fleet.errors import InputError
+from fleet.model.selectors import parse_selector
+from fleet.model.views import LabelSelector
 
 router = APIRouter(tags=["objects"])
 
@@ -35,13 +38,31 @@ async def list_placements(
         str | None,
         Query(pattern=_ONE_NAMESPACE, max_length=63, description="Only ResourcePlacements of this namespace."),
     ] = None,
+    fulfilled: Annotated[
+        bool | None,
+        Query(description="`false`: only those that lack clusters, or are not decided; `true`: only the others."),
+    ] = None,
+    selector: Annotated[
+        str | None,
+        Query(min_length=1, max_length=2048, description="Labels, as kubectl takes them.", examples=["env=prod,!old"]),
+    ] = None,
     limit: Limit = DEFAULT_PAGE,
     cursor: Cursor = None,
 ) -> Response:
     """All that the caller may list, cluster-scoped and namespaced, by key."""
+    chosen = objects.PlacementFilter(
+        namespace=namespace, fulfilled=fulfilled, labels=None if selector is None else _parse_selector(selector)
+    )
     context.backend.live.require_synced()
-    page = await objects.list_placements(context.backend, context.permissions, namespace, limit=limit, cursor=cursor)
+    page = await objects.list_placements(context.backend, context.permissions, chosen, limit=limit, cursor=cursor)
     return context.answer(page, text=lambda: render_placements(page), tag="placements")
+
+
+def _parse_selector(text: str) -> LabelSelector:
+    try:
+        return parse_selector(text)
+    except InputError as error:
+        raise InputError(error.message, field="selector", value=text) from error
 
 
 @router.get(

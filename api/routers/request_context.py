@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -13,12 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth.access import CallerAuthorizer, operator_access, placement_access
+from api.auth.front_proxy import FrontProxy
 from api.auth.permissions import Permissions
 from api.http.limits import ConcurrencyLimit, StreamTiming
 from api.http.problems import unprocessable
 from api.http.schema import STATE
+from api.live.answer_cache import EncodedAnswer, encode_answer
 from api.live.backend import Backend
 from fleet.kube.resource import join_key
+from fleet.serving import PEER_CERTIFICATE
 
 _NOT_CACHED: Final = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
 NO_NAMESPACE: Final = "-"
@@ -32,6 +34,7 @@ class AppState:
     authorizer: CallerAuthorizer
     streams: ConcurrencyLimit
     stream_timing: StreamTiming
+    front_proxy: FrontProxy | None = None
 
 
 class RequestContext:
@@ -61,28 +64,39 @@ class RequestContext:
     ) -> Response:
         """JSON, or the text if the client prefers it. `tag` names what was answered from; with the form of the answer
         it becomes the ETag. `state` is the state of the placement, for scripts."""
-        if text is not None and self._prefers_text():
-            body, media_type = text().encode(), "text/plain"
-        else:
-            body, media_type = msgspec.json.encode(value), "application/json"
-        headers = _NOT_CACHED | ({STATE: state} if state else {})
-        if tag:
-            headers["ETag"] = etag = _build_etag(tag, body)
-            if _matches(self.request.headers.get("if-none-match", ""), etag):
-                return Response(status_code=304, headers=headers)
-        return Response(body, media_type=media_type, headers=headers)
+        if text is not None and self.prefers_text():
+            return self.send(encode_answer(text().encode(), "text/plain", tag=tag, state=state))
+        return self.send(encode_answer(msgspec.json.encode(value), "application/json", tag=tag, state=state))
 
-    def _prefers_text(self) -> bool:
+    def send(self, answer: EncodedAnswer) -> Response:
+        """Nothing but the headers if the client has these bytes."""
+        headers = _NOT_CACHED | ({STATE: answer.state} if answer.state else {})
+        if answer.etag:
+            headers["ETag"] = answer.etag
+            if _matches(self.request.headers.get("if-none-match", ""), answer.etag):
+                return Response(status_code=304, headers=headers)
+        return Response(answer.body, media_type=answer.media_type, headers=headers)
+
+    def prefers_text(self) -> bool:
         accept = self.request.headers.get("accept", "")
         return negotiate_media_type(accept, "application/json", "text/plain") == "text/plain"
 
 
 async def _build_context(request: Request) -> RequestContext:
     state: AppState = request.app.state.shared
-    permissions = await Permissions.authenticate(state.authorizer, request.headers.get("authorization"))
+    permissions = await _authenticate(request, state)
     request.state.caller = permissions.caller.name
     _check_parameters(request)
     return RequestContext(request, state, permissions)
+
+
+async def _authenticate(request: Request, state: AppState) -> Permissions:
+    """A client certificate that TLS has verified can only be the front proxy's: it trusts no other authority."""
+    certificate = getattr(request.state, PEER_CERTIFICATE, None)
+    if state.front_proxy is not None and certificate:
+        caller = state.front_proxy.identify(certificate, request.headers.raw)
+        return Permissions.through_hub(state.authorizer, caller)
+    return await Permissions.authenticate(state.authorizer, request.headers.get("authorization"))
 
 
 CurrentRequest = Annotated[RequestContext, Depends(_build_context)]
@@ -127,12 +141,6 @@ def _parse_quality(parameters: list[str]) -> float:
             except ValueError:
                 return 0.0
     return 1.0
-
-
-def _build_etag(tag: str, body: bytes) -> str:
-    """Begins with the state; a digest covers what the caller may see of it, and in which form."""
-    prefix = "".join(char for char in tag if char.isascii() and (char.isalnum() or char in "-._:"))
-    return f'"{prefix}-{hashlib.blake2b(body, digest_size=6).hexdigest()}"'
 
 
 def _matches(header: str, etag: str) -> bool:

@@ -16,7 +16,7 @@ from api.models import ReplayReport, ReplayRequest, SimulateAnswer, SimulateRequ
 from api.routers.request_context import CurrentRequest
 from api.services.export import build_snapshot_document
 from api.services.replay import replay_attempts
-from api.services.simulation import check_document, parse_subject, refers_to_existing, simulate_placement
+from api.services.simulation import check_document, is_about_existing, parse_subject, simulate_placement
 from api.text.tables import render_replay
 from fleet.explain.answer.rendering import render_simulated
 from fleet.explain.answer.simulate import Simulated
@@ -41,17 +41,18 @@ _REPLAY_TEXT: Final = "100 attempts: 100 the same, 0 skipped\n"
     openapi_extra=describe_body(SimulateRequest, example=SIMULATE),
 )
 async def simulate(context: CurrentRequest) -> Response:
-    """For callers who may create placements in that scope. Nothing is reserved, written or requeued."""
+    """For callers who may create placements in that scope, and read the placement if it exists. Nothing is reserved,
+    written or requeued."""
     document = await read_json_object(context.request)
     check_document(document)
     request = convert_body(document, SimulateRequest)
     namespace, name = parse_subject(request)
     await context.permissions.require(placement_access("create", namespace))
-    if refers_to_existing(request):
+    key = join_key(namespace, name)
+    if is_about_existing(context.backend, key, request):
         await context.permissions.require(placement_access("get", namespace, name))
     if request.impact:
         await context.require_operator()
-    key = join_key(namespace, name)
     simulated = await simulate_placement(context.backend, context.permissions, key, request)
     return context.answer(
         simulated,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from api.http.examples import get_example, get_example_text
-from api.http.problems import not_found
+from api.http.problems import ProblemError, not_found, refusal
 from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers
-from api.live.queue_status import render_next_step
 from api.models import WhyAnswer
 from api.routers.request_context import CurrentRequest, parse_namespace
-from api.services.why import FixMode, WhyQuery, explain_placement
+from api.services.answers import answer_why
+from api.services.why import FixMode, WhyQuery
+from api.text.why import render_why, render_why_not
 from fleet.errors import InputError
-from fleet.explain.answer.rendering import render, render_cluster
+from fleet.explain.answer.sentences import format_moment
 from fleet.kube.scopes import parse_key
+from fleet.model.timestamps import format_timestamp
 
 router = APIRouter(tags=["why"])
 
@@ -68,10 +71,8 @@ async def why_placement(
         limit=limit,
         cursor=cursor or "",
     )
-    answer = await explain_placement(context.backend, context.permissions, query)
-    return context.answer(
-        answer, text=lambda: _render_text(answer, cluster), tag=_get_tag(answer), state=answer.verdict.state
-    )
+    render = partial(render_why, is_about_cluster=cluster is not None) if context.prefers_text() else None
+    return context.send(await answer_why(context.backend, context.permissions, query, render=render))
 
 
 @router.get(
@@ -99,20 +100,18 @@ async def why_not(
     await context.permissions.require_clusters([cluster])
     query = WhyQuery(key=key, cluster=cluster, everything=True, fixes=fixes, limit=1, for_cluster=True)
     try:
-        answer = await explain_placement(context.backend, context.permissions, query)
+        render = render_why_not if context.prefers_text() else None
+        return context.send(await answer_why(context.backend, context.permissions, query, render=render))
     except InputError as error:
         if error.field == "cluster":
-            raise not_found(f"cluster {cluster}", "GET /v1/clusters lists those that are there") from error
+            raise _refuse_cluster(context, cluster) from error
         raise
-    return context.answer(answer, text=lambda: render_cluster(answer), tag=_get_tag(answer), state=answer.verdict.state)
 
 
-def _render_text(answer: WhyAnswer, cluster: str | None) -> str:
-    next_step = render_next_step(answer.queue)
-    if cluster is None:
-        return render(answer, next_step=next_step)
-    return render_cluster(answer, next_step=next_step, fixes_of="placement")
-
-
-def _get_tag(answer: WhyAnswer) -> str:
-    return answer.attempt.id or answer.attempt.digest
+def _refuse_cluster(context: CurrentRequest, cluster: str) -> ProblemError:
+    """For a cluster that is not in the fleet: any more, or at all."""
+    left, step = context.backend.live.find_departure(cluster), "GET /v1/clusters lists those that are there"
+    if left is None:
+        return not_found(f"cluster {cluster}", step)
+    moment = format_moment(format_timestamp(left))
+    return refusal(410, f"cluster {cluster} left the fleet at {moment}", object=f"cluster {cluster}", next=step)

@@ -1,15 +1,39 @@
-"""Models of recorded attempts, without the names of clusters that the caller may not read."""
+"""The recorded attempts of a placement, the one that explains its present state, and their models.
+
+Models lack the names of clusters that the caller may not read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
 from api.auth.permissions import Visibility
+from api.http.problems import not_found, refusal
+from api.live.backend import Backend
+from api.live.live import LivePlacement
 from api.models import DecisionModel, RejectionCount, TargetModel
-from fleet.history import HistoryAttempt
+from fleet.errors import HistoryUnavailable
+from fleet.framework.cycle.decision import Published
+from fleet.history import History, HistoryAttempt, PartState
+from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_N
 from fleet.model.timestamps import format_timestamp
+from fleet.model.views import PolicySnapshotStatus
+
+_RECENT: Final = 5
+_SEARCHED: Final = 50
+_FLUSH_SECONDS: Final = 0.5
+_LONGEST_NUMBER: Final = 18
+"""Digits of an attempt's number: what databases can hold."""
+_IDLE: Final = frozenset({"Unchanged", "Shrink"})
+"""Outcomes of decisions that evaluated no cluster."""
+_UNDECIDED: Final = frozenset({"NeedsAnswer", "Error", ""})
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
 
 
 def build_decision_model(attempt: HistoryAttempt, visibility: Visibility) -> DecisionModel:
@@ -36,7 +60,7 @@ def build_decision_model(attempt: HistoryAttempt, visibility: Visibility) -> Dec
         groups=tuple(
             RejectionCount(plugin=group.plugin, reason=group.reason, count=group.count) for group in attempt.groups
         ),
-        triggers=attempt.triggers if visibility.is_whole else tuple(map(_strip_object, attempt.triggers)),
+        triggers=attempt.triggers if visibility.is_whole else tuple(map(strip_object, attempt.triggers)),
         generation=attempt.generation,
         snapshot=attempt.snapshot.name if attempt.snapshot else "",
         digest=attempt.digest,
@@ -55,7 +79,7 @@ def redact_placement(decision: DecisionModel) -> DecisionModel:
         snapshot="",
         error="",
         targets=tuple(msgspec.structs.replace(target, binding="") for target in decision.targets),
-        triggers=tuple(map(_strip_object, decision.triggers)),
+        triggers=tuple(map(strip_object, decision.triggers)),
     )
 
 
@@ -77,6 +101,140 @@ def _build_targets(attempt: HistoryAttempt, visibility: Visibility) -> Iterator[
             )
 
 
-def _strip_object(trigger: str) -> str:
+def strip_object(trigger: str) -> str:
     """`MemberCluster/UpdateTaints ams-1` names a cluster, and the names of bindings contain one."""
     return trigger.partition(" ")[0]
+
+
+# --- loading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRecord:
+    """The placement in the hub and in the history."""
+
+    placement: LivePlacement | None
+    """None if it is deleted."""
+    explaining: HistoryAttempt | None = None
+    """The attempt that the answer is about."""
+    recent: Sequence[HistoryAttempt] = ()
+    """The newest attempts, newest first."""
+    searched: Sequence[HistoryAttempt] = ()
+    """The same, and more of them."""
+    is_current: bool = False
+    """The explaining attempt is about the placement as it is."""
+    unavailable_since: str = ""
+    """Since when the history is incomplete or does not answer."""
+
+    @property
+    def newest(self) -> HistoryAttempt | None:
+        return self.recent[0] if self.recent else self.explaining
+
+    @property
+    def was_decided(self) -> bool:
+        return self.explaining is not None or (self.placement is not None and self.placement.has_decision)
+
+
+async def load_attempt(backend: Backend, key: str, attempt: str) -> PlacementRecord:
+    """With the attempt of that number or id."""
+    placement = backend.live.find_placement(key)
+    explaining, recent = await backend.history.call(_read_attempt, backend.history.require(), key, attempt)
+    return PlacementRecord(placement, explaining, recent, recent)
+
+
+async def load_record(backend: Backend, key: str) -> PlacementRecord:
+    """With the attempt that explains the present state."""
+    placement = backend.live.find_placement(key)
+    record = PlacementRecord(placement)
+    if backend.history.history is not None:
+        try:
+            record = await backend.history.call(_read_record, backend.history.history, key, placement)
+        except HistoryUnavailable:
+            since = backend.history.begin_outage(backend.live.now())
+            if placement is None:
+                raise
+            record = replace(record, unavailable_since=format_timestamp(since))
+    if placement is None and record.explaining is None:
+        raise not_found(f"placement {key}", "GET /v1/placements lists those that are there")
+    return record
+
+
+def _read_record(history: History, key: str, placement: LivePlacement | None) -> PlacementRecord:
+    record = _find_record(history, key, placement)
+    if not record.is_current and placement is not None and placement.has_decision:
+        history.flush(seconds=_FLUSH_SECONDS)  # the newest decisions may still be in the write buffer
+        record = _find_record(history, key, placement)
+    since = None if record.is_current else history.state().unavailable_since
+    return record if since is None else replace(record, unavailable_since=format_timestamp(since))
+
+
+def _find_record(history: History, key: str, placement: LivePlacement | None) -> PlacementRecord:
+    attempts = history.attempts(key, limit=_SEARCHED)
+    recent, explaining = attempts[:_RECENT], find_explaining_attempt(attempts)
+    is_current = placement is None or (explaining is not None and _describes(explaining, recent, placement))
+    return PlacementRecord(placement, explaining, recent, attempts, is_current)
+
+
+def _read_attempt(history: History, key: str, text: str) -> tuple[HistoryAttempt, list[HistoryAttempt]]:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else None
+    attempt = history.attempt(text) if number is None else history.find_by_number(key, number)
+    if attempt is None or attempt.key != key:
+        raise refusal(
+            404,
+            f"attempt {text} of placement {key} is not on record",
+            object=f"attempt {text}",
+            field="attempt",
+            value=text,
+            next=f"GET /v1/placements/{format_path(key)}/history lists those that are",
+        )
+    return attempt, history.attempts(key, limit=_RECENT)
+
+
+# --- the explaining attempt -------------------------------------------------------------------------------------------
+
+
+def find_explaining_attempt(attempts: Sequence[HistoryAttempt]) -> HistoryAttempt | None:
+    """Of attempts, the newest first, the first that decided. If it only confirmed earlier targets: the last attempt
+    before it that selected clusters, as long as that selection is still what is in use."""
+    newest = next((attempt for attempt in attempts if attempt.outcome), None)
+    if newest is None or newest.outcome not in _IDLE:
+        return newest
+    decided = (attempt for attempt in attempts if attempt.outcome not in _UNDECIDED and attempt.outcome != "Unchanged")
+    selecting = next(decided, newest)
+    return selecting if _still_holds(selecting, newest) else newest
+
+
+def _still_holds(selecting: HistoryAttempt, newest: HistoryAttempt) -> bool:
+    """No binding was given up since, and as many clusters are desired and in use as then."""
+    then, now = (
+        (attempt.snapshot, attempt.wanted, attempt.active, attempt.fulfilled) for attempt in (selecting, newest)
+    )
+    return selecting.outcome not in _IDLE and then == now and selecting.inputs is PartState.KEPT
+
+
+def _describes(attempt: HistoryAttempt, recent: Sequence[HistoryAttempt], placement: LivePlacement) -> bool:
+    """Whether the attempt is about the present policy, and no later decision is still to be recorded."""
+    if placement.snapshot is None:
+        return False
+    metadata = placement.snapshot.view.metadata
+    recorded = attempt.snapshot
+    if recorded is None or (recorded.uid, recorded.generation) != (metadata.uid, metadata.generation):
+        return False
+    # The number of clusters is not part of the policy, and changes without a new generation.
+    if attempt.placement_type == PICK_N and str(attempt.wanted) != metadata.annotation(NUMBER_OF_CLUSTERS):
+        return False
+    return not _is_behind(attempt, recent, placement.snapshot.view.status)
+
+
+def _is_behind(attempt: HistoryAttempt, recent: Sequence[HistoryAttempt], status: PolicySnapshotStatus) -> bool:
+    """Whether the hub shows another status than the last recorded one: the newest decisions may not be written yet."""
+    same_policy = (
+        other for other in recent if other.snapshot == attempt.snapshot and other.status_written and other.published
+    )
+    last = next(same_policy, None)
+    return last is not None and msgspec.json.decode(last.published, type=Published).differs_from(status)
+
+
+def format_path(key: str) -> str:
+    """The key in paths of the API, where a dash means no namespace."""
+    return key if "/" in key else f"-/{key}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -26,10 +28,20 @@ from api.models import (
 from fleet.informers.cache import Caches
 from fleet.kube.resource import join_key
 from fleet.kube.scopes import find_scope, parse_key
-from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT, PARENT_PLACEMENT, PICK_ALL, PICK_N, UNSCHEDULED
+from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT, PARENT_PLACEMENT, PICK_ALL, PICK_FIXED, PICK_N, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Condition, MemberCluster, PlacementPolicy, PlacementStatus, ResourceUsage, View
-from fleet.snapshot.eligibility import Eligibility
+from fleet.model.selectors import matches
+from fleet.model.views import (
+    Binding,
+    Condition,
+    LabelSelector,
+    MemberCluster,
+    PlacementPolicy,
+    PlacementStatus,
+    ResourceUsage,
+    View,
+)
+from fleet.snapshot.columns.signals import Eligibility
 
 _SCHEDULED: Final = "Scheduled"
 
@@ -58,13 +70,19 @@ def build_placement_model(live: LivePlacement, visibility: Visibility) -> Placem
         created=metadata.creation_timestamp,
         deleting=metadata.deletion_timestamp is not None,
         type=kind,
-        wanted=policy.number_of_clusters if kind == PICK_N else None,
+        wanted=_count_wanted(kind, policy),
         snapshot=live.snapshot.view.metadata.name if live.snapshot else "",
         targets=targets,
         redacted=len(selected) - len(targets),
         fulfilled=_is_fulfilled(live, conditions),
         conditions=tuple(_build_condition(condition, visibility) for condition in conditions),
     )
+
+
+def _count_wanted(kind: str, policy: PlacementPolicy) -> int | None:
+    if kind == PICK_FIXED:
+        return len(set(policy.cluster_names))
+    return policy.number_of_clusters if kind == PICK_N else None
 
 
 def _read_policy(live: LivePlacement) -> PlacementPolicy:
@@ -98,16 +116,51 @@ def _build_condition(condition: Condition, visibility: Visibility) -> ConditionM
     return ConditionModel(type=condition.type, status=condition.status, reason=condition.reason, message=message)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementFilter:
+    """The placements that a list has; everything by default."""
+
+    namespace: str | None = None
+    fulfilled: bool | None = None
+    """False also selects those that are not decided."""
+    labels: LabelSelector | None = None
+
+    def selects(self, live: LivePlacement) -> bool:
+        view = live.placement.view
+        if self.labels is not None and not matches(self.labels, view.metadata.labels):
+            return False
+        if self.fulfilled is None:
+            return True
+        conditions = msgspec.json.decode(view.status, type=PlacementStatus).conditions
+        return (_is_fulfilled(live, conditions) is True) is self.fulfilled
+
+
 async def list_placements(
-    backend: Backend, permissions: Permissions, namespace: str | None, *, limit: int, cursor: str | None
+    backend: Backend, permissions: Permissions, chosen: PlacementFilter, *, limit: int, cursor: str | None
 ) -> PlacementPage:
-    """Those that the caller may list, of one namespace or all."""
-    keys = await _filter_listable(backend.live.placement_keys(), permissions, namespace)
+    """Those that the caller may list and the filter selects."""
+    keys = await list_visible_keys(backend, permissions, chosen.namespace)
+    if chosen.fulfilled is not None or chosen.labels is not None:
+        keys = [key async for key in _filter(backend, keys, chosen)]
     visibility = await permissions.load_visibility(backend.live.caches.clusters)
     page = take_page(keys, limit=limit, cursor=cursor, list_name="placements")
     placements = (backend.live.find_placement(key) for key in page.keys)
     items = tuple(build_placement_model(placement, visibility) for placement in placements if placement is not None)
     return PlacementPage(items=items, next=page.next)
+
+
+async def _filter(backend: Backend, keys: Iterable[str], chosen: PlacementFilter) -> AsyncIterator[str]:
+    """Other requests may be answered between two placements."""
+    for key in keys:
+        await asyncio.sleep(0)
+        live = backend.live.find_placement(key)
+        if live is not None and chosen.selects(live):
+            yield key
+
+
+async def list_visible_keys(backend: Backend, permissions: Permissions, namespace: str | None = None) -> list[str]:
+    """Of the placements that the caller may list, of one namespace or all, sorted."""
+    return await _filter_listable(backend.live.placement_keys(), permissions, namespace)
 
 
 async def _filter_listable(keys: Sequence[str], permissions: Permissions, namespace: str | None) -> list[str]:

@@ -12,7 +12,7 @@ from api.auth.permissions import Permissions, Visibility
 from api.http.problems import refusal, unprocessable
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
-from api.live.proposed_snapshots import build_proposed_snapshot, parse_identity
+from api.live.proposed_snapshots import parse_identity
 from api.models import SimulateAnswer, SimulateRequest
 from fleet.errors import InputError, InvalidKey
 from fleet.explain.answer.answer import AnswerContext
@@ -111,6 +111,11 @@ def refers_to_existing(request: SimulateRequest) -> bool:
     return "ref" in request.placement
 
 
+def is_about_existing(backend: Backend, key: str, request: SimulateRequest) -> bool:
+    """Whether the answer tells where an existing placement runs."""
+    return refers_to_existing(request) or backend.live.find_placement(key) is not None
+
+
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
@@ -120,7 +125,7 @@ async def _evaluate_origin(backend: Backend, key: str, request: SimulateRequest)
         return await _evaluate_attempt(backend, key, request)
     if refers_to_existing(request):
         return await backend.evaluator.evaluate_live(backend.live.get_placement(key))
-    return await backend.evaluator.evaluate_proposed(build_proposed_snapshot(request.placement))
+    return await backend.evaluator.evaluate_proposed(request.placement, backend.live.find_placement(key))
 
 
 async def _evaluate_attempt(backend: Backend, key: str, request: SimulateRequest) -> EvaluatedDecision:
@@ -172,6 +177,7 @@ def _simulate(request: SimulateRequest, evaluated: EvaluatedDecision, visibility
         evaluated.scenario,
         request.edits,
         with_comparison=request.compare,
+        before=evaluated.before,
         redact=visibility.redact,
         fix=None if request.fixes == "none" else partial(find_fixes, mode=request.fixes),
         everything=request.explain == "all",

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from api.auth.access import AccessRequest
 from api.auth.permissions import Permissions, Visibility
 from api.http.problems import refusal
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
-from api.live.queue_status import build_queue_model, compute_present_state
+from api.live.live import LiveState
+from api.live.queue_status import QueuePlace, build_queue_model, compute_present_state, find_queue_place
 from api.models import PastAttempt, QueueModel, WhyAnswer
-from api.services.attempts import build_decision_model, collect_cluster_names
-from api.services.placement_record import PlacementRecord, format_path, load_attempt, load_record
+from api.services.attempts import (
+    PlacementRecord,
+    build_decision_model,
+    collect_cluster_names,
+    format_path,
+    load_attempt,
+    load_record,
+)
+from api.services.foreign_decisions import compare_with_bound
+from api.services.placement_state import (
+    STATUS_IS_OLDER,
+    find_problems,
+    list_given_up,
+    list_status_notes,
+    read_published_state,
+)
 from fleet.errors import HistoryUnavailable
-from fleet.explain.answer.answer import AnswerContext, build_answer
-from fleet.explain.answer.parts import HookStatus, State
+from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
+from fleet.explain.answer.parts import ProblemPart, State, StatusNote, WritePart
+from fleet.explain.answer.sentences import format_moment
+from fleet.explain.facts.changes import judge_fleet
+from fleet.explain.facts.outcomes import UNDECIDED, rate_outcome
 from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster, is_improvable
 from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
@@ -26,7 +46,7 @@ from fleet.scheduler.attempt_record import AttemptResult
 
 FixMode = Literal["none", "fast", "deep"]
 
-_EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
+EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
 _DELETED: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
 
 
@@ -55,40 +75,74 @@ class _Inputs:
     may_edit_clusters: bool
     present_fixes: Fixes | None
     queue: QueueModel | None
+    context: AnswerContext
 
 
-async def explain_placement(backend: Backend, permissions: Permissions, query: WhyQuery) -> WhyAnswer:
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An answer, and what it was made from: `answers` compares all of it before it serves the answer again."""
+
+    answer: WhyAnswer
+    record: PlacementRecord
+    visibility: Visibility
+    may_edit_clusters: bool
+    queue_version: Hashable
+    present: EvaluatedDecision | None
+    """The decision on the present fleet, if the answer has anything of it."""
+
+
+async def explain_placement(backend: Backend, permissions: Permissions, query: WhyQuery) -> Explanation:
     backend.live.require_synced()  # what was not read yet would look deleted
     async with backend.evaluator.admit():
         if query.attempt is None:
             record = await load_record(backend, query.key)
         else:
             record = await load_attempt(backend, query.key, query.attempt)
-        evaluated = await _evaluate(backend, query, record)
+        evaluated, present = await _evaluate(backend, query, record)
         recorded_names = () if record.explaining is None else collect_cluster_names([record.explaining])
         visibility = await permissions.load_visibility(
             backend.live.caches.clusters, evaluated.decision.frame.names.ordered, recorded_names
         )
-        may_edit_clusters = await permissions.allow(_EDIT_CLUSTERS)
-        present_fixes = await _search_present_fixes(backend, query, record, evaluated)
+        may_edit_clusters = await permissions.allow(EDIT_CLUSTERS)
+        present_fixes = await _search_present_fixes(backend, query, evaluated, present)
         async with backend.evaluator.turn():
-            queue = _build_queue(backend, query, record, visibility)
-            inputs = _Inputs(query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue)
-            return await evaluated.run(_build_answer, inputs)
+            place = find_queue_place(backend.live, query.key) if query.attempt is None else None
+            queue = None if place is None else _build_queue(backend, record, place, visibility)
+            context = _build_context(
+                backend,
+                query,
+                record,
+                evaluated,
+                present,
+                visibility,
+                queue,
+                fixes_are_present=present_fixes is not None,
+            )
+            inputs = _Inputs(query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue, context)
+            answer = await evaluated.run(_build_answer, inputs)
+        version = None if place is None else place.version
+        if backend.explains_other and record.placement is not None and evaluated.attempt is None:
+            evaluation = await compare_with_bound(backend, record.placement, evaluated, visibility)
+            answer = msgspec.structs.replace(answer, evaluation=evaluation)
+        return Explanation(answer, record, visibility, may_edit_clusters, version, present)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-async def _evaluate(backend: Backend, query: WhyQuery, record: PlacementRecord) -> EvaluatedDecision:
-    """The decision of the explaining attempt, evaluated again; if that is not possible, of the present state."""
+async def _evaluate(
+    backend: Backend, query: WhyQuery, record: PlacementRecord
+) -> tuple[EvaluatedDecision, EvaluatedDecision | None]:
+    """The decision of the explaining attempt, evaluated again, as long as it describes the present; else the present
+    one. The second is the present one, if the query is about it."""
+    recorded = None
     if record.explaining is not None and (query.attempt is not None or record.is_current):
         try:
-            evaluated = await backend.evaluator.evaluate_attempt(record.explaining)
+            recorded = await backend.evaluator.evaluate_attempt(record.explaining)
         except HistoryUnavailable:
-            evaluated = None
-        if evaluated is not None and (query.attempt is not None or _covers(evaluated, query.cluster)):
-            return evaluated
+            recorded = None
+    if recorded is not None and (query.attempt is not None or record.placement is None):
+        return recorded, None
     if record.placement is None:
         raise refusal(
             410,
@@ -96,24 +150,33 @@ async def _evaluate(backend: Backend, query: WhyQuery, record: PlacementRecord) 
             object=f"placement {query.key}",
             next=f"GET /v1/placements/{format_path(query.key)}/history lists the recorded attempts",
         )
-    return await backend.evaluator.evaluate_live(record.placement)
+    present = await backend.evaluator.evaluate_live(record.placement)
+    if recorded is None or not await _describes_present(backend, recorded, present):
+        return present, present
+    return recorded, present
 
 
-def _covers(evaluated: EvaluatedDecision, cluster: str | None) -> bool:
-    """Whether the cluster, which may have joined later, was part of the decision."""
-    return cluster is None or evaluated.decision.frame.row_of(cluster) is not None
+async def _describes_present(backend: Backend, recorded: EvaluatedDecision, present: EvaluatedDecision) -> bool:
+    """Whether the clusters, their use and the judgements on them are still those of the record. A decision that only
+    confirmed evaluated nothing that could be shown in place of the present."""
+    if not recorded.decision.rounds and recorded.decision.fixed_verdicts is None:
+        return False
+    if present.decision.error is not None or present.decision.pending_query is not None:
+        return False
+    async with backend.evaluator.turn():
+        now = judge_fleet(present.decision, present.scenario.question)
+        then = await recorded.run(judge_fleet, recorded.decision, recorded.scenario.question)
+    return then == now
 
 
 async def _search_present_fixes(
-    backend: Backend, query: WhyQuery, record: PlacementRecord, evaluated: EvaluatedDecision
+    backend: Backend, query: WhyQuery, evaluated: EvaluatedDecision, present: EvaluatedDecision | None
 ) -> Fixes | None:
     """Fixes to the present fleet and bindings, to which a user applies them, for an answer from a record. None if
     `evaluated` is itself the present state, or the query is about an earlier attempt."""
     is_needed = query.fixes != "none" and (query.for_cluster or is_improvable(evaluated.decision))
-    is_past = query.attempt is not None or evaluated.attempt is None
-    if record.placement is None or is_past or not is_needed:
+    if present is None or present is evaluated or not is_needed:
         return None
-    present = await backend.evaluator.evaluate_live(record.placement)
     async with backend.evaluator.turn():
         return _search_fixes(query, present, explained=evaluated)
 
@@ -132,11 +195,17 @@ def _search_fixes(
 
 
 def _build_queue(
-    backend: Backend, query: WhyQuery, record: PlacementRecord, visibility: Visibility
+    backend: Backend, record: PlacementRecord, place: QueuePlace, visibility: Visibility
 ) -> QueueModel | None:
-    if record.placement is None or query.attempt is not None:
+    if record.placement is None or backend.explains_other:
         return None
-    return build_queue_model(backend.live, record.placement, backend.effective.settings.queue, hides=visibility.hides)
+    settings = backend.effective.settings.queue
+    return build_queue_model(backend.live, record.placement, place, settings, hides=visibility.hides)
+
+
+def read_queue_version(live: LiveState, query: WhyQuery) -> Hashable:
+    """Equal as long as the queue says the same; past attempts have no place in it."""
+    return find_queue_place(live, query.key).version if query.attempt is None else None
 
 
 def _build_answer(inputs: _Inputs) -> WhyAnswer:
@@ -149,7 +218,7 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
         limit=query.limit,
         cursor=query.cursor,
         redact=inputs.visibility.redact,
-        context=_build_context(inputs),
+        context=inputs.context,
         fixes=_search_fixes(query, evaluated) if inputs.present_fixes is None else inputs.present_fixes,
         may_edit_clusters=inputs.may_edit_clusters,
     )
@@ -166,21 +235,54 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
 # --- parts of the answer ----------------------------------------------------------------------------------------------
 
 
-def _build_context(inputs: _Inputs) -> AnswerContext:
-    query, record, evaluated = inputs.query, inputs.record, inputs.evaluated
-    attempt = evaluated.attempt or record.explaining
-    bind = () if attempt is None else tuple(_list_binding_effects(attempt, inputs.visibility, evaluated))
+def _build_context(
+    backend: Backend,
+    query: WhyQuery,
+    record: PlacementRecord,
+    evaluated: EvaluatedDecision,
+    present: EvaluatedDecision | None,
+    visibility: Visibility,
+    queue: QueueModel | None,
+    *,
+    fixes_are_present: bool,
+) -> AnswerContext:
+    attempt, placement = evaluated.attempt or record.explaining, record.placement
+    is_about_now = present is not None and placement is not None
+    state = _compute_state(record, queue) if query.attempt is None else None
+    problems: tuple[ProblemPart, ...] = ()
+    notes: list[StatusNote] = []
+    if placement is not None and is_about_now:
+        problems = find_problems(placement)
+        notes = list(list_status_notes(placement, shows_messages=visibility.is_whole))
+        published = read_published_state(placement)
+        if problems:
+            state = "InputError"
+        elif state is None and rate_outcome(evaluated.decision) != UNDECIDED:
+            state = published or "Queued"
+            notes += _describe_lag(state, evaluated, attempt)
     return AnswerContext(
-        state=_compute_state(record, inputs.queue) if query.attempt is None else None,
+        state=state,
         since=_format_start(_find_last_attempt(record, attempt) if query.attempt is None else attempt),
         attempt_id=attempt.id if attempt else "",
         number=attempt.number if attempt else None,
         duration_ms=round(sum(attempt.phases.values()) * 1000, 3) if attempt else None,
         evaluated_on="current" if evaluated.attempt is None else "recorded",
-        effects={} if attempt is None else {"bind": bind},
+        writes=() if attempt is None else tuple(_list_writes(attempt, visibility)),
+        problems=problems,
+        status_notes=tuple(notes),
+        given_up=tuple(list_given_up(backend.live, placement, record.searched)) if is_about_now else (),
         history_unavailable_since=record.unavailable_since,
-        fixes_evaluated_on=None if inputs.present_fixes is None else "current",
+        fixes_evaluated_on="current" if fixes_are_present else None,
     )
+
+
+def _describe_lag(state: State, evaluated: EvaluatedDecision, attempt: HistoryAttempt | None) -> Iterator[StatusNote]:
+    """Silence has no event: the scheduler learns of it when something else makes it decide."""
+    now = state_of(evaluated.decision)
+    if evaluated.attempt is None and now != state and state in ("Scheduled", "Partial", "Unschedulable"):
+        since = f", of {format_moment(format_timestamp(attempt.started))}" if attempt else ""
+        message = f"the hub shows the last decision{since}: {state}. The next one, after any event, would be: {now}"
+        yield StatusNote(reason=STATUS_IS_OLDER, message=message)
 
 
 def _compute_state(record: PlacementRecord, queue: QueueModel | None) -> State | None:
@@ -199,16 +301,12 @@ def _format_start(attempt: HistoryAttempt | None) -> str:
     return format_timestamp(attempt.started) if attempt else ""
 
 
-def _list_binding_effects(
-    attempt: HistoryAttempt, visibility: Visibility, evaluated: EvaluatedDecision
-) -> Iterator[HookStatus]:
-    """The writes of bindings. Their errors may name any cluster."""
-    binder = evaluated.scenario.question.profile.hooks["bind"][0].name
+def _list_writes(attempt: HistoryAttempt, visibility: Visibility) -> Iterator[WritePart]:
+    """Their errors may name any cluster."""
     for write in attempt.writes:
         if not visibility.hides(write.cluster):
-            message = write.error if visibility.is_whole else ""
-            code = "Error" if write.error else "Success"
-            yield HookStatus(plugin=binder, code=code, message=message or write.result, target=write.cluster)
+            error = write.error if visibility.is_whole else ""
+            yield WritePart(cluster=write.cluster, action=write.action, result=write.result, error=error)
 
 
 def _build_past_attempt(attempt: HistoryAttempt) -> PastAttempt:

@@ -78,7 +78,8 @@ def render_profiles(page: ProfilePage) -> str:
 
 def render_settings(page: SettingPage) -> str:
     return render_plain_table(
-        ("SETTING", "VALUE", "ORIGIN"), ((setting.name, str(setting.value), setting.origin) for setting in page.items)
+        ("SETTING", "VALUE", "ORIGIN", "NOTE"),
+        ((setting.name, str(setting.value), setting.origin, setting.note) for setting in page.items),
     )
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from fleet.cli.api_options import ApiUrl, TokenFile, resolve_connection, with_hub_options
+from fleet.cli.parsing import ASK, TRY, CommandLine
+
 if TYPE_CHECKING:
-    from fleet.cli.client.connection import ApiConnection
     from fleet.cli.client.names import PlacementName
 
 
 class Form(enum.StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class LineForm(enum.StrEnum):
+    """Of answers without an end, which have a line for each item."""
+
     TEXT = "text"
     JSON = "json"
 
@@ -30,49 +39,77 @@ def _complete_placements(incomplete: str) -> list[str]:
     return complete_placements(incomplete)
 
 
-def _complete_clusters(incomplete: str) -> list[str]:
+def complete_cluster_names(incomplete: str) -> list[str]:
     from fleet.cli.client.name_completion import complete_clusters
 
     return complete_clusters(incomplete)
 
 
-ApiUrl = Annotated[
-    str | None,
-    typer.Option("--api", metavar="URL", help="URL of the API (default: $FLEET_API, then the running `fleet up`)."),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--token-file",
-        metavar="FILE",
-        help="File with the bearer token (default: $FLEET_TOKEN_FILE, then the running `fleet up`).",
-    ),
-]
 Placement = Annotated[
     str,
     typer.Argument(metavar="PLACEMENT", help="web, or orders/web.", autocompletion=_complete_placements),
 ]
 SomePlacement = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[PLACEMENT]", help="web, or orders/web (default: all).", autocompletion=_complete_placements
-    ),
+    typer.Argument(metavar="PLACEMENT", help="web, or orders/web (default: all).", autocompletion=_complete_placements),
 ]
 Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the placement.", show_default=False),
 ]
 Output = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
-snapshot = typer.Typer(help="Export the scheduler's inputs.", no_args_is_help=True)
+snapshot = CommandLine(help="Export the scheduler's inputs.")
+_STATUS: Final = """
+    fleet status
+    fleet status -o json
+"""
+_WHY: Final = """
+    fleet why web
+    fleet why orders/web --fixes deep
+    fleet why web --cluster cluster-7 --explain
+    fleet why web --attempt 3 -o json
+"""
+_WHY_NOT: Final = """
+    fleet why-not cluster-7 web
+    fleet why-not cluster-7             every placement: what is there, what is not, and why
+"""
+_HISTORY: Final = """
+    fleet history web
+    fleet history web --diff 3..4
+"""
+_DECISIONS: Final = """
+    fleet decisions --follow
+    fleet decisions web --since 0 --outcome Unschedulable
+"""
+_REPLAY: Final = """
+    fleet replay --since 1h
+    fleet replay --edit 'removeCluster cluster=ams-1'
+"""
+_EXPORT: Final = """
+    fleet snapshot export fleet.json
+    fleet simulate --snapshot fleet.json
+"""
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(why)
-    app.command()(why_not)
-    app.command()(history)
-    app.command()(decisions)
-    app.command()(replay)
-    app.add_typer(snapshot, name="snapshot")
+def add_to(app: CommandLine) -> None:
+    app.add(ASK, examples=_STATUS)(with_hub_options(status))
+    app.add(ASK, examples=_WHY)(with_hub_options(why))
+    app.add(ASK, name="why-not", examples=_WHY_NOT)(with_hub_options(why_not))
+    app.add(ASK, examples=_HISTORY)(with_hub_options(history))
+    app.add(ASK, examples=_DECISIONS)(with_hub_options(decisions))
+    app.add(TRY, examples=_REPLAY)(with_hub_options(replay))
+    snapshot.add(TRY, examples=_EXPORT)(with_hub_options(export))
+    app.add_typer(snapshot, name="snapshot", rich_help_panel=TRY)
+
+
+def status(*, output: Output = Form.TEXT, api: ApiUrl = None, token_file: TokenFile = None) -> None:
+    """Show the fleet at a glance. What is short and why, clusters that take no work, and the moves of the last hour.
+
+    Exit codes: 0 all placements have what they want, 1 some lack something, 2 no answer.
+    """
+    from fleet.cli.commands.status import show_status
+
+    raise typer.Exit(show_status(resolve_connection(api, token_file), output.value))
 
 
 def why(
@@ -84,7 +121,7 @@ def why(
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="NAME", help="Only this cluster.", autocompletion=_complete_clusters),
+        typer.Option("--cluster", metavar="NAME", help="Only this cluster.", autocompletion=complete_cluster_names),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the results of all plugins, not only the first rejection.")
@@ -117,12 +154,12 @@ def why(
         cursor=cursor,
     )
     name = _placement(placement, namespace)
-    raise typer.Exit(answer(resolve_connection(api, token_file), name, options, as_json=output is Form.JSON))
+    raise typer.Exit(answer(resolve_connection(api, token_file), name, options, form=output.value))
 
 
 def why_not(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", autocompletion=_complete_clusters)],
-    placement: Placement,
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", autocompletion=complete_cluster_names)],
+    placement: SomePlacement = None,
     *,
     namespace: Namespace = None,
     fixes: Annotated[FixSearch | None, typer.Option("--fixes", help="Effort to search for fixes.")] = None,
@@ -131,15 +168,19 @@ def why_not(
     token_file: TokenFile = None,
 ) -> None:
     """Explain what keeps a placement off a cluster. For a cluster that fits: how far it is from being picked.
+    Without a placement: what is on the cluster, what is not, and why.
 
-    Exit codes: 0 the placement is scheduled, 1 it is not, 2 no answer.
+    Exit codes: 0 the placement is scheduled, or none was named; 1 it is not; 2 no answer.
     """
     from fleet.cli.commands.why import why_not as answer
 
+    if placement is None:
+        from fleet.cli.commands.status import show_cluster
+
+        raise typer.Exit(show_cluster(resolve_connection(api, token_file), cluster, output.value))
     name = _placement(placement, namespace)
     chosen = None if fixes is None else fixes.value
-    as_json = output is Form.JSON
-    raise typer.Exit(answer(resolve_connection(api, token_file), cluster, name, fixes=chosen, as_json=as_json))
+    raise typer.Exit(answer(resolve_connection(api, token_file), cluster, name, fixes=chosen, form=output.value))
 
 
 def history(
@@ -162,10 +203,8 @@ def history(
     from fleet.cli.commands.why import history as answer
 
     name = _placement(placement, namespace)
-    as_json = output is Form.JSON
-    raise typer.Exit(
-        answer(resolve_connection(api, token_file), name, diff=diff, limit=limit, cursor=cursor, as_json=as_json)
-    )
+    connection = resolve_connection(api, token_file)
+    raise typer.Exit(answer(connection, name, diff=diff, limit=limit, cursor=cursor, form=output.value))
 
 
 def decisions(
@@ -182,7 +221,7 @@ def decisions(
         typer.Option("--outcome", metavar="NAME", help="Only decisions with this outcome, such as Unschedulable."),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Stop after N.")] = None,
-    output: Output = Form.TEXT,
+    output: Annotated[LineForm, typer.Option("--output", "-o", help="Output format.")] = LineForm.TEXT,
     api: ApiUrl = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -196,16 +235,19 @@ def decisions(
         limit=limit,
         follow=follow,
     )
-    raise typer.Exit(show_decisions(resolve_connection(api, token_file), selection, as_json=output is Form.JSON))
+    raise typer.Exit(show_decisions(resolve_connection(api, token_file), selection, as_json=output is LineForm.JSON))
 
 
 def replay(
     attempts: Annotated[
-        list[str] | None, typer.Argument(metavar="[ATTEMPT]", help="Attempt ids, as in history -o json (default: all).")
+        list[str] | None, typer.Argument(metavar="ATTEMPT", help="Attempt ids, as in history -o json (default: all).")
     ] = None,
     *,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only decisions since this RFC 3339 time.")
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME", help="Only decisions since this RFC 3339 time, or within a duration, such as 1h."
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Replay at most N.")] = None,
     edits: Annotated[
@@ -224,10 +266,9 @@ def replay(
     from fleet.cli.commands.replay import replay as answer
 
     past = ReplayOptions(attempts=attempts or (), since=since, limit=limit, edits=edits or ())
-    raise typer.Exit(answer(resolve_connection(api, token_file), past, as_json=output is Form.JSON))
+    raise typer.Exit(answer(resolve_connection(api, token_file), past, form=output.value))
 
 
-@snapshot.command()
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="File to write; - for standard output.")],
     *,
@@ -242,12 +283,6 @@ def export(
     from fleet.cli.commands.snapshot import export_snapshot
 
     raise typer.Exit(export_snapshot(resolve_connection(api, token_file), file, anonymize=anonymize))
-
-
-def resolve_connection(api: str | None, token_file: Path | None) -> ApiConnection:
-    from fleet.cli.client.connection import ConnectionOptions, find_connection
-
-    return find_connection(ConnectionOptions(api=api, token_file=token_file))
 
 
 def _placement(text: str, namespace: str | None) -> PlacementName:

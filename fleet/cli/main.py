@@ -14,16 +14,22 @@ from typing import Annotated
 import typer
 
 from fleet import __version__
-from fleet.cli import api_commands, hub_commands
+from fleet.cli import api_commands, api_options, cluster_commands, hub_commands
+from fleet.cli.parsing import MORE, RUN, TRY, CommandLine
 from fleet.errors import FleetError
 
-app = typer.Typer(
+app = CommandLine(
     name="fleet",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""
+        fleet up                              a whole fleet on this machine, to try everything on
+        fleet status                          what is short, and why
+        fleet why web                         where it runs and why, and what would help
+        fleet why-not cluster-7 web           what keeps it off one cluster
+        fleet simulate -f clusters.yaml -f web.yaml
+    """,
 )
+
+_HELP = "next: see `fleet simulate --help`"
 
 
 class Output(enum.StrEnum):
@@ -35,6 +41,15 @@ class Output(enum.StrEnum):
 def _print_version(*, wanted: bool) -> None:
     if wanted:
         typer.echo(f"fleet {__version__}")
+        raise typer.Exit
+
+
+def _print_edits(*, wanted: bool) -> None:
+    if wanted:
+        from fleet.cli.output.edits_reference import render_edits
+        from fleet.text_table import Page, finish
+
+        typer.echo(finish(render_edits(), Page()))
         raise typer.Exit
 
 
@@ -52,7 +67,16 @@ def fleet(
     del version
 
 
-@app.command()
+@app.add(
+    TRY,
+    examples="""
+        fleet simulate -f examples/                           every placement against every cluster
+        fleet simulate -f examples/ --why edge-lab            one cluster: why not, and what would help
+        fleet simulate --live web --edit 'setCount value=4'   what if, on the fleet as it is
+        fleet simulate --live web --edit 'removeCluster cluster=ams-1' --impact
+    """,
+)
+@api_options.with_hub_options
 def simulate(
     *,
     files: Annotated[
@@ -86,7 +110,9 @@ def simulate(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; repeatable."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also list ignored objects.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also list ignored objects; with --live, print which API is asked.")
+    ] = False,
     snapshot: Annotated[
         str | None,
         typer.Option("--snapshot", metavar="FILE", help="Replay a file of `fleet snapshot export`, at its time."),
@@ -111,8 +137,17 @@ def simulate(
     impact: Annotated[
         bool, typer.Option("--impact", help="With --live: also show which placements would move.")
     ] = False,
-    api: api_commands.ApiUrl = None,
-    token_file: api_commands.TokenFile = None,
+    help_edits: Annotated[
+        bool,
+        typer.Option(
+            "--help-edits",
+            is_eager=True,
+            callback=lambda wanted: _print_edits(wanted=wanted),
+            help="List all edits, with examples.",
+        ),
+    ] = False,
+    api: api_options.ApiUrl = None,
+    token_file: api_options.TokenFile = None,
 ) -> None:
     """Schedule placements from files, and explain the result.
     Reads MemberClusters, placements or policy snapshots, and existing bindings. Writes nothing.
@@ -122,6 +157,7 @@ def simulate(
 
     With --live: 0 the placement would be scheduled, 1 it would not, 2 no answer.
     """
+    del help_edits
     if live:
         from fleet.cli.commands.simulate_live import LiveSimulation, simulate_live
 
@@ -130,7 +166,6 @@ def simulate(
             "--now": now,
             "--set": settings,
             "--expect-fulfilled": expect_fulfilled,
-            "--verbose": verbose,
         }
         _refuse([name for name, given in for_files.items() if given], "cannot be combined with --live")
         supposition = LiveSimulation(
@@ -144,11 +179,11 @@ def simulate(
             impact=impact,
             output=output.value,
         )
-        raise typer.Exit(simulate_live(api_commands.resolve_connection(api, token_file), supposition))
+        raise typer.Exit(simulate_live(api_options.resolve_connection(api, token_file), supposition))
     for_live = {"--edit": edits, "--from": attempt, "--explain": explain, "--fixes": fixes, "--impact": impact}
     _refuse([name for name, given in for_live.items() if given], "needs --live")
     if not files and snapshot is None:
-        raise typer.BadParameter("give files with -f, or use --live", param_hint="--filename")
+        raise typer.BadParameter(f"give files with -f, or use --live\n{_HELP}", param_hint="--filename")
     from fleet.cli.commands.simulate import SimulateOptions, run_simulate
 
     options = SimulateOptions(
@@ -167,7 +202,13 @@ def simulate(
     raise typer.Exit(run_simulate(options))
 
 
-@app.command()
+@app.add(
+    RUN,
+    examples="""
+        fleet controller --config fleet.yaml
+        fleet controller --kubeconfig hub.kubeconfig --set queue.workers=8
+    """,
+)
 def controller(
     *,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
@@ -226,13 +267,20 @@ def controller(
     raise typer.Exit(run_controller_command(options))
 
 
-@app.command()
+@app.add(
+    RUN,
+    examples="""
+        fleet hub --data-dir ~/.fleet/hub --ready-file /tmp/hub.json
+    """,
+)
 def hub(
     *,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory for objects (default: in memory).")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free port.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port; 0 picks a free port.")
+    ] = 0,
     ready_file: Annotated[
         Path | None,
         typer.Option("--ready-file", metavar="FILE", help="Write a JSON object here when the hub is ready."),
@@ -247,7 +295,13 @@ def hub(
     raise typer.Exit(run_hub(data_dir=data_dir, port=port, ready_file=ready_file))
 
 
-@app.command()
+@app.add(
+    RUN,
+    examples="""
+        fleet api --kubeconfig hub.kubeconfig
+        fleet api --address 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key
+    """,
+)
 def api(
     *,
     address: Annotated[
@@ -260,6 +314,16 @@ def api(
     plain_http: Annotated[
         bool,
         typer.Option("--plain-http", help="Serve without TLS, behind a proxy that terminates TLS."),
+    ] = False,
+    aggregated: Annotated[
+        bool,
+        typer.Option("--aggregated", help="Also serve callers that the hub's aggregation layer has authenticated."),
+    ] = False,
+    explain_only: Annotated[
+        bool,
+        typer.Option(
+            "--explain-only", help="Another scheduler decides: compare its bindings with what Fleet would do."
+        ),
     ] = False,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings of the controller, in YAML.")
@@ -292,6 +356,8 @@ def api(
         tls_cert=tls_cert,
         tls_key=tls_key,
         plain_http=plain_http,
+        aggregated=aggregated,
+        explain_only=explain_only,
         config=config,
         settings=settings or (),
         kubeconfig=kubeconfig,
@@ -301,19 +367,33 @@ def api(
     raise typer.Exit(run_api(options))
 
 
-@app.command()
+@app.add(
+    TRY,
+    examples="""
+        fleet up
+        fleet up --clusters 60 --quiet
+    """,
+)
 def up(
     *,
     clusters: Annotated[
         int | None,
-        typer.Option("--clusters", min=1, max=10_000, help="Simulated member clusters (default: those in DIR, or 12)."),
+        typer.Option(
+            "--clusters",
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="Simulated member clusters (default: those in DIR, or 12).",
+        ),
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="Directory for objects (default: in memory).")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the hub; 0 picks a free port.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the hub; 0 picks a free port.")
+    ] = 0,
     api_port: Annotated[
-        int, typer.Option("--api-port", min=0, max=65535, help="Port of the API; 0 picks a free port.")
+        int, typer.Option("--api-port", metavar="PORT", min=0, max=65535, help="Port of the API; 0 picks a free port.")
     ] = 0,
     ready_file: Annotated[
         Path | None,
@@ -349,7 +429,12 @@ def up(
     raise typer.Exit(run_up(options))
 
 
-@app.command()
+@app.add(
+    RUN,
+    examples="""
+        fleet migrate --url postgresql+psycopg://fleet@db/fleet
+    """,
+)
 def migrate(
     *,
     url: Annotated[
@@ -380,13 +465,20 @@ def migrate(
     raise typer.Exit(run_migrate(url=url, to=to, unless_newer=unless_newer, config=config, settings=settings or ()))
 
 
+@app.add(MORE)
+def version() -> None:
+    """Show the version."""
+    _print_version(wanted=True)
+
+
 def _refuse(options: list[str], because: str) -> None:
     if options:
-        raise typer.BadParameter(because, param_hint=options[0])
+        raise typer.BadParameter(f"{because}\n{_HELP}", param_hint=options[0])
 
 
 api_commands.add_to(app)
 hub_commands.add_to(app)
+cluster_commands.add_to(app)
 
 
 def run_as_plugin() -> None:

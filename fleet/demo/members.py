@@ -26,7 +26,7 @@ from fleet.errors import AlreadyExists, ApiError, NotFound
 from fleet.kube.api import Api
 from fleet.kube.cache.store import Codec
 from fleet.kube.informer import Informer, InformerConfig
-from fleet.kube.patch import RetryPolicy, call_with_retries
+from fleet.kube.objects import RetryPolicy, call_with_retries
 from fleet.kube.resource import STATUS
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.keys import MEMBER_CLUSTER_FINALIZER
@@ -63,6 +63,8 @@ class MemberBehavior:
     leave_every: float = 300.0
     join_every: float = 300.0
     leaving_takes: float = 3.0
+    spared: frozenset[str] = frozenset()
+    """Members that neither go stale nor leave by themselves."""
 
     def interval(self, members: int) -> float:
         """Between two heartbeats of one member."""
@@ -250,7 +252,8 @@ class SimulatedMembers:
             self._announce(f"cluster {newcomer.name}", "joins the fleet")
 
     def _pick_member(self) -> str | None:
-        heard = sorted(name for name in self._members if name in self._schedule and name not in self._silent)
+        unchanging = self._silent.keys() | self._behavior.spared
+        heard = sorted(name for name in self._members if name in self._schedule and name not in unchanging)
         return self._random.choice(heard) if heard else None
 
     def _iter_free_locations(self, *, first: int = 0) -> Iterator[Location]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +24,13 @@ _STYLES: Final = {
     State.SILENT: "red",
 }
 _FRAME: Final = 2
+_SIDES: Final = 4
+"""Columns of a frame and its padding."""
 _HEADING: Final = 1
+_INDENT: Final = " " * 10
+"""Below the text of a headline, which begins with its time."""
+_LOW: Final = 32
+"""Lines of a terminal below which the commands to try make room for the tables."""
 _CLUSTERS_WIDTH: Final = 58
 _NARROW: Final = 110
 """Terminal width below which clusters and placements are stacked."""
@@ -39,8 +46,8 @@ class Screen:
     headlines: Sequence[Headline] = field(default=())
     commands: Sequence[str] = ()
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        yield _build_layout(self, width=options.max_width)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _build_layout(self, width=options.max_width, height=options.height or console.height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +60,22 @@ class LiveScreen:
         yield from self.take().__rich_console__(console, options)
 
 
-def _build_layout(picture: Screen, *, width: int) -> Layout:
-    head = len(picture.commands) + _FRAME
+def _build_layout(picture: Screen, *, width: int, height: int) -> Layout:
+    """A low terminal shows one line of the head, all placements, and decisions; of the clusters what is left."""
+    is_low = height < _LOW
+    header = Text(picture.title, style="bold", no_wrap=True, overflow="ellipsis") if is_low else _build_header(picture)
+    head = 1 if is_low else len(picture.commands) + _FRAME
     tables = Layout(name="tables", ratio=3)
     left = Layout(name="clusters", size=_CLUSTERS_WIDTH) if width >= _NARROW else Layout(name="clusters")
-    right = Layout(name="placements")
+    rows = len(picture.placements) + _FRAME + _HEADING
+    right = Layout(name="placements", size=rows if is_low and width < _NARROW and rows < height / 2 else None)
     split = tables.split_row if width >= _NARROW else tables.split_column
     split(left, right)
     whole = Layout()
-    whole.split_column(Layout(_build_header(picture), size=head), tables, Layout(name="news", ratio=2))
-    left.update(_Fitting(lambda room: _build_clusters_panel(picture.clusters, room)))
-    right.update(_Fitting(lambda room: _build_placements_panel(picture.placements, room)))
-    whole["news"].update(_Fitting(lambda room: _build_decisions_panel(picture.headlines, room)))
+    whole.split_column(Layout(header, size=head), tables, Layout(name="news", ratio=2))
+    left.update(_Fitting(lambda room, _: _build_clusters_panel(picture.clusters, room)))
+    right.update(_Fitting(lambda room, _: _build_placements_panel(picture.placements, room)))
+    whole["news"].update(_Fitting(lambda room, width: _build_decisions_panel(picture.headlines, room, width)))
     return whole
 
 
@@ -72,10 +83,12 @@ def _build_layout(picture: Screen, *, width: int) -> Layout:
 class _Fitting:
     """A panel that is built when its height is known."""
 
-    make: Callable[[int], Panel]
+    make: Callable[[int, int], Panel]
+    """Of the lines and columns within its frame."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self.make(max((options.height or console.height) - _FRAME, _HEADING))
+        height = options.height or console.height
+        yield self.make(max(height - _FRAME, _HEADING), max(options.max_width - _SIDES, 1))
 
 
 def _build_header(picture: Screen) -> Panel:
@@ -105,9 +118,15 @@ def _build_placements_panel(rows: Sequence[PlacementStatusRow], room: int) -> Pa
     return _build_panel(table, f"{len(rows)} placements", rows[shown:])
 
 
-def _build_decisions_panel(headlines: Sequence[Headline], room: int) -> Panel:
-    lines = [Text(str(headline), no_wrap=True, overflow="ellipsis") for headline in headlines[-room:]]
-    return Panel(Group(*lines), title="decisions", title_align="left", border_style="dim")
+def _build_decisions_panel(headlines: Sequence[Headline], room: int, width: int) -> Panel:
+    """The newest that fit. The reason is at the end of a line, so long ones are continued."""
+    lines = [line for headline in headlines[-room:] for line in _wrap_headline(str(headline), width)]
+    texts = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines[-room:]]
+    return Panel(Group(*texts), title="decisions", title_align="left", border_style="dim")
+
+
+def _wrap_headline(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=_INDENT, break_on_hyphens=False) or [""]
 
 
 def _build_table(*headings: str) -> Table:

@@ -18,8 +18,7 @@ from fleet.errors import AlreadyExists, NotFound
 from fleet.kube.api import Api
 from fleet.kube.backoff import Jitter
 from fleet.kube.cache.store import Codec
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, call_with_retries
+from fleet.kube.objects import Objects, RetryPolicy, call_with_retries
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Metadata, View

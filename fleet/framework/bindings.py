@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -16,6 +18,8 @@ from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.views import Binding, ClusterScore
 from fleet.snapshot.columns.bitset import from_rows
 from fleet.snapshot.frame import Frame
+
+_NAME: Final = attrgetter("metadata.name")
 
 
 @dataclass(slots=True)
@@ -54,7 +58,7 @@ class PlacementBindings:
 
 def classify(bindings: Iterable[Binding], frame: Frame, request: PlacementRequest) -> PlacementBindings:
     classes = PlacementBindings()
-    for binding in sorted(bindings, key=lambda each: each.metadata.name):
+    for binding in sorted(bindings, key=_NAME):
         if binding.metadata.namespace != request.namespace:
             continue
         classes.holders[binding.metadata.name] = binding

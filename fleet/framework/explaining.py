@@ -1,4 +1,5 @@
-"""Optional methods of plugins: group explanations, suggest fixes, and name the events that may end a rejection.
+"""Optional methods of plugins: group and order explanations, suggest fixes, name the events that may end a rejection,
+and list what they read, so that mistakes in a policy can be pointed out.
 
 These methods take no part in decisions. A plugin without these methods is explained cluster by cluster, suggests
 nothing, and its rejections end with the events of other plugins only.
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
+from fleet.framework.policy.reads import PolicyConflict, PolicyRead
 from fleet.framework.request import PlacementRequest
 from fleet.framework.types import Details
 from fleet.model.views import PlacementPolicy
@@ -24,7 +26,8 @@ MOST_SUGGESTIONS: Final = 4
 """Suggestions of one kind for one reason."""
 
 LOWEST: Final = "lowest"
-"""In details: the domains with the fewest clusters. Redaction leaves out those that only hidden clusters have."""
+"""In details: the domains with the fewest clusters, of the label `key`, that keep this cluster's domain from growing
+beyond `maxSkew`. Redaction leaves out those that only hidden clusters have."""
 LOWEST_LEFT_OUT: Final = "lowestLeftOut"
 """In redacted details: how many were left out."""
 
@@ -71,6 +74,14 @@ class NumberSuggestion:
     """The first value that is likely to help."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterTraits:
+    """Labels and properties of a cluster, as far as a plugin reads them."""
+
+    labels: Mapping[str, str]
+    properties: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedClusters:
     """Clusters that the plugin rejects for one reason."""
@@ -97,6 +108,17 @@ class RejectedClusters:
         yield from map(Suggestion, cheapest[:MOST_SUGGESTIONS])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutrankedCluster:
+    """A cluster that fits, and the last one picked before it."""
+
+    request: PlacementRequest
+    policy: PlacementPolicy
+    frame: Frame
+    row: int
+    picked: int
+
+
 def describe_expression(failed: Details) -> str:
     """An expression that a cluster fails, with the observed value: `tier In [prod] (is lab)`"""
     observed = failed.get("observed")
@@ -108,9 +130,35 @@ class GroupingPlugin(Protocol):
         """The columns that `explain_row` depends on: rows with equal values are explained once."""
 
 
+class MeasuringPlugin(Protocol):
+    def split_by_distance(self, req: PlacementRequest, frame: Frame, rows: int) -> Sequence[int]:
+        """Rejected rows by how much keeps them out, the closest first; together all of `rows`."""
+
+
 class SuggestingPlugin(Protocol):
     def suggest(self, rejected: RejectedClusters) -> Iterable[Suggestion | NumberSuggestion | Edit]:
         """Changes that may end a rejection; an edit is short for a suggestion of that edit alone."""
+
+
+class RankSuggestingPlugin(Protocol):
+    def suggest_rank(self, outranked: OutrankedCluster) -> Iterable[NumberSuggestion]:
+        """Numbers of the policy that may bring a cluster before the one picked instead."""
+
+
+class NewcomerPlugin(Protocol):
+    def list_newcomers(self, req: PlacementRequest, frame: Frame, in_use: int) -> Iterable[ClusterTraits]:
+        """What a cluster that joins must be like to pass the plugin: each way the least there is to it, the easiest
+        first. `in_use` are the rows that the placement is on."""
+
+
+class ReadingPlugin(Protocol):
+    def list_reads(self, req: PlacementRequest) -> Iterable[PolicyRead]:
+        """The labels, properties, taints and namespaces of clusters that the request names."""
+
+
+class ConflictPlugin(Protocol):
+    def find_conflicts(self, req: PlacementRequest, frame: Frame) -> Iterable[PolicyConflict]:
+        """Parts of the request that cannot be met together."""
 
 
 class EventSource(Protocol):

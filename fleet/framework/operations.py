@@ -1,15 +1,20 @@
 """Targets of a decision, and the writes that realize them: changes to bindings, with their exact content.
 
-An operation is data. Its document is built when it is sent.
+An operation is data. Its document is built when it is sent, the name of a new binding when it is decided.
 """
 
 from __future__ import annotations
 
 import enum
+import hashlib
+import re
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
+from fleet.errors import StaleInputs
 from fleet.framework.request import PlacementRequest
 from fleet.model.keys import (
     BOUND,
@@ -25,6 +30,14 @@ from fleet.model.keys import (
 from fleet.model.views import Binding, ClusterDecision, ClusterScore
 
 API_VERSION: Final = f"{PLACEMENT_GROUP}/{STORAGE_VERSION}"
+
+
+# A label holds 63 bytes; two dashes and the suffix leave 53 for the two names.
+PLACEMENT_BYTES: Final = 26
+CLUSTER_BYTES: Final = 27
+SUFFIX_CHARACTERS: Final = 8
+
+_NOT_ALLOWED: Final = re.compile(rb"[^a-z0-9-]")
 
 
 class Action(enum.Enum):
@@ -173,7 +186,49 @@ def holds_finalizer(binding: Binding) -> bool:
     return SCHEDULER_BINDING_CLEANUP in binding.metadata.finalizers
 
 
+def binding_of(operation: Operation) -> Binding:
+    assert operation.binding is not None, f"{operation.action.value} without a binding"
+    return operation.binding
+
+
+def rebase_removal(operation: Operation, fresh: Binding) -> Operation | None:
+    """The removal, decided again on a newer version of the binding; None if it is no longer needed.
+
+    The state to remember is the fresh one: it is computed once per object that was read, and repetitions of the same
+    request send the same bytes. Remembering the state of an earlier read would call a binding `Scheduled` that became
+    `Bound` meanwhile, and others would conclude that no workload runs there. A binding that is `Unscheduled` already
+    is not changed, so the remembered state can never be `Unscheduled`.
+    """
+    if fresh.metadata.uid != binding_of(operation).metadata.uid:
+        return None  # another object with the same name; ours is gone
+    if fresh.metadata.deletion_timestamp:
+        return drop_finalizer(fresh) if holds_finalizer(fresh) else None
+    if operation.action is not Action.UNSCHEDULE or fresh.spec.state == UNSCHEDULED:
+        return None
+    if fresh.spec.state not in (SCHEDULED, BOUND):
+        raise StaleInputs(f"binding {fresh.metadata.name} is in the unknown state {fresh.spec.state!r}")
+    return structs.replace(unschedule(fresh), group=operation.group)
+
+
 def selected_reason(cluster: str, scores: tuple[int, int] | None) -> str:
     """`scores` are affinity and topology, in this order."""
     scored = "" if scores is None else " (affinity score: {}, topology spread score: {})".format(*scores)
     return f'Successfully scheduled resources for placement in "{cluster}"{scored}: picked by scheduling policy'
+
+
+def build_binding_name(*, placement: str, placement_uid: str, cluster: str, holder_uid: str | None = None) -> str:
+    """A readable name that is valid as a label, and the same again after a lost answer.
+
+    It is `<placement>-<cluster>-<suffix>`. The suffix depends on the placement's UID and the cluster, so repeating a
+    create finds the object it created before; if another object has that name, the suffix includes its UID,
+    `holder_uid`, as well. Names are never parsed: bindings are found by label.
+    """
+    identity = f"{placement_uid}/{cluster}" if holder_uid is None else f"{placement_uid}/{cluster}/{holder_uid}"
+    suffix = hashlib.sha256(identity.encode()).hexdigest()[:SUFFIX_CHARACTERS]
+    visible = (_sanitize(placement, PLACEMENT_BYTES), _sanitize(cluster, CLUSTER_BYTES))
+    return "-".join((*filter(None, visible), suffix))
+
+
+@lru_cache(maxsize=1 << 16)
+def _sanitize(name: str, limit: int) -> str:
+    return _NOT_ALLOWED.sub(b"-", name.encode().lower()).lstrip(b"-")[:limit].decode()

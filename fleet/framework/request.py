@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import msgspec
 
-from fleet.framework.terms import (
+from fleet.framework.policy.terms import (
     LabelTest,
     Preference,
     PropertyRef,
@@ -49,8 +49,12 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 _MOST_DIGITS = 18
 """So that every number read fits 64 bits: the API server has no larger ones."""
 _AFFINITY = "spec.policy.affinity.clusterAffinity"
-_REQUIRED = _AFFINITY + ".requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
-_PREFERRED = _AFFINITY + ".preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED_FIELD = _AFFINITY + ".requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
+PREFERRED_FIELD = _AFFINITY + ".preferredDuringSchedulingIgnoredDuringExecution"
+SPREAD_FIELD = "spec.policy.topologySpreadConstraints"
+TOLERATIONS_FIELD = "spec.policy.tolerations"
+NAMES_FIELD = "spec.policy.clusterNames"
+COUNT_FIELD = "spec.policy.numberOfClusters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,14 @@ class PolicyProblem:
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedPart:
+    """Something in a policy that has no effect."""
+
+    field: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +104,18 @@ class PlacementRequest:
     constraints: tuple[Constraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     problems: tuple[PolicyProblem, ...] = ()
+    unused: tuple[UnusedPart, ...] = ()
+    """Parts of the policy that its placement type does not evaluate."""
     priority: int = 0
     min_targets: int | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[str, ...] = ()
+    key: str = field(init=False, repr=False, compare=False)
+    """Namespace and name of the placement as text."""
 
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.placement}" if self.namespace else self.placement
+    def __post_init__(self) -> None:
+        key = f"{self.namespace}/{self.placement}" if self.namespace else self.placement
+        object.__setattr__(self, "key", key)
 
     @property
     def signature(self) -> str:
@@ -150,7 +166,45 @@ def compile_request(snapshot: PolicySnapshot, *, placement_uid: str = "") -> Pla
         constraints=tuple(_constraints(policy, problems)) if kind == PICK_N else (),
         tolerations=policy.tolerations if selects else (),
         problems=tuple(problems),
+        unused=tuple(_find_unused(policy, kind)),
     )
+
+
+def _find_unused(policy: PlacementPolicy, kind: str) -> Iterator[UnusedPart]:
+    """Snapshots are not judged by the definitions, which refuse most of this in a placement."""
+    affinity = policy.affinity.cluster_affinity if policy.affinity else None
+    given = {
+        NAMES_FIELD: (PICK_FIXED, policy.cluster_names),
+        COUNT_FIELD: (PICK_N, policy.number_of_clusters is not None),
+        SPREAD_FIELD: (PICK_N, policy.topology_spread_constraints),
+        PREFERRED_FIELD: (PICK_N, affinity and affinity.preferred),
+    }
+    for path, (reader, value) in given.items():
+        if value and kind != reader:
+            yield UnusedPart(path, f"{path.rpartition('.')[2]} has no effect with {kind}, only with {reader}")
+    if kind == PICK_FIXED:
+        for path, value in ((REQUIRED_FIELD, affinity and affinity.required), (TOLERATIONS_FIELD, policy.tolerations)):
+            if value:
+                yield UnusedPart(
+                    path, f"{path.rpartition('.')[2]} has no effect with PickFixed, which takes what it names"
+                )
+    if kind in (PICK_ALL, PICK_N) and affinity is not None:
+        yield from _find_unused_sorters(affinity.required.cluster_selector_terms if affinity.required else ())
+    if kind == PICK_N and affinity is not None:
+        for position, preferred in enumerate(affinity.preferred):
+            path = f"{PREFERRED_FIELD}[{position}]"
+            if preferred.weight == 0:
+                yield UnusedPart(f"{path}.weight", f"preference {position + 1} has weight 0, so it ranks nothing")
+            elif preferred.preference.property_selector is not None:
+                message = f"preference {position + 1}: a propertySelector is evaluated in required terms only"
+                yield UnusedPart(f"{path}.preference.propertySelector", message)
+
+
+def _find_unused_sorters(terms: tuple[ClusterSelectorTerm, ...]) -> Iterator[UnusedPart]:
+    for position, term in enumerate(terms):
+        if term.property_sorter is not None:
+            message = f"term {position + 1}: a propertySorter is evaluated in preferred terms only"
+            yield UnusedPart(f"{REQUIRED_FIELD}[{position}].propertySorter", message)
 
 
 def _count(annotations: Mapping[str, str], key: str, problems: list[PolicyProblem]) -> int | None:
@@ -164,7 +218,7 @@ def _count(annotations: Mapping[str, str], key: str, problems: list[PolicyProble
 
 def _terms(terms: tuple[ClusterSelectorTerm, ...], problems: list[PolicyProblem]) -> Iterator[Term]:
     for position, term in enumerate(terms):
-        path = f"{_REQUIRED}[{position}]"
+        path = f"{REQUIRED_FIELD}[{position}]"
         labels = _labels(term.label_selector, f"{path}.labelSelector", problems)
         yield Term(labels or (), _properties(term, path, problems))
 
@@ -214,7 +268,7 @@ def _preferences(
     for position, selector in enumerate(preferred):
         if selector.weight == 0:
             continue
-        path = f"{_PREFERRED}[{position}].preference"
+        path = f"{PREFERRED_FIELD}[{position}].preference"
         labels = _labels(selector.preference.label_selector, f"{path}.labelSelector", problems)
         yield Preference(selector.weight, labels, _sorter(selector.preference, f"{path}.propertySorter", problems))
 
@@ -233,7 +287,7 @@ def _sorter(term: ClusterSelectorTerm, path: str, problems: list[PolicyProblem])
 
 def _constraints(policy: PlacementPolicy, problems: list[PolicyProblem]) -> Iterator[Constraint]:
     for position, constraint in enumerate(policy.topology_spread_constraints):
-        problems.extend(_constraint_problems(constraint, f"spec.policy.topologySpreadConstraints[{position}]"))
+        problems.extend(_constraint_problems(constraint, f"{SPREAD_FIELD}[{position}]"))
         yield Constraint(
             constraint.topology_key, constraint.max_skew or 1, constraint.when_unsatisfiable != SCHEDULE_ANYWAY
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
@@ -34,6 +34,9 @@ class Reason:
     """The rejection in a few words, for summaries; by default the name in words. Callable if it depends on details."""
     lacks: Callable[[Details], str] | None = None
     """What the cluster lacks, with values from its details; by default `short`."""
+    lines: Callable[[Details, int], Iterable[str]] | None = None
+    """The values behind the rejection, line by line, from the details and the moment of the decision; by default the
+    details that `form` does not contain."""
     about_cluster_only: bool = False
     """Message and details mention no other cluster: they need no redaction."""
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fleet.history.entries import (
+    AttemptSource,
     ClusterRow,
     Columns,
     HistoryAttempt,
@@ -32,6 +33,8 @@ _WORTH_IT: Final = 160
 _LEVEL: Final = 1
 _LEVEL_OF_DOCUMENTS: Final = 3  # of many alike: a sixth less than the lowest, in the same time
 _LARGEST_DICTIONARY: Final = 32_768  # what zlib can look back on
+_OVERHEAD: Final = 600
+"""Bytes of the objects around the packed bytes of an attempt."""
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -116,3 +119,45 @@ class DocumentCodec:
     def unpack(self, body: bytes) -> list[ClusterRow]:
         decompressor = zlib.decompressobj(zdict=self.dictionary) if self.dictionary else zlib.decompressobj()
         return msgspec.msgpack.decode(decompressor.decompress(body) + decompressor.flush(), type=list[ClusterRow])
+
+
+class SlimAttempt:
+    """A buffered attempt reduced to its decision, for when the buffer is almost full.
+
+    Packed immediately: as objects, the decision takes ten times as much memory and keeps its inputs alive.
+    """
+
+    __slots__ = ("_packed", "changed", "key", "shed", "weight")
+
+    fleet: object = None
+
+    def __init__(self, source: AttemptSource) -> None:
+        self.key = source.key
+        self.changed = source.changed
+        self.shed = source.shed
+        self._packed = pack_attempt(source.attempt())
+        self.weight = len(self._packed) + _OVERHEAD
+
+    @property
+    def light_weight(self) -> int:
+        return self.weight
+
+    def without_columns(self) -> SlimAttempt:
+        return self
+
+    def without_inputs(self) -> SlimAttempt:
+        return self
+
+    def attempt(self) -> HistoryAttempt:
+        return unpack_attempt(self._packed)
+
+    def columns(self, *, with_names: bool) -> Columns | None:
+        del with_names
+        return None
+
+    def inputs(self) -> RecordedInputs | None:
+        return None
+
+    def clusters(self, *, anew: bool) -> Sequence[ClusterRow]:
+        del anew
+        return ()

@@ -36,6 +36,7 @@ class History(Queries):
         super().__init__(database)
         self._clock = clock
         self._retention = Retention(database, limits)
+        self._retention_runs = 0
         self._buffer = AttemptBuffer(memory=memory_mib * _MIB, most=digests)
         self._writer = HistoryWriter(
             database,
@@ -109,6 +110,12 @@ class History(Queries):
         if not self._writer.is_running:
             self._database.close()
 
+    @property
+    def revision(self) -> tuple[object, ...]:
+        """Differs after every change that this process has made, and after outages that its writer has noticed."""
+        counts = self._writer.read_counts()
+        return counts.written, counts.folded, self._retention_runs, self._writer.health
+
     def counts(self) -> HistoryCounts:
         return self._writer.read_counts()
 
@@ -141,4 +148,7 @@ class History(Queries):
         return self._run_retention(self._writer.session)
 
     def _run_retention(self, session: str) -> int:
-        return self._retention.run(now=epoch_nanoseconds(self._clock), session=session)
+        try:
+            return self._retention.run(now=epoch_nanoseconds(self._clock), session=session)
+        finally:
+            self._retention_runs += 1

@@ -1,4 +1,4 @@
-"""Caches of what the controllers read: member clusters, and the placements, snapshots and bindings of each scope.
+"""Caches of what the controllers read: member clusters, also as columns, and the objects of each scope of placements.
 
 The informers run from the beginning, so that a standby is warm, and list everything anew when this process begins to
 lead (`refresh`), so that the last writes of the former leader are seen. After that our own writes are visible at once,
@@ -15,15 +15,20 @@ from typing import Any, Final
 
 import msgspec
 
+from fleet.errors import StaleInputs
 from fleet.kube.cache.store import Codec, Store, build_codec
 from fleet.kube.informer import Informer, InformerConfig
+from fleet.kube.resource import key_of
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PlacementScope, owner_key
 from fleet.model.decoding import decode
-from fleet.model.keys import IS_LATEST_SNAPSHOT
+from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
+from fleet.snapshot.frame import Frame
+from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
+_NAME: Final = attrgetter("view.metadata.name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Caches:
 
     def bindings(self, key: PlacementKey) -> list[Observed[Binding]]:
         """By name."""
-        return sorted(self.kinds_of(key).bindings.store.by_index(_BY_OWNER, key), key=_name_of)
+        return sorted(self.kinds_of(key).bindings.store.by_index(_BY_OWNER, key), key=_NAME)
 
     # --- informers ----------------------------------------------------------------------------------------------------
 
@@ -108,15 +113,64 @@ class Caches:
             yield from kinds
 
 
+class FleetTable:
+    """The columns that decisions read, kept equal to the watched member clusters.
+
+    Built at the first call of `frame`, then updated row by row: adding all rows one by one would cost more.
+    """
+
+    def __init__(self, clusters: Store[MemberCluster]) -> None:
+        self._clusters = clusters
+        self._table: Table | None = None
+        clusters.subscribe(self._update)
+
+    def frame(self) -> Frame:
+        if self._table is None:
+            self._table = Table(self._clusters.values())
+        return self._table.freeze()
+
+    def _update(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        if self._table is None:
+            return
+        if new is not None:
+            self._table.put(new)
+        elif old is not None:
+            self._table.remove(old.metadata.name)
+
+
 def is_latest(snapshot: PolicySnapshot) -> bool:
     return snapshot.metadata.label(IS_LATEST_SNAPSHOT) == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """The policy that a decision is about. A snapshot keeps its spec; its annotations and its label change."""
+
+    snapshot: str
+    """For messages."""
+    uid: str
+    generation: str | None
+    number_of_clusters: str | None
+
+    @classmethod
+    def of(cls, snapshot: PolicySnapshot) -> PolicyVersion:
+        metadata = snapshot.metadata
+        generation, count = metadata.annotation(PLACEMENT_GENERATION), metadata.annotation(NUMBER_OF_CLUSTERS)
+        return cls(key_of(metadata), metadata.uid, generation, count)
+
+    def is_current_in(self, snapshot: PolicySnapshot) -> bool:
+        """Whether a decision about this policy is one about that snapshot, too."""
+        return is_latest(snapshot) and PolicyVersion.of(snapshot) == self
+
+    def build_error(self) -> StaleInputs:
+        return StaleInputs(f"policy snapshot {self.snapshot} changed after the decision")
 
 
 def _kinds(scope: PlacementScope, access: InformerConfig) -> PlacementKinds:
     kinds = PlacementKinds(
         scope,
-        Informer(access, scope.placement, build_codec(Placement), call_class="bind"),
-        Informer(access, scope.policy_snapshot, build_codec(PolicySnapshot), call_class="status"),
+        Informer(access, scope.placement, build_codec(Placement)),
+        Informer(access, scope.policy_snapshot, build_codec(PolicySnapshot)),
         Informer(access, scope.binding, build_codec(Binding), call_class="bind"),
     )
     kinds.policy_snapshots.store.add_index(_BY_OWNER, _owners)
@@ -127,10 +181,6 @@ def _kinds(scope: PlacementScope, access: InformerConfig) -> PlacementKinds:
 def _owners(observed: Observed[Any]) -> tuple[PlacementKey, ...]:
     owner = owner_key(observed.view.metadata)
     return () if owner is None else (owner,)
-
-
-def _name_of(binding: Observed[Binding]) -> str:
-    return binding.view.metadata.name
 
 
 _READ_CLUSTER: Final = msgspec.json.Decoder(MemberCluster).decode

@@ -1,26 +1,45 @@
-"""Typed client for the objects of one kind, one request per call.
+"""Typed client for the objects of one kind, and the retries and updates that its callers share.
 
-The answer to a write is put into the store, so that the next read of the store includes it. What to write, and whether
-to retry, is left to callers; `patch` has what they share.
+Each method of `Objects` is one request. The answer to a write is put into the store, so that the next read of the store
+includes it. `call_with_retries` repeats a request while the server is unavailable. `update_with_retries` is for changes
+that depend on the present object: a PUT with the version that was read, and after a conflict the same change on the
+live object. `build_merge_patch` computes the least that has to be sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from fleet.errors import DocumentError, NotFound, UnreadableAnswer
+from fleet.clock import Clock
+from fleet.errors import (
+    ApiError,
+    Conflict,
+    DocumentError,
+    NotFound,
+    ServerTimeout,
+    Unavailable,
+    UnreadableAnswer,
+)
 from fleet.kube.api import DEFAULT_DEADLINE, READ_CLASS, WRITE_CLASS, Api, Method, Request
+from fleet.kube.backoff import Jitter
 from fleet.kube.cache.store import Codec, Store
 from fleet.kube.cache.watch import read_head, read_page
 from fleet.kube.resource import STATUS, Resource, key_of
+from fleet.model.views import Observed, V
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 Document = Mapping[str, Any]
+Mutation = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""From the current document to the desired one; None if they are equal."""
+
+RETRY_DELAYS: Final = (0.010, 0.050, 0.250)
+"""Seconds between four attempts."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -191,3 +210,96 @@ class Objects(Generic[T]):
             store.apply_delete(key_of(metadata), metadata.uid)
         else:
             store.apply_write(written)
+
+
+# --- retries and updates ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Delays between the attempts of one write."""
+
+    clock: Clock
+    jitter: Jitter
+    delays: tuple[float, ...] = RETRY_DELAYS
+    spread: float = 0.1
+
+    async def wait(self, attempt: int, error: ApiError) -> None:
+        await self.clock.sleep(max(self.delays[attempt] * (1 + self.spread * self.jitter()), error.retry_after or 0.0))
+
+    def allows(self, attempt: int) -> bool:
+        return attempt < len(self.delays)
+
+
+async def call_with_retries(
+    request: Callable[[], Awaitable[R]],
+    *,
+    retry_policy: RetryPolicy,
+    on: tuple[type[ApiError], ...] = (Unavailable, ServerTimeout),
+) -> R:
+    """The request, repeated while it fails with one of these. A failed attempt may have been applied."""
+    attempt = 0
+    while True:
+        try:
+            return await request()
+        except on as error:
+            if not retry_policy.allows(attempt):
+                raise
+            await retry_policy.wait(attempt, error)
+        attempt += 1
+
+
+async def update_with_retries(
+    objects: Objects[Observed[V]],
+    key: str,
+    change: Mutation,
+    *,
+    retry_policy: RetryPolicy,
+    cached: Observed[V] | None = None,
+    status: bool = False,
+) -> Observed[V] | None:
+    """The object after the change; None if it is gone.
+
+    The first attempt works on `cached` where it is given. After a failure the object is read live and `change` is
+    called again, so a change must not keep state between calls.
+    """
+
+    async def attempt() -> Observed[V]:
+        nonlocal cached
+        present, cached = cached, None
+        present = present or await objects.get(key)
+        wanted = change(present.document())
+        if wanted is None:
+            return present
+        return await (objects.replace_status(wanted) if status else objects.replace(wanted))
+
+    try:
+        return await call_with_retries(attempt, retry_policy=retry_policy, on=(Conflict, Unavailable, ServerTimeout))
+    except NotFound:
+        return None
+
+
+def build_merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The smallest merge patch (RFC 7386) that makes `new` out of `old`; empty when they are equal.
+
+    A null inside `new` cannot be expressed: to a merge patch it means absence.
+    """
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if inner := build_merge_patch(before, value):
+                patch[key] = inner
+        elif key not in old or before != value or type(before) is not type(value):
+            patch[key] = value
+    return patch
+
+
+def contains_patch(document: Any, patch: Any) -> bool:
+    """Whether the merge patch would leave the document as it is."""
+    if not isinstance(patch, dict) or not isinstance(document, dict):
+        return type(document) is type(patch) and bool(document == patch)
+    return all(
+        key not in document if value is None else contains_patch(document.get(key), value)
+        for key, value in patch.items()
+    )

@@ -6,6 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from fleet.errors import InvalidKey
+
 if TYPE_CHECKING:
     from fleet.model import catalog as catalog
     from fleet.model.views import Metadata
@@ -44,14 +46,15 @@ class Resource:
         namespace, name = split_key(key)
         if bool(namespace) is not self.namespaced:
             wanted = "namespace/name" if self.namespaced else "a name without a namespace"
-            raise ValueError(f"{key!r} is not a key of a {self.kind}: want {wanted}")
+            raise InvalidKey(f"{key!r} is not a key of a {self.kind}: want {wanted}")
         path = f"{self.collection(namespace)}/{quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
 
 
 def key_of(metadata: Metadata) -> str:
     """`namespace/name`, or the name alone where there is no namespace."""
-    return join_key(metadata.namespace, metadata.name)
+    namespace = metadata.namespace  # not by join_key: this is called for every object that is read
+    return f"{namespace}/{metadata.name}" if namespace else metadata.name
 
 
 def join_key(namespace: str, name: str) -> str:
@@ -61,5 +64,5 @@ def join_key(namespace: str, name: str) -> str:
 def split_key(key: str) -> tuple[str, str]:
     namespace, slash, name = key.rpartition("/")
     if not name or (slash and not namespace) or "/" in namespace:
-        raise ValueError(f"{key!r} is not a key: want name or namespace/name")
+        raise InvalidKey(f"{key!r} is not a key: want name or namespace/name")
     return namespace, name

@@ -11,9 +11,9 @@ from fleet.clock import Clock
 from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.settings import Settings
+from fleet.settings.tree import SHARES
 
 _POD_IDENTITY: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_WRITE_CLASSES: Final = ("bind", "evict", "status")
 
 
 async def connect(
@@ -26,10 +26,15 @@ async def connect(
 
 
 def build_rate_limiter(settings: Settings, clock: Clock) -> RateLimiter:
-    """Each class of writes has its own budget; every other class of requests has the default limit."""
+    """No fixed rates unless they are set. Each class of writes then has its own budget."""
     api = settings.api
-    budgets = {name: RateLimit(api.rate_of(name), api.burst_of(name)) for name in _WRITE_CLASSES}
-    return RateLimiter(clock, budgets, RateLimit(api.qps, api.burst))
+    budgets: dict[str, RateLimit] = {}
+    for name in SHARES:
+        rate = api.rate_of(name)
+        if rate is not None:
+            budgets[name] = RateLimit(rate, api.burst_of(name))
+    default = None if api.qps is None else RateLimit(api.qps, api.burst)
+    return RateLimiter(clock, budgets, default, concurrency=api.write_concurrency)
 
 
 def has_pod_identity(environ: Mapping[str, str], folder: Path = _POD_IDENTITY) -> bool:

@@ -14,18 +14,18 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from typing import Final, Protocol
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from fleet.clock import Clock, SystemClock
 from fleet.errors import Unreachable
 from fleet.informers.cache import Caches
-from fleet.kube.api import Api
+from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import JITTER, Jitter
 from fleet.kube.cache.reflector import UnreadableObject, WatchProblem
 from fleet.kube.events import EventRecorder
-from fleet.kube.informer import InformerConfig, WriteGate
-from fleet.kube.leader_election import LeaderElector, Leadership, LeaseDurations, unique_identity
+from fleet.kube.informer import InformerConfig
+from fleet.kube.leader_election import FencedApi, LeaderElector, Leadership, LeaseDurations, unique_identity
 from fleet.kube.resource import Resource
-from fleet.manager.leader_metrics import LeadershipMetrics
 from fleet.placement.metrics import PlacementMetrics
 from fleet.placement.setup import build_placement_controller
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
@@ -33,6 +33,7 @@ from fleet.scheduler.loop import shorten_names
 from fleet.scheduler.profiles import close_plugins
 from fleet.scheduler.scheduler import Scheduler
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
+from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
 from fleet.settings import Settings
 
 PLACEMENT: Final = "placement"
@@ -52,6 +53,32 @@ class Runnable(Protocol):
 
     def in_flight(self) -> Set[str]:
         """Keys being processed."""
+
+
+_LEADER: Final = "fleet_leader"
+_WORKING: Final = "fleet_working"
+_SCRAPED: Final = (
+    (_LEADER, "Whether this process holds the lease: 1 or 0.", ("lease",)),
+    (_WORKING, "Whether its controllers are running: 1 or 0.", ()),
+)
+
+
+class LeadershipMetrics:
+    """Gauges about leadership and running controllers, for an alert on a hub without a leader.
+
+    Probes do not show this: a standby is as ready as the leader, and a leader that still waits for its caches holds the
+    lease.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._gauges = ScrapeGauges(registry, _SCRAPED)
+
+    def watch_lease(self, key: str, is_held: Callable[[], bool]) -> None:
+        """With leader election only. `key` is the namespace and name of the lease."""
+        self._gauges.attach(_LEADER, lambda: {(key,): float(is_held())})
+
+    def watch_work(self, is_working: Callable[[], bool]) -> None:
+        self._gauges.attach(_WORKING, lambda: {(): float(is_working())})
 
 
 class Manager:
@@ -185,7 +212,7 @@ class Manager:
         self._leadership = leadership
         if not await self._run_unless_stopping(self._catch_up()):
             return
-        self._gate.open(leadership)
+        self._gate.open(None if leadership is None else FencedApi(self._api, leadership))
         log.info("leader: controllers started", identity=self._identity)
         try:
             async with asyncio.TaskGroup() as group:

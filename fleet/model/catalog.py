@@ -11,29 +11,32 @@ from fleet.model.kinds.binding import ClusterResourceBinding, ResourceBinding
 from fleet.model.kinds.cluster import InternalMemberCluster, MemberCluster
 from fleet.model.kinds.clusterprofile import ClusterProfile
 from fleet.model.kinds.envelope import ClusterResourceEnvelope, ResourceEnvelope
-from fleet.model.kinds.eviction import ClusterResourcePlacementDisruptionBudget, ClusterResourcePlacementEviction
 from fleet.model.kinds.markers import V1, V1ALPHA1, V1BETA1
 from fleet.model.kinds.meta import Document
-from fleet.model.kinds.override import (
+from fleet.model.kinds.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
+from fleet.model.kinds.rollout.eviction import (
+    ClusterResourcePlacementDisruptionBudget,
+    ClusterResourcePlacementEviction,
+)
+from fleet.model.kinds.rollout.override import (
     ClusterResourceOverride,
     ClusterResourceOverrideSnapshot,
     ResourceOverride,
     ResourceOverrideSnapshot,
 )
-from fleet.model.kinds.placement import ClusterResourcePlacement, ClusterResourcePlacementStatus, ResourcePlacement
-from fleet.model.kinds.snapshots import (
-    ClusterResourceSnapshot,
-    ClusterSchedulingPolicySnapshot,
-    ResourceSnapshot,
-    SchedulingPolicySnapshot,
-)
-from fleet.model.kinds.stagedupdate import (
+from fleet.model.kinds.rollout.stagedupdate import (
     ApprovalRequest,
     ClusterApprovalRequest,
     ClusterStagedUpdateRun,
     ClusterStagedUpdateStrategy,
     StagedUpdateRun,
     StagedUpdateStrategy,
+)
+from fleet.model.kinds.snapshots import (
+    ClusterResourceSnapshot,
+    ClusterSchedulingPolicySnapshot,
+    ResourceSnapshot,
+    SchedulingPolicySnapshot,
 )
 from fleet.model.kinds.work import AppliedWork, Work
 

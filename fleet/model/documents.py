@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from fleet.errors import DocumentError
 from fleet.model.catalog import find_kind
 from fleet.model.decoding import describe_document
-from fleet.model.kinds.meta import Document
+from fleet.model.kinds.meta import Document, Model
 
 
 def read_document(document: Mapping[str, Any]) -> Document:
@@ -24,6 +24,17 @@ def read_document(document: Mapping[str, Any]) -> Document:
         return resource.model.model_validate(document)
     except ValidationError as error:
         raise _build_error(document, error) from error
+
+
+def describe_forbidden_change(before: Mapping[str, Any], after: Document) -> str:
+    """The rules about changes that the spec breaks; empty if there are none, or only the hub can tell."""
+    try:
+        old = getattr(read_document(before), "spec", None)
+    except DocumentError:
+        return ""
+    new = getattr(after, "spec", None)
+    rules = new.rules if isinstance(new, Model) else ()
+    return "; ".join(rule.message for rule in rules if rule.holds_after is not None and not rule.holds_after(old, new))
 
 
 def _build_error(document: Mapping[str, Any], error: ValidationError) -> DocumentError:

@@ -5,6 +5,7 @@ The columnar snapshot has its own evaluation over bitsets; this one is for singl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -19,6 +20,13 @@ DOES_NOT_EXIST: Final = "DoesNotExist"
 
 _WITH_VALUES: Final = frozenset({IN, NOT_IN})
 _WITHOUT_VALUES: Final = frozenset({EXISTS, DOES_NOT_EXIST})
+_SET_OPERATORS: Final = {"in": IN, "notin": NOT_IN}
+_TERMS: Final = re.compile(r",(?![^(]*\))")
+_TERM: Final = re.compile(
+    r"!\s*(?P<absent>[^\s=!(),]+)"
+    r"|(?P<key>[^\s=!(),]+)(?:\s*(?P<operator>==|!=|=)\s*(?P<value>[^\s=!(),]*)"
+    r"|\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?"
+)
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -56,6 +64,32 @@ def holds(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
 def find_selector_problems(selector: LabelSelector) -> list[SelectorProblem]:
     """Everything for which Kubernetes refuses the selector; empty for one that can be evaluated."""
     return [*_find_label_problems(selector.match_labels or _NO_LABELS), *_find_expression_problems(selector)]
+
+
+def parse_selector(text: str) -> LabelSelector:
+    """The syntax of kubectl: `env=prod,tier in (web, api),!legacy`. An InputError where it cannot be read."""
+    terms = _TERMS.split(text)
+    if not text.strip() or not all(term.strip() for term in terms):
+        raise InputError(f"{text!r} has an empty term; write it as env=prod,tier in (web, api)", value=text)
+    selector = LabelSelector(match_expressions=tuple(_parse_term(term.strip(), text) for term in terms))
+    for problem in find_selector_problems(selector):
+        raise InputError(f"{text!r}: {problem.message}", value=text)
+    return selector
+
+
+def _parse_term(term: str, text: str) -> SelectorRequirement:
+    match = _TERM.fullmatch(term)
+    if match is None:
+        raise InputError(f"{text!r}: {term!r} is not env=prod, env!=prod, env in (a, b), env or !env", value=text)
+    if match["absent"]:
+        return SelectorRequirement(key=match["absent"], operator=DOES_NOT_EXIST)
+    if match["set"]:
+        values = tuple(value.strip() for value in match["values"].split(","))
+        return SelectorRequirement(key=match["key"], operator=_SET_OPERATORS[match["set"]], values=values)
+    if match["operator"]:
+        operator = NOT_IN if match["operator"] == "!=" else IN
+        return SelectorRequirement(key=match["key"], operator=operator, values=(match["value"],))
+    return SelectorRequirement(key=match["key"], operator=EXISTS)
 
 
 def _find_label_problems(wanted: Mapping[str, str]) -> Iterator[SelectorProblem]:

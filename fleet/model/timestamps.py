@@ -14,6 +14,7 @@ MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
+_AGE_UNITS: Final = (("d", DAY // SECOND), ("h", HOUR // SECOND), ("m", MINUTE // SECOND))
 _RFC3339: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d{2}):(\d{2}))", re.ASCII
 )
@@ -46,6 +47,15 @@ def timestamp_or_none(text: str | None) -> int | None:
         return parse_timestamp(text)
     except TimestampError:
         return None
+
+
+def format_elapsed(text: str | None, now: int) -> str:
+    """`41s`, `12m`, `3h` or `9d`: the largest unit. `now` in nanoseconds since the epoch."""
+    then = timestamp_or_none(text)
+    if then is None:
+        return "-"
+    seconds = max(0, now - then) // SECOND
+    return next((f"{seconds // size}{unit}" for unit, size in _AGE_UNITS if seconds >= size), f"{seconds}s")
 
 
 def format_timestamp(nanoseconds: int) -> str:
@@ -83,6 +93,7 @@ def _days_before_month(year: int, month: int) -> int:
     return sum(_length(year, earlier) for earlier in range(1, month))
 
 
+@lru_cache(maxsize=64)  # most times are of the present day
 def _civil(days: int) -> tuple[int, int, int]:
     year = 1970 + days * 400 // 146_097
     while _days_before_year(year) > days:
@@ -109,3 +120,13 @@ def parse_duration(text: str) -> int:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise InputError(f"{text!r} is no duration such as 90s, 5m or 1h30m", value=text)
     return sum(int(Fraction(number) * _UNITS[unit]) for number, unit in parts)
+
+
+def format_age(nanoseconds: int) -> str:
+    """`42m10s`: the two largest units that are not zero, rounded down."""
+    left, parts = max(nanoseconds, 0), []
+    for name, unit in (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)):
+        count, left = divmod(left, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    return "".join(parts[:2]) or "0s"

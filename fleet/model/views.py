@@ -8,6 +8,7 @@ is still readable; the code that uses a field validates its value. Unknown field
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -315,6 +316,25 @@ class StagedUpdateRun(View, frozen=True):
 
     metadata: Metadata = Metadata()
     spec: StagedUpdateRunSpec = StagedUpdateRunSpec()
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """An absent effect means every effect, an absent operator means Equal; an unknown operator matches no taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return not toleration.key or toleration.key == taint.key
+    if toleration.operator in ("", "Equal"):
+        return toleration.key == taint.key and toleration.value == taint.value
+    return False
+
+
+def find_untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
+    """The first taint, in the order of the cluster, that no toleration accepts."""
+    for taint in taints:
+        if not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
 
 
 V = TypeVar("V", bound=View)

@@ -67,7 +67,9 @@ class PlacementController:
         self._metrics = metrics
         self._clock = clock
         self._workers = workers
-        self._queue: WorkQueue[str] = WorkQueue(clock=clock)
+        self._begun_keys: set[str] = set()
+        """Reconciled before: what was begun is finished before more is begun."""
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, is_preferred=self._begun_keys.__contains__)
         self._failed_keys: set[str] = set()
         self._handlers = PlacementEventHandlers(self._queue, on_gone=reconciler.forget)
 
@@ -132,7 +134,10 @@ class PlacementController:
     def _handle_success(self, key: str, wait: float | None) -> None:
         self._failed_keys.discard(key)
         self._queue.forget(key)
-        if self._caches.placement(PlacementKey.parse(key)) is not None:
+        if self._caches.placement(PlacementKey.parse(key)) is None:
+            self._begun_keys.discard(key)
+        else:
+            self._begun_keys.add(key)
             self._queue.add_after(key, RECHECK if wait is None else min(wait, RECHECK))
 
     def _handle_error(self, key: str, error: Exception) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 
 from fleet.errors import Conflict, NotFound
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
+from fleet.kube.objects import Objects, RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import key_of, split_key
 from fleet.model.keys import PARENT_PLACEMENT, PLACEMENT_CLEANUP
 from fleet.model.labels import is_label_value

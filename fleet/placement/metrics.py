@@ -1,7 +1,11 @@
-"""Prometheus metrics of the placement controller, named as in KubeFleet where its dashboards use them."""
+"""Prometheus metrics of the placement controller, named as in KubeFleet where its dashboards use them.
+
+Gauges about the hub are computed from the caches at scrape time.
+"""
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,9 +14,14 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.informers.cache import Caches
+from fleet.model.timestamps import SECOND
 from fleet.placement.controller import ERROR, REQUEUE_AFTER, SUCCESS
+from fleet.placement.snapshots.resource_snapshots import ResourceSnapshots
 from fleet.scheduler.telemetry.metrics import Children
 from fleet.scheduler.telemetry.scrape_gauges import Read, ScrapeGauges, Values
+from fleet.snapshot.columns.signals import HEARTBEAT_KNOWN, signals_of
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _MINUTES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
@@ -166,3 +175,34 @@ class PlacementMetrics:
 
 def _label_by_name(read: Callable[[], Mapping[str, float]]) -> Read:
     return lambda: {(name,): value for name, value in read().items()}
+
+
+_NO_STATE: Final = ""
+
+
+def count_bindings_by_state(caches: Caches) -> Mapping[str, int]:
+    """Of both scopes; a binding without a state counts under the empty string."""
+    bindings = (binding for kinds in caches.kinds for binding in kinds.bindings.store.values())
+    return Tally(binding.view.spec.state or _NO_STATE for binding in bindings)
+
+
+def total_snapshots_by_kind(caches: Caches, groups: ResourceSnapshots) -> Mapping[str, SnapshotTotals]:
+    """Number and size of policy and resource snapshots; the size as the API server sends them."""
+    return {kind: SnapshotTotals(len(sizes), sum(sizes)) for kind, sizes in _iter_snapshot_sizes(caches, groups)}
+
+
+def _iter_snapshot_sizes(caches: Caches, groups: ResourceSnapshots) -> Iterator[tuple[str, list[int]]]:
+    for kinds in caches.kinds:
+        policies = kinds.policy_snapshots
+        yield policies.resource.kind, [len(snapshot.raw) for snapshot in policies.store.values()]
+    for resource, snapshots in groups.snapshots():
+        yield resource.kind, [snapshot.size for snapshot in snapshots]
+
+
+def compute_heartbeat_ages(caches: Caches, clock: Clock) -> Mapping[str, float]:
+    """Seconds by cluster. A cluster without a heartbeat is left out."""
+    now = epoch_nanoseconds(clock)
+    seen = {cluster.metadata.name: signals_of(cluster) for cluster in caches.clusters.values()}
+    return {
+        name: (now - signals.last_seen) / SECOND for name, signals in seen.items() if signals.flags & HEARTBEAT_KNOWN
+    }

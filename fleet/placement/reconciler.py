@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.informers.cache import Caches, PlacementKinds
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.objects import RetryPolicy
 from fleet.kube.resource import join_key, split_key
 from fleet.model.decoding import decode
 from fleet.model.labels import LONGEST_LABEL_VALUE
@@ -30,7 +30,6 @@ from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import (
     NamespacedStatuses,
     check_namespace_unchanged,
-    find_chosen_namespace,
 )
 from fleet.placement.status.placement_status import (
     DesiredStatus,
@@ -125,7 +124,7 @@ class PlacementReconciler:
             await self._deps.namespaced.wait_for_sync()
         selected = await self._deps.selection.resolve(context.placement)
         namespace_before = self._deps.namespaced.namespace_in_use(context.placement) if context.is_accessible else ""
-        namespace = find_chosen_namespace(context.placement, selected) if context.is_accessible else ""
+        namespace = selected.namespace if context.is_accessible else ""
         problem = (
             _check_name_length(context) or check_namespace_unchanged(namespace_before, namespace) or selected.user_error
         )
@@ -135,7 +134,7 @@ class PlacementReconciler:
             desired, wait = await self._apply_spec(context, selected)
         else:
             desired = build_rejected(problem)
-        shows = context.is_accessible and (namespace_before or problem is None)
+        shows = context.is_accessible and (namespace_before or namespace or problem is None)
         await self._status_writer.publish(
             context, desired, namespace=(namespace_before or namespace) if shows else None
         )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from fleet.informers.cache import Caches
 from fleet.kube.informer import InformerConfig
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.objects import RetryPolicy
 from fleet.placement.controller import PlacementController
-from fleet.placement.gauges import compute_heartbeat_ages, count_bindings_by_state, total_snapshots_by_kind
-from fleet.placement.metrics import PlacementMetrics
+from fleet.placement.metrics import (
+    PlacementMetrics,
+    compute_heartbeat_ages,
+    count_bindings_by_state,
+    total_snapshots_by_kind,
+)
 from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
 from fleet.placement.selection.resource_filter import KindList, ResourceFilter
 from fleet.placement.selection.resource_selection import ResourceSelection

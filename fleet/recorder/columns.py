@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.framework.scores import PluginScores as Scored
     from fleet.framework.verdicts import Verdicts
     from fleet.snapshot.columns.bitset import Int64Array, Rows
-    from fleet.snapshot.columns.names import NameIndex
+    from fleet.snapshot.columns.rows import NameIndex
 
 
 def columns_of(decision: Decision, *, with_names: bool) -> Columns | None:

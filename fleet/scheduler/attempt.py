@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Final
 
 import structlog
@@ -26,18 +27,19 @@ from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error
-from fleet.informers.cache import Caches, PlacementKinds
+from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.cleanup import Cleanup
-from fleet.scheduler.dispatch.binding_calls import BindingWriter, raise_failure
-from fleet.scheduler.dispatch.status_calls import PolicyVersion, Precondition, StatusWriter
+from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
+from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
 
 log = structlog.get_logger(__name__)
 
+_VIEW: Final = attrgetter("view")
 _STOPPING: Final = (NotLeading, LeadershipLost, QueueClosed)
 
 
@@ -191,8 +193,8 @@ class AttemptRunner:
     async def _read_bindings(self, kinds: PlacementKinds, key: PlacementKey) -> tuple[Binding, ...]:
         """From the cache, which has our own writes; live where the outcome of a write is unknown."""
         if self._reads_live or key in self._uncertain:
-            return tuple(binding.view for binding in await self._bindings.list_live(kinds, key))
-        return tuple(binding.view for binding in self._caches.bindings(key))
+            return tuple(map(_VIEW, await self._bindings.list_live(kinds, key)))
+        return tuple(map(_VIEW, self._caches.bindings(key)))
 
     def _note_uncertainty(self, record: AttemptRecord) -> None:
         if record.result in (AttemptResult.TRANSIENT, AttemptResult.INTERNAL):

@@ -20,7 +20,7 @@ from fleet.clock import Clock
 from fleet.errors import QueueClosed, StaleInputs
 from fleet.framework.operations import holds_finalizer
 from fleet.informers.cache import PlacementKinds
-from fleet.kube.patch import Mutation, RetryPolicy, update_with_retries
+from fleet.kube.objects import Mutation, RetryPolicy, update_with_retries
 from fleet.kube.resource import key_of
 from fleet.kube.scopes import owner_key
 from fleet.kube.workqueue import WorkQueue

@@ -17,8 +17,8 @@ from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult, Recorder
 from fleet.scheduler.dispatch.binding_calls import WriteResult
-from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.item import QueueItem
+from fleet.scheduler.queue.scheduling_queue import AsyncQueue
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics
 
 UNEXPECTED: Final = "Binding/Unexpected"

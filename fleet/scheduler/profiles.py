@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import structlog
 
+from fleet.errors import ConfigurationError
 from fleet.framework.profiles.profile import CompiledProfile, Profile, StatusLimits
-from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.options import FrameworkOption
+from fleet.framework.runtime.framework import Framework, FrameworkOption
 from fleet.settings import Settings
 from plugins import in_tree_registry
 from plugins.default_profile import compile_default, default_profile
 
 log = structlog.get_logger(__name__)
 
+_IDLE_HOOKS: Final = ("preEnqueue", "reserve", "permit", "preBind", "postBind")
+"""Nothing runs these yet."""
+_BINDER: Final = "HubBindingBinder"
+"""Bindings are written by the dispatcher, which this name stands for: no other Bind plugin would be asked."""
+
 
 def build_profile(settings: Settings) -> Profile:
-    return default_profile(limits=StatusLimits(**settings.published_limits()), **settings.profile_changes())
+    profile = default_profile(limits=StatusLimits(**settings.published_limits()), **settings.profile_changes())
+    check_hooks_run(profile)
+    return profile
+
+
+def check_hooks_run(profile: Profile) -> None:
+    """Refuses plugins at hooks that nothing runs: they would be listed and never asked."""
+    for hook in _IDLE_HOOKS:
+        for plugin in profile.plugins.get(hook, ()):
+            message = f"plugin {plugin.name} at {hook}: nothing runs this hook yet; remove it from {hook}"
+            raise ConfigurationError(f"profile {profile.scheduler_name}: {message}")
+    for plugin in profile.plugins.get("bind", ()):
+        if plugin.name != _BINDER:
+            message = (
+                f"plugin {plugin.name} at bind: bindings are written without asking it; leave {_BINDER} alone there"
+            )
+            raise ConfigurationError(f"profile {profile.scheduler_name}: {message}")
 
 
 def build_compiled_profile(settings: Settings) -> CompiledProfile:

@@ -9,10 +9,9 @@ from typing import Any
 import structlog
 
 from fleet.clock import Clock
-from fleet.framework.runtime.options import with_probe, with_snapshot_lister
-from fleet.informers.cache import Caches
-from fleet.informers.cluster_table import FleetTable
-from fleet.kube.patch import RetryPolicy
+from fleet.framework.runtime.framework import with_probe, with_snapshot_lister
+from fleet.informers.cache import Caches, FleetTable
+from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt import AttemptRunner
@@ -21,17 +20,15 @@ from fleet.scheduler.cleanup import BindingReleases, Cleanup
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_calls import StatusWriter
-from fleet.scheduler.events.eligibility_clock import EligibilityClock
-from fleet.scheduler.events.event_handlers import EventHandlers
+from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.profiles import build_framework
-from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings
-from fleet.snapshot.eligibility import Eligibility
+from fleet.snapshot.columns.signals import Eligibility
 
 log = structlog.get_logger(__name__)
 
@@ -88,7 +85,7 @@ class Scheduler:
                 bindings=bindings,
                 statuses=statuses,
                 cleanup=Cleanup(bindings=bindings, retry_policy=retry_policy),
-                events=SchedulingEvents(events),
+                events=SchedulingEvents(events, self.framework.profile),
                 clock=clock,
                 reads_live=settings.bindings.read == "List",
                 on_decided=plugin_timer.flush,

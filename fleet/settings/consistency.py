@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.settings.tree import ApiSection, LeaderElectionSection, QueueSection, SelectionSection, Settings
+from fleet.settings.tree import SHARES, ApiSection, LeaderElectionSection, QueueSection, SelectionSection, Settings
 
 Contradiction = tuple[tuple[str, ...], str]
 """The settings concerned, and the problem."""
@@ -40,8 +40,8 @@ def _check_queue(queue: QueueSection) -> Iterator[Contradiction]:
 
 
 def _check_budgets(api: ApiSection) -> Iterator[Contradiction]:
-    rates = api.rate_of("bind") + api.rate_of("evict") + api.rate_of("status")
-    if rates > api.qps * _ROUNDING:
+    rates = sum(api.rate_of(name) or 0.0 for name in SHARES)
+    if api.qps is not None and rates > api.qps * _ROUNDING:
         names = ("api.qps", *(f"api.budget.{budget}.qps" for budget in ("bind", "evict", "status")))
         yield names, f"the rates of api.budget should not exceed api.qps {api.qps:g} together, and are {rates:g}"
     bursts = api.burst_of("bind") + api.burst_of("evict") + api.burst_of("status")

@@ -49,6 +49,14 @@ class Effective:
     origins: Mapping[str, str]
     """The origin of each setting, by name: `default`, `fleet.yaml:7`, `env:FLEET_WORKERS`, `--set`."""
 
+    def list_inert(self) -> list[str]:
+        """The settings that were given and have no effect yet."""
+        return [
+            name
+            for name, setting in known_settings().items()
+            if setting.is_inert and self.origins.get(name, DEFAULT) != DEFAULT
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:

@@ -25,6 +25,10 @@ class Planned:
     """Marks a setting whose name is reserved and that is not used yet: only its default is accepted."""
 
 
+class Inert:
+    """Marks a setting that is accepted and has no effect yet: existing files keep working, and a warning says so."""
+
+
 class Section(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
@@ -128,20 +132,26 @@ class QueueSection(Section):
     burst: Annotated[int, Field(ge=1, description="Burst of that rate limit.")] = 100
     initial_backoff_seconds: Annotated[
         int,
-        Field(ge=1, description="Backoff after a first rejection; each further one doubles it. Not in DefaultProfile."),
+        Inert(),
+        Field(ge=1, description="Backoff after a first rejection; each further one doubles it. Has no effect yet."),
     ] = 1
     max_backoff_seconds: Annotated[
-        int, Field(ge=1, description="Maximum backoff after a rejection. Not in DefaultProfile.")
+        int, Inert(), Field(ge=1, description="Maximum backoff after a rejection. Has no effect yet.")
     ] = 10
     max_in_unschedulable_seconds: Annotated[
         int,
+        Inert(),
         Field(
             ge=0,
             description="Retry an unschedulable placement after this even without an event. Minimum 30; 0 disables. "
-            "Not in DefaultProfile.",
+            "Has no effect yet.",
         ),
     ] = 300
-    early_pop: Annotated[bool, Field(description="Idle workers may take a placement before its backoff ends.")] = True
+    early_pop: Annotated[
+        bool,
+        Inert(),
+        Field(description="Idle workers may take a placement before its backoff ends. Has no effect yet."),
+    ] = True
 
 
 class ResourcePlacementsSection(Section):
@@ -187,16 +197,24 @@ SHARES: Final[dict[BudgetName, float]] = {"bind": 0.6, "evict": 0.2, "status": 0
 
 
 class ApiSection(Section):
-    """Client-side rate limits for the API server."""
+    """Limits of requests to the API server."""
 
-    qps: Annotated[float, Field(gt=0, allow_inf_nan=False, description="Requests per second per class.")] = 250
-    burst: Annotated[int, Field(ge=1, description="Burst per class.")] = 1000
-    write_concurrency: Annotated[int, Field(ge=1, description="Maximum number of writes in flight.")] = 32
+    qps: Annotated[
+        float | None,
+        Field(gt=0, allow_inf_nan=False, description="Requests per second per class. Default: no fixed rate."),
+    ] = None
+    burst: Annotated[int, Field(ge=1, description="Burst per class, where a rate is set.")] = 1000
+    write_concurrency: Annotated[
+        int,
+        Field(ge=1, description="Maximum number of writes in flight. Fewer after 429s, timeouts and slow responses."),
+    ] = 32
     budget: BudgetsSection = BudgetsSection()
 
-    def rate_of(self, name: BudgetName) -> float:
+    def rate_of(self, name: BudgetName) -> float | None:
         given: BudgetSection = getattr(self.budget, name)
-        return self.qps * SHARES[name] if given.qps is None else given.qps
+        if given.qps is not None or self.qps is None:
+            return given.qps
+        return self.qps * SHARES[name]
 
     def burst_of(self, name: BudgetName) -> int:
         given: BudgetSection = getattr(self.budget, name)

@@ -1,7 +1,8 @@
 """Frame: an immutable snapshot of the fleet, with every known cluster as a row of read-only columns.
 
 A frame never changes. Frames of successive moments share every column that did not change. Columns are built on
-first use; that is the only change inside a frame after its creation, and no result depends on it.
+first use, so a fleet pays only for the labels and properties that its policies mention; that is the only change inside
+a frame after its creation, and no result depends on it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -18,15 +19,37 @@ from fleet.model.views import MemberCluster, Taint
 from fleet.snapshot.capacity import Capacity, assumed_ledger
 from fleet.snapshot.cells import Cells, group
 from fleet.snapshot.columns.bitset import BoolArray, Int64Array, Rows, from_rows, to_bools, to_rows
-from fleet.snapshot.columns.blocks import Blocks
-from fleet.snapshot.columns.builders import SIGNALS, TAINTS, Column, ColumnKey, build_column
-from fleet.snapshot.columns.interned import InternedColumn, LabelColumn
-from fleet.snapshot.columns.names import NameIndex
-from fleet.snapshot.columns.numbers import NumberColumn
+from fleet.snapshot.columns.interned import InternedColumn, LabelColumn, label_reader, namespace_reader, read_taints
+from fleet.snapshot.columns.numbers import NumberColumn, property_reader, usage_reader
+from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import SignalsColumn
 from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding, Presence, presence
 
-_DERIVED_CACHED = 64
+ColumnKey = tuple[str, ...]
+Column = InternedColumn[Any] | NumberColumn | SignalsColumn
+
+SIGNALS: Final[ColumnKey] = ("signals",)
+TAINTS: Final[ColumnKey] = ("taints",)
+
+_DERIVED_CACHED: Final = 64
+
+
+def build_column(key: ColumnKey, size: int, rows: Iterable[MemberCluster | None]) -> Column:
+    """Each column reads its value off a cluster."""
+    match key:
+        case ("label", name):
+            return InternedColumn(size, rows, label_reader(name))
+        case ("property", name):
+            return NumberColumn(size, rows, property_reader(name))
+        case ("usage", kind, resource):
+            return NumberColumn(size, rows, usage_reader(kind, resource))
+        case ("namespace", name):
+            return InternedColumn(size, rows, namespace_reader(name))
+        case ("taints",):
+            return InternedColumn(size, rows, read_taints)
+        case ("signals",):
+            return SignalsColumn(size, rows)
+    raise KeyError(key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,9 @@ import numpy as np
 
 from fleet.model.views import MemberCluster, MemberClusterStatus
 from fleet.snapshot.columns.bitset import FloatArray, Int64Array, enlarge, from_rows, writable
-from fleet.snapshot.columns.blocks import Blocks
-from fleet.snapshot.columns.builders import Column, ColumnKey
-from fleet.snapshot.columns.names import NameIndex
+from fleet.snapshot.columns.rows import Blocks, NameIndex
 from fleet.snapshot.columns.signals import signals_of
-from fleet.snapshot.frame import Frame
+from fleet.snapshot.frame import Column, ColumnKey, Frame
 from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding
 
 _GROWTH = 16

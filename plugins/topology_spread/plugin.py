@@ -20,13 +20,15 @@ from fleet.framework.explaining import (
     LOWEST_LEFT_OUT,
     ClusterEvent,
     ClusterEventKind,
+    ClusterTraits,
     Edit,
     NumberSuggestion,
     RejectedClusters,
     Suggestion,
 )
 from fleet.framework.handle import Handle
-from fleet.framework.request import PlacementRequest
+from fleet.framework.policy.reads import LabelRead, PolicyConflict
+from fleet.framework.request import SPREAD_FIELD, PlacementRequest
 from fleet.framework.state import CycleState, StateKey
 from fleet.framework.status import Code, Status
 from fleet.framework.types import (
@@ -98,6 +100,7 @@ class TopologySpreadConstraints(PluginTraits):
             'violated doNotSchedule topology spread constraint "{key}" (max skew {maxSkew})',
             short=lambda details: f"max skew of {details['key']} exceeded",
             lacks=_describe_skew,
+            lines=lambda details, _: [_describe_skew(details)],
             about_cluster_only=True,
         ),
         Reason(
@@ -105,6 +108,7 @@ class TopologySpreadConstraints(PluginTraits):
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             'cluster has no value for topology key "{key}"',
             short=lambda details: f"label {details['key']} missing",
+            lines=lambda *_: (),
             about_cluster_only=True,
         ),
     )
@@ -205,10 +209,48 @@ class TopologySpreadConstraints(PluginTraits):
         keys = tuple([constraint.topology_key for constraint in policy.topology_spread_constraints])
         return (ClusterEvent(ClusterEventKind.UPDATE_LABELS, keys),)
 
+    def list_reads(self, req: PlacementRequest) -> Iterator[LabelRead]:
+        for position, constraint in enumerate(req.constraints):
+            excluded = self._exclude_unlabelled and constraint.hard
+            without = "no cluster qualifies" if excluded else "spreading over it has no effect"
+            yield LabelRead(f"{SPREAD_FIELD}[{position}].topologyKey", constraint.key, without=without)
+
+    def find_conflicts(self, req: PlacementRequest, frame: Frame) -> Iterator[PolicyConflict]:
+        """Hard constraints over domains that the required terms rule out: those stay at 0, and hold the others down."""
+        if not req.required or req.wanted is None or self._usable_domains_only:
+            return
+        matching = 0
+        for term in req.required:
+            matching |= term.rows(frame) & frame.valid
+        for position, constraint in enumerate(req.constraints):
+            domains = frame.labels(constraint.key).distinct()
+            usable = sum(bool(rows & matching) for _, rows in domains)
+            most = constraint.max_skew * usable
+            if not self._exclude_unlabelled:
+                most += (matching & ~frame.labels(constraint.key).exists()).bit_count()
+            if constraint.hard and 0 < usable < len(domains) and most < req.wanted:
+                message = (
+                    f"the required terms leave {usable} of {len(domains)} values of {constraint.key}, so a max skew of "
+                    f"{constraint.max_skew} allows {most} of {req.wanted} clusters"
+                )
+                yield PolicyConflict(f"{SPREAD_FIELD}[{position}]", message, about_fleet=True)
+
+    def list_newcomers(self, req: PlacementRequest, frame: Frame, in_use: int) -> Iterator[ClusterTraits]:
+        """Nowhere in particular, or in the domain with the fewest of the placement's clusters."""
+        hard = dict.fromkeys(constraint.key for constraint in req.constraints if constraint.hard)
+        if not (hard and self._exclude_unlabelled):
+            yield ClusterTraits({}, {})
+        emptiest = {key: _find_emptiest(frame, key, in_use) for key in hard}
+        labels = {key: value for key, value in emptiest.items() if value is not None}
+        if labels:
+            yield ClusterTraits(labels, {})
+
     def suggest(self, rejected: RejectedClusters) -> Iterator[Suggestion | NumberSuggestion]:
         if rejected.reason == self.REASONS[_SKEW].name:
-            return _widen_skew(rejected.request)
-        return _suggest_labels(rejected)
+            yield from _widen_skew(rejected.request)
+            yield from _only_prefer(rejected.request)
+        else:
+            yield from _suggest_labels(rejected)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
@@ -277,6 +319,11 @@ def _widen_skew(req: PlacementRequest) -> Iterator[NumberSuggestion]:
         )
 
 
+def _only_prefer(req: PlacementRequest) -> Iterator[Suggestion]:
+    for key in dict.fromkeys(constraint.key for constraint in req.constraints if constraint.hard):
+        yield Suggestion([{"op": "relaxSpread", "key": key, "whenUnsatisfiable": "ScheduleAnyway"}])
+
+
 def _relax(key: str, skew: int) -> list[Edit]:
     return [{"op": "relaxSpread", "key": key, "maxSkew": skew}]
 
@@ -285,12 +332,16 @@ def _suggest_labels(rejected: RejectedClusters) -> Iterator[Suggestion]:
     """Label clusters without the key into the domain that holds the fewest of the placement's clusters."""
     frame = rejected.frame
     for constraint in rejected.request.constraints:
-        column = frame.labels(constraint.key)
-        counts = {value: (rows & rejected.in_use).bit_count() for value, rows in column.distinct()}
-        if constraint.hard and counts:
-            emptiest = min(counts, key=lambda value: (counts[value], value))
-            rows = frame.sort_by_name(rejected.rows & ~column.exists())
+        emptiest = _find_emptiest(frame, constraint.key, rejected.in_use)
+        if constraint.hard and emptiest is not None:
+            rows = frame.sort_by_name(rejected.rows & ~frame.labels(constraint.key).exists())
             yield from rejected.suggest_per_cluster(partial(_label, frame, constraint.key, emptiest), rows)
+
+
+def _find_emptiest(frame: Frame, key: str, in_use: int) -> str | None:
+    """The domain that holds the fewest of the placement's clusters."""
+    counts = {value: (rows & in_use).bit_count() for value, rows in frame.labels(key).distinct()}
+    return min(counts, key=lambda value: (counts[value], value), default=None)
 
 
 def _label(frame: Frame, key: str, value: str, row: int) -> list[Edit]:

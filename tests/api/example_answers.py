@@ -21,6 +21,8 @@ BIG: Final = "/v1/placements/-/big"
 ASKED: Final[dict[str, tuple[str, Json | None]]] = {
     "why": (f"{BIG}/why", None),
     "whyNot": ("/v1/clusters/osl-1/why-not?placement=big", None),
+    "status": ("/v1/status", None),
+    "clusterPlacements": ("/v1/clusters/osl-1/placements", None),
     "history": (f"{BIG}/history?limit=1", None),
     "difference": (f"{BIG}/history?diff=1..1", None),
     "simulate": ("/v1/simulate", SIMULATE),
@@ -34,11 +36,11 @@ ASKED: Final[dict[str, tuple[str, Json | None]]] = {
     "profiles": ("/v1/profiles", None),
 }
 """By name the path, and the body of those that are sent."""
-TEXTS: Final = ("why", "whyNot", "history", "simulate", "placements", "bindings")
+TEXTS: Final = ("why", "whyNot", "clusterPlacements", "history", "simulate", "placements", "bindings")
 
 _STAND_INS: Final = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "2026-03-10T09:00:00Z"),
-    (re.compile(r"since \d\d:\d\d:\d\d"), "since 09:00:00"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"), "2026-03-10 09:00:00 UTC"),
     (
         re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
         "5f1c2f5e-0d4b-4c39-9a52-6a1f2f8d7a11",

@@ -105,7 +105,11 @@ async def test_a_refusal_says_which_right_is_missing(stage: Stage) -> None:
     problem = (await stage.get(OTHER, READER)).json()
 
     assert problem["detail"] == "rosa may not get clusterresourceplacements.placement.kubernetes-fleet.io big"
-    assert problem["next"].startswith("ask an administrator of the hub for the right to get clusterresourceplacements")
+    assert problem["next"] == (
+        "ask an administrator of the hub for the right to get clusterresourceplacements.placement.kubernetes-fleet.io "
+        "big; the chart's role fleet-viewer has it: `kubectl create clusterrolebinding fleet-viewer-rosa "
+        "--clusterrole=fleet-viewer --user=rosa`"
+    )
 
 
 @staged

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from api.services.placement_record import find_explaining_attempt
-from fleet.history import History, HistoryAttempt, PartState
+from api.services.attempts import find_explaining_attempt
+from fleet.history import HistoryAttempt, PartState
 from fleet.history.entries import SnapshotReference
 
 POLICY = SnapshotReference(name="web-0", uid="u", generation=1)
@@ -19,19 +19,9 @@ def an_attempt(outcome: str, *, wanted: int = 2, active: int = 2, **more: Any) -
     )
 
 
-class Recorded:
-    """Attempts, the oldest first."""
-
-    def __init__(self, *attempts: HistoryAttempt) -> None:
-        self._attempts = attempts
-
-    def attempts(self, key: str, *, limit: int) -> list[HistoryAttempt]:
-        assert key == "web"
-        return list(reversed(self._attempts))[:limit]
-
-
 def explain(*attempts: HistoryAttempt) -> HistoryAttempt | None:
-    return find_explaining_attempt(cast("History", Recorded(*attempts)), "web")
+    """Of attempts, the oldest first."""
+    return find_explaining_attempt(list(reversed(attempts)))
 
 
 def test_without_a_decision_nothing_tells() -> None:

@@ -232,6 +232,7 @@ class _Away:
     """A history that cannot be reached, and counts who tries."""
 
     known_since: int | None = None
+    revision = ()
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -293,6 +294,9 @@ class _Queue:
 
     def peek(self, key: PlacementKey) -> None:
         return None
+
+    def count_active(self) -> int:
+        return self.count_items().active
 
     def count_items(self) -> QueueCounts:
         return self._counts

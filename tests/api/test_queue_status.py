@@ -15,17 +15,17 @@ from structlog.testing import capture_logs
 from api.app import create_app
 from api.auth.access import HubAuthorizer
 from api.live.live import LiveState
-from api.live.queue_status import compute_present_state, render_next_step
+from api.live.queue_status import compute_present_state
 from api.models import QueueModel
+from api.text.why import render_next_step
 from fleet.clock import SystemClock, to_nanoseconds
 from fleet.history import History, HistoryAttempt
 from fleet.history.entries import RecordedWrite
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import HOUR
-from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueuePolicy
-from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings
@@ -216,11 +216,11 @@ async def test_W_04_a_failed_binding_is_told_with_its_target_and_what_was_in_the
     limited = await stage.json("/v1/placements/-/big/why?fixes=none", AUTHOR)
     stage.history.__class__ = History
 
-    failed = {"plugin": "HubBindingBinder", "code": "Error", "message": "the hub is full", "target": "ams-1"}
+    failed = {"cluster": "ams-1", "action": "create", "result": "failed", "error": "the hub is full"}
     assert found["verdict"]["state"] == "BindFailed"
-    assert found["attempt"]["bind"] == [failed]
+    assert found["attempt"]["writes"] == [failed]
     assert found["recorded"]["error"] == "ams-1: the hub is full"
-    assert limited["attempt"]["bind"] == [failed | {"message": "failed"}]
+    assert limited["attempt"]["writes"] == [failed | {"error": ""}]
 
 
 def test_F3_007_W_04_a_plugin_that_breaks_is_an_error_of_the_scheduler_and_refuses_nothing(
@@ -325,10 +325,10 @@ async def test_W_12_a_listed_event_requeues_the_placement_and_an_unlisted_one_do
         ({"space": "active"}, "is tried as soon as a worker is free"),
         ({"space": "active", "ahead": 2}, "is tried as soon as a worker is free, after 2 others"),
         ({"space": "in_flight"}, "is being decided right now"),
-        ({"space": "backoff", "backoff_until": "2026-03-02T09:10:02Z"}, "is tried again at 09:10:02"),
+        ({"space": "backoff", "backoff_until": "2026-03-02T09:10:02Z"}, "is tried again at 2026-03-02 09:10:02 UTC"),
         (
             {"space": "backoff", "backoff_until": "2026-03-02T09:10:02Z", "early_pop": True},
-            "is tried again at 09:10:02, or earlier if a worker is idle",
+            "is tried again at 2026-03-02 09:10:02 UTC, or earlier if a worker is idle",
         ),
         ({"space": "gated", "gated_by": "G", "gate_message": "wait"}, "waits until G lets it in: wait"),
         ({"space": "unschedulable"}, "tried again when the placement is edited"),

@@ -19,6 +19,8 @@ from tests.api.stage import (
     OPERATOR,
     OVERSEER,
     READER,
+    RIGHTS,
+    ROLES,
     SEEN,
     Json,
     Running,
@@ -136,6 +138,22 @@ async def test_a_recorded_attempt_can_be_the_beginning(stage: Stage) -> None:
     assert found["answer"]["attempt"]["evaluatedOn"] == "recorded"
     assert found["answer"]["attempt"]["digest"] == newest["digest"]
     assert found["compare"]["same"] is True
+
+
+@staged
+async def test_the_impact_of_a_drain_moves_what_is_evicted_and_nothing_else(stage: Stage) -> None:
+    used = min(await stage.world.in_use("web"))
+    taint = {"op": "addTaint", "cluster": used, "key": "cordon-key", "value": "cordon-value", "effect": "NoSchedule"}
+    evict = {"op": "evict", "cluster": used, "placement": "web"}
+    cordoned = (await stage.post("/v1/simulate", ask(taint, impact=True))).json()["impact"]
+    drained = (await stage.post("/v1/simulate", ask(taint, evict, impact=True))).json()["impact"]
+
+    assert cordoned["moved"] == []
+    (moved,) = drained["moved"]
+    assert moved["key"] == "web"
+    assert used in moved["before"]
+    assert used not in moved["after"]
+    assert len(moved["after"]) == 2
 
 
 @staged
@@ -417,3 +435,71 @@ async def test_a_change_of_policy_shows_in_the_difference_of_two_attempts(stage:
     assert len(found["gained"]) == 1
     assert {"what": "wanted", "before": 2, "after": 3} in found["changes"]
     assert set(SEEN) | set(HIDDEN) > set(found["gained"])
+
+
+# --- proposed changes of a placement that is there --------------------------------------------------------------------
+
+
+def web_with(**policy: Any) -> Json:
+    return an_idea("") | {
+        "metadata": {"name": "web"},
+        "spec": an_idea("")["spec"] | {"policy": policy},
+    }
+
+
+@staged
+async def test_a_proposed_change_of_a_placement_counts_its_bindings(stage: Stage) -> None:
+    before = await stage.world.in_use("web")
+
+    answer = await stage.post("/v1/simulate", {"placement": web_with(placementType="PickN", numberOfClusters=3)})
+    found = answer.json()
+
+    assert answer.status_code == 200, answer.text
+    assert found["answer"]["verdict"]["counts"]["alreadySelected"] == 2
+    assert found["compare"]["before"]["selected"] == 2
+    assert (len(found["compare"]["gained"]), found["compare"]["lost"]) == (1, [])
+    assert not before & set(found["compare"]["gained"])
+    assert {"what": "wanted", "before": 2, "after": 3} in found["compare"]["changes"]
+    assert found["compare"]["after"]["snapshot"] == found["compare"]["before"]["snapshot"]
+
+
+@staged
+async def test_a_proposed_policy_has_the_next_snapshot_and_keeps_what_still_fits(stage: Stage) -> None:
+    kept = sorted(await stage.world.in_use("web"))[0]
+    wanted = {"placementType": "PickN", "numberOfClusters": 1} | {
+        "affinity": {
+            "clusterAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"region": CLUSTERS[kept]}}}]
+                }
+            }
+        }
+    }
+
+    found = (await stage.post("/v1/simulate", {"placement": web_with(**wanted)})).json()
+
+    assert found["compare"]["after"]["snapshot"] == "web-1"
+    assert set(found["compare"]["lost"]) == await stage.world.in_use("web") - set(found["compare"]["after"]["targets"])
+    assert found["compare"]["gained"] == [] or CLUSTERS[found["compare"]["gained"][0]] == CLUSTERS[kept]
+
+
+@staged
+async def test_a_proposed_change_that_the_hub_refuses_is_refused(stage: Stage) -> None:
+    answer = await stage.post("/v1/simulate", {"placement": web_with(placementType="PickAll")})
+
+    assert answer.status_code == 422
+    assert "placementType cannot be changed; create a new placement" in answer.text
+
+
+@alone
+async def test_a_proposed_change_needs_the_right_to_read_the_placement(stage: Stage) -> None:
+    """The answer says where it runs."""
+    everything = {"apiGroups": ["placement.kubernetes-fleet.io"], "resources": ["*"], "verbs": ["create"]}
+    await stage.world.patch(ROLES, "rosa", {"rules": [*RIGHTS["rosa"], everything]})
+
+    async def ask_about(name: str) -> int:
+        document = web_with(placementType="PickAll") | {"metadata": {"name": name}}
+        return (await stage.post("/v1/simulate", {"placement": document}, READER)).status_code
+
+    assert await ask_about("new") == 200
+    assert await ask_about("big") == 403

@@ -10,13 +10,14 @@ from typing import Final
 import numpy as np
 
 from tests.bench.answers import SITUATIONS, times
-from tests.bench.asking import AT_ONCE, Asked, ask
+from tests.bench.asking import AT_ONCE, Answering, Asked, ask
 from tests.bench.figures import Figure, Kind
 from tests.bench.measuring import Run
 
 _FAST: Final = 50.0
 _WITH_EVERYTHING: Final = 1_000.0
 _PER_SECOND: Final = 2_000.0
+_PER_SECOND_AND_CORE: Final = 1_000.0
 _NANOSECONDS: Final = 1e9
 _PLAIN: Final = next(iter(SITUATIONS))
 
@@ -39,7 +40,8 @@ def api(run: Run) -> Iterator[Figure]:
         yield from _making(run, size, situation, everything=True)
     if size.over_http:
         for situation, found in asyncio.run(ask(size.clusters, calls=size.over_http)).items():
-            yield from _over_http(run, situation, found)
+            yield from _over_http(run, situation, found.made)
+            yield from _served(run, situation, found)
 
 
 def _making(run: Run, size: Size, situation: str, *, everything: bool) -> Iterator[Figure]:
@@ -57,6 +59,18 @@ def _over_http(run: Run, situation: str, found: Asked) -> Iterator[Figure]:
     worst = float(np.percentile(found.waits, 99))
     yield run.number(case, "p99", Kind.MILLISECONDS, worst, target=_FAST, informal=True)
     yield run.number(case, "CPU of the server", Kind.MILLISECONDS, found.cpu_seconds * _NANOSECONDS)
-    target = _PER_SECOND if situation == _PLAIN else None
-    yield run.number(case, f"{AT_ONCE} at a time", Kind.PER_SECOND, found.rate, target=target, informal=True)
+    yield run.number(case, f"{AT_ONCE} at a time", Kind.PER_SECOND, found.rate, informal=True)
     yield run.number(case, "an answer", Kind.BYTES, found.size, informal=True)
+
+
+def _served(run: Run, situation: str, found: Answering) -> Iterator[Figure]:
+    """From bytes that were made once. The rate is that of a core which does nothing else."""
+    case, served = f"{situation}, served again", found.served
+    per_core = 1 / served.cpu_seconds if served.cpu_seconds else 0.0
+    yield run.number(case, "median", Kind.MILLISECONDS, float(np.median(served.waits)), informal=True)
+    yield run.number(case, "CPU of the server", Kind.MILLISECONDS, served.cpu_seconds * _NANOSECONDS)
+    yield run.number(case, "per core", Kind.PER_SECOND, per_core, target=_PER_SECOND_AND_CORE)
+    target = _PER_SECOND if situation == _PLAIN else None
+    yield run.number(case, f"{AT_ONCE} at a time", Kind.PER_SECOND, served.rate, target=target, informal=True)
+    ratio = found.made.cpu_seconds / served.cpu_seconds if served.cpu_seconds else 0.0
+    yield run.number(case, "than made anew", Kind.TIMES_FASTER, ratio, informal=True)

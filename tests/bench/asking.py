@@ -1,7 +1,8 @@
 """`fleet api` as a process of its own, asked over loopback: how long one answer takes, and how many it gives a second.
 
-It watches an embedded hub with a fleet and placements that nobody has decided yet, so every answer is made from the
-current state. The client is this process, with raw sockets and bytes made before; both share the machine.
+It watches an embedded hub with a fleet and placements that were not decided yet, so every answer is made from the
+current state: once when it is first wanted, and then served from the same bytes for a second. The client is this
+process, with raw sockets and bytes made before; both share the machine.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tests.bench.policies import TIERS, policy_snapshot
 AT_ONCE: Final = 8
 """As many as the API evaluates at a time; it refuses more."""
 _WARM_UP: Final = 10
+_MORE_SERVED: Final = 8
 _SECONDS_TO_START: Final = 120.0
 _UNIT: Final = 1e9
 
@@ -48,25 +50,41 @@ class Asked:
     size: int
 
 
-async def ask(clusters: int, *, calls: int) -> dict[str, Asked]:
+@dataclass(frozen=True, slots=True)
+class Answering:
+    made: Asked
+    """Each for a placement of its own."""
+    served: Asked
+    """For the same few placements over and over."""
+
+
+async def ask(clusters: int, *, calls: int) -> dict[str, Answering]:
     with serving(EMBEDDED) as hub:
         async with Traffic.to(hub) as traffic:
             await join(traffic, clusters)
-            questions = await create_questions(traffic)
+            questions = await create_questions(traffic, _WARM_UP + calls)
         with answering_alone(hub) as server:
-            return {situation: await _measured(server, paths, calls) for situation, paths in questions.items()}
+            return {situation: await _ask_of(server, paths, calls) for situation, paths in questions.items()}
 
 
-async def create_questions(traffic: Traffic) -> dict[str, list[str]]:
+async def _ask_of(server: Server, paths: list[str], calls: int) -> Answering:
+    made = await _measured(server, paths, calls // 2)
+    few = paths[: len(TIERS)]
+    return Answering(made, await _measured(server, few, calls * _MORE_SERVED))
+
+
+async def create_questions(traffic: Traffic, each: int = len(TIERS)) -> dict[str, list[str]]:
     """Paths to ask, by the situation of their placements, which are new."""
-    for situation, policy in SITUATIONS.items():
-        for tier in TIERS:
-            await _create(traffic, _name(situation, tier), policy(10, tier))
-    return {situation: [f"/v1/placements/-/{_name(situation, tier)}/why" for tier in TIERS] for situation in SITUATIONS}
+    return {
+        situation: [await _create_question(traffic, situation, number) for number in range(each)]
+        for situation in SITUATIONS
+    }
 
 
-def _name(situation: str, tier: int) -> str:
-    return f"{situation.replace(', ', '-').replace(' ', '-')}-{tier}"
+async def _create_question(traffic: Traffic, situation: str, number: int) -> str:
+    name = f"{situation.replace(', ', '-').replace(' ', '-')}-{number}"
+    await _create(traffic, name, SITUATIONS[situation](10, TIERS[number % len(TIERS)]))
+    return f"/v1/placements/-/{name}/why"
 
 
 async def _create(traffic: Traffic, name: str, policy: dict[str, Any]) -> None:
@@ -86,10 +104,11 @@ async def _measured(server: Server, paths: list[str], calls: int) -> Asked:
         waits = []
         for number in range(calls):
             begun = time.perf_counter_ns()
-            await _answer(connection, paths[number % len(paths)])
+            await _answer(connection, paths[(_WARM_UP + number) % len(paths)])
             waits.append(float(time.perf_counter_ns() - begun))
     before, begun = server.effort.cpu_seconds, time.perf_counter_ns()
-    await asyncio.gather(*(_ask_in_turn(server, paths, range(first, calls, AT_ONCE)) for first in range(AT_ONCE)))
+    start, end = _WARM_UP + calls, _WARM_UP + 2 * calls
+    await asyncio.gather(*(_ask_in_turn(server, paths, range(start + at, end, AT_ONCE)) for at in range(AT_ONCE)))
     rate = calls / ((time.perf_counter_ns() - begun) / _UNIT)
     return Asked(waits, rate, (server.effort.cpu_seconds - before) / calls, size)
 

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from tests.bench.adapter import adapter
 from tests.bench.api import api
 from tests.bench.building import building
-from tests.bench.controller.group import joining, on_embedded, on_real
+from tests.bench.controller.group import creating_on_embedded, creating_on_real, joining, on_embedded, on_real
 from tests.bench.decisions import decisions, other_decisions
 from tests.bench.figures import Figure
 from tests.bench.growth import by_clusters, by_picks
@@ -44,6 +44,10 @@ class Group:
 _SCHEDULING: Final = (
     "Bursts of placements of 10 picks, from the snapshot to Scheduled, by the clock; the plain client makes the same "
     "writes to the same hub without deciding. All processes share the machine."
+)
+_CREATING: Final = (
+    "A burst of placements of 10 picks, from their creation to the condition Scheduled, with placement controller and "
+    "scheduler in one process and default settings; the plain client creates bindings. By the clock, on one machine."
 )
 
 GROUPS: Final = (
@@ -143,6 +147,18 @@ GROUPS: Final = (
         on_embedded,
     ),
     Group(
+        "creating-real",
+        "From creation to Scheduled on a real API server",
+        _CREATING,
+        creating_on_real,
+    ),
+    Group(
+        "creating-embedded",
+        "From creation to Scheduled on the embedded hub",
+        _CREATING,
+        creating_on_embedded,
+    ),
+    Group(
         "history",
         "The decision history",
         "SQLite. A decision with its inputs, verdicts and scores; its clusters are in the journal. Processor time "
@@ -155,7 +171,8 @@ GROUPS: Final = (
         "api",
         "Answers to why",
         "5,000 clusters, from the current state, with fast fixes. Making one, up to its bytes, by processor time; over "
-        "HTTP by the clock, from `fleet api` in a separate process, without a history.",
+        "HTTP by the clock, from `fleet api` in a separate process, without a history. Served again: the same few "
+        "answers, from bytes that were made once; per core by the processor time of the server.",
         api,
         quick=True,
     ),

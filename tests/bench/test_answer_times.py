@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench import __main__ as program
 from tests.bench import api
-from tests.bench.asking import Asked
+from tests.bench.asking import Answering, Asked
 from tests.bench.figures import Report, violations
 from tests.bench.machine import this_machine
 from tests.bench.measuring import Run
@@ -32,15 +32,17 @@ def complaints_about(run: Run) -> list[str]:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """How slow the slowest answers are, and on how many clusters they were asked for."""
-    given: dict[str, Any] = {"some": 0.0, "everything": 0.0, "http": 0.0, "clusters": set()}
+    given: dict[str, Any] = {"some": 0.0, "everything": 0.0, "http": 0.0, "served": 0.0005, "clusters": set()}
 
     def times(_: str, *, everything: bool, calls: int, clusters: int) -> list[float]:
         given["clusters"].add(clusters)
         return waits(given["everything" if everything else "some"])
 
-    async def ask(clusters: int, *, calls: int) -> dict[str, Asked]:
+    async def ask(clusters: int, *, calls: int) -> dict[str, Answering]:
         given["clusters"].add(clusters)
-        return {"plain, placed": Asked(waits=waits(given["http"]), cpu_seconds=0.0, rate=1.0, size=1)}
+        made = Asked(waits=waits(given["http"]), cpu_seconds=0.01, rate=1.0, size=1)
+        served = Asked(waits=[1.0], cpu_seconds=given["served"], rate=1.0, size=1)
+        return {"plain, placed": Answering(made, served)}
 
     monkeypatch.setattr(api, "times", times)
     monkeypatch.setattr(api, "ask", ask)
@@ -69,6 +71,16 @@ def test_W_03_answers_over_http_may_take_as_long(slowest: float, *, is_too_slow:
     asked["http"] = slowest
 
     assert bool(complaints_about(Run("api", quick=False))) == is_too_slow
+
+
+@pytest.mark.parametrize("seconds, is_too_slow", [(0.001, False), (0.00101, True)])
+def test_an_answer_that_was_made_before_takes_a_millisecond_of_a_core(
+    seconds: float, *, is_too_slow: bool, asked: dict[str, Any]
+) -> None:
+    asked["served"] = seconds
+    figures = tuple(api.api(Run("api", quick=False)))
+
+    assert [one.misses_target for one in figures if one.part == "per core"] == [is_too_slow]
 
 
 def test_W_03_the_recorded_run_kept_to_all_of_these_times() -> None:

@@ -191,8 +191,15 @@ def test_a_second_release_shares_the_hub_and_touches_nothing_of_the_first(releas
     before = definitions_in(release.hub), deployed(release, "fleet-controller")["metadata"]["uid"]
     second = replace(release, name="second", namespace="fleet-second")
     second.install("--set=history.type=none")
+    assert api_service(release)["spec"]["service"]["namespace"] == release.namespace, "one API has the group on a hub"
     second.uninstall()
+    assert api_service(release)["spec"]["service"]["namespace"] == release.namespace
     assert (definitions_in(release.hub), deployed(release, "fleet-controller")["metadata"]["uid"]) == before
+
+
+def api_service(release: Release) -> Json:
+    service: Json = release.hub.get("/apis/apiregistration.k8s.io/v1/apiservices/v1.explain.fleet").ok()
+    return service
 
 
 # --- the lease's namespace --------------------------------------------------------------------------------------------

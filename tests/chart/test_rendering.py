@@ -107,8 +107,8 @@ def test_every_object_stays_in_the_namespace_of_the_release(helm: Helm) -> None:
         if "namespace" in one["metadata"]
     }
     elsewhere = {name for name, namespace in namespaces.items() if namespace != "somewhere"}
-    assert elsewhere == {"fleet-lease"}
-    assert namespaces["fleet-lease"] == "leases"
+    assert elsewhere == {"fleet-lease", "fleet-front-proxy"}
+    assert (namespaces["fleet-lease"], namespaces["fleet-front-proxy"]) == ("leases", "kube-system")
 
 
 def test_labels_of_ones_own_are_on_everything(helm: Helm) -> None:
@@ -254,6 +254,9 @@ def test_the_program_takes_the_settings(rendered: Rendered, tmp_path: Path) -> N
     file = tmp_path / "controller.yaml"
     file.write_text(rendered.settings(), encoding="utf-8")
     settings = load_settings(file, {}, ()).settings
+    if not rendered.has("Deployment", "fleet-controller"):
+        assert rendered.settings().strip() == "{}"
+        return
     role = rendered.one("Role", "fleet-lease")
     (named,) = (rule for rule in role["rules"] if "resourceNames" in rule)
     assert [settings.leader_election.resource_name] == named["resourceNames"]
@@ -509,17 +512,22 @@ def notes_of(helm: Helm, *options: str) -> str:
 def test_the_notes_tell_what_to_do_next(helm: Helm) -> None:
     notes = notes_of(helm)
     assert "kubectl --namespace fleet-system rollout status deployment/fleet-controller" in notes
-    assert "export FLEET_API=https://localhost:8090 FLEET_TOKEN_FILE=token\n" in notes
-    assert "use the API:\n\n  kubectl --namespace fleet-system port-forward service/fleet-api 8090:443 &\n" in notes
-    assert "fleet why PLACEMENT\n" in notes
-    assert "fleet why-not CLUSTER PLACEMENT\n" in notes
+    assert "with your kubeconfig and nothing else:\n\n  kubectl fleet why PLACEMENT\n" in notes
+    assert "  kubectl fleet why-not CLUSTER PLACEMENT\n" in notes
+    assert "token" not in notes.partition("Note:")[0]
     assert "Secrets included" in notes
     for file in re.findall(r"kubectl apply -f (\S+)\n", notes):
         assert (ROOT / file).is_file()
 
 
+def test_the_notes_tell_the_long_way_where_the_api_server_has_no_part_in_it(helm: Helm) -> None:
+    notes = notes_of(helm, "--set", "api.aggregation.enabled=false")
+    assert "export FLEET_API=https://localhost:8090 FLEET_TOKEN_FILE=token\n" in notes
+    assert "use the API:\n\n  kubectl --namespace fleet-system port-forward service/fleet-api 8090:443 &\n" in notes
+
+
 def test_the_notes_trust_the_generated_certificate_for_the_one_command(helm: Helm) -> None:
-    notes = notes_of(helm)
+    notes = notes_of(helm, "--set", "api.aggregation.enabled=false")
     assert "  SSL_CERT_FILE=ca.crt fleet why PLACEMENT\n" in notes
     assert "  SSL_CERT_FILE=ca.crt fleet why-not CLUSTER PLACEMENT\n" in notes
     assert "export SSL_CERT_FILE" not in notes

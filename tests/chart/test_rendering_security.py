@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from copy import deepcopy
 from typing import Any, Final
@@ -55,7 +56,8 @@ def test_only_who_needs_a_token_has_one(rendered: Rendered) -> None:
     tokens = {name: template["spec"]["automountServiceAccountToken"] for name, template in rendered.pods()}
     assert tokens.pop("Job fleet-migrate", False) is False
     assert tokens.pop("Pod fleet-test") is False
-    assert tokens == {"Deployment fleet-controller": True, "Deployment fleet-api": True}
+    assert tokens == {f"Deployment {one['metadata']['name']}": True for one in rendered.of("Deployment")}
+    assert tokens.keys() <= {"Deployment fleet-controller", "Deployment fleet-api"}
     assert all(one["automountServiceAccountToken"] is False for one in rendered.of("ServiceAccount"))
 
 
@@ -190,6 +192,9 @@ def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
 def test_nothing_is_granted_without_a_name_but_what_may_be_selected(rendered: Rendered) -> None:
     for role in [*rendered.of("ClusterRole"), *rendered.of("Role")]:
         wild = {right for right in rights_of_named(role) if "*" in right}
+        if role["metadata"]["name"] == "fleet-ask":
+            assert wild == on("explain.fleet", "*", "get list watch create")
+            continue
         assert wild <= on("*", "*", "list watch")
         assert not wild or role["metadata"]["name"] == "fleet-controller"
 
@@ -199,18 +204,123 @@ def rights_of_named(role: Json) -> Rights:
 
 
 def test_accounts_are_bound_to_their_own_roles_only(rendered: Rendered) -> None:
-    bindings = rendered.of("ClusterRoleBinding") + rendered.of("RoleBinding")
+    everyone = {"fleet-ask"}
+    bindings = [
+        one
+        for kind in ("ClusterRoleBinding", "RoleBinding")
+        for one in rendered.of(kind)
+        if one["metadata"]["name"] not in everyone
+    ]
     bound = {
         (subject["name"], one["roleRef"]["kind"], one["roleRef"]["name"])
         for one in bindings
         for subject in one["subjects"]
     }
-    assert bound == {
+    deciding = {
         ("fleet-controller", "ClusterRole", "fleet-controller"),
         ("fleet-controller", "Role", "fleet-lease"),
-        ("fleet-api", "ClusterRole", "fleet-api"),
     }
+    aggregated = {("fleet-api", "Role", "extension-apiserver-authentication-reader")}
+    assert bound == (
+        {("fleet-api", "ClusterRole", "fleet-api")}
+        | (deciding if rendered.has("Deployment", "fleet-controller") else set())
+        | (aggregated if rendered.has("APIService", "v1.explain.fleet") else set())
+    )
     assert all(subject["namespace"] == NAMESPACE for one in bindings for subject in one["subjects"])
+
+
+# --- beside KubeFleet -------------------------------------------------------------------------------------------------
+
+
+READS: Final = {"get", "list", "watch"}
+ASKING: Final = (
+    on("authentication.k8s.io", "tokenreviews", "create")
+    | on("authorization.k8s.io", "subjectaccessreviews", "create")
+    | on("explain.fleet", "*", "create")
+)
+"""Creates that store nothing: reviews of the caller, and questions with a body."""
+
+
+def test_explaining_alone_grants_no_right_to_write(helm: Helm) -> None:
+    rendered = helm.combination("explain-only")
+    roles = [*rendered.of("ClusterRole"), *rendered.of("Role")]
+    writing = {right for role in roles for right in rights_of_named(role) if right[2] not in READS}
+    asked = {
+        (path, verb)
+        for role in roles
+        for rule in role["rules"]
+        for path in rule.get("nonResourceURLs", ())
+        for verb in rule["verbs"]
+        if verb not in READS
+    }
+    referred = {one["roleRef"]["name"] for kind in ("ClusterRoleBinding", "RoleBinding") for one in rendered.of(kind)}
+
+    assert writing == ASKING
+    assert asked == {("/fleet/v1/replay", "post"), ("/fleet/v1/simulate", "post")}
+    assert referred == {"fleet-api", "fleet-ask", "extension-apiserver-authentication-reader"}
+
+
+def test_explaining_alone_brings_the_api_and_nothing_that_decides(helm: Helm) -> None:
+    rendered = helm.template("--values", str(CHART / "ci" / "explain-only.yaml"), with_definitions=True)
+    kinds = {one["kind"] for one in rendered.manifests}
+
+    assert [one["metadata"]["name"] for one in rendered.of("Deployment")] == ["fleet-api"]
+    assert kinds.isdisjoint({"CustomResourceDefinition", "Namespace", "PersistentVolumeClaim", "Job", "Role"})
+    assert "--explain-only" in rendered.container("Deployment", "fleet-api")["args"]
+    assert not any("lease" in one["metadata"]["name"] for one in rendered.manifests)
+
+
+def test_the_api_server_is_told_the_authority_of_the_certificate(helm: Helm) -> None:
+    generated = helm.combination("default")
+    own = ("--values", str(CHART / "ci" / "tls-secret.yaml"))
+    trusted = helm.template(*own, "--set", "api.aggregation.caBundle=PEM")
+    injected = helm.template(*own, "--set", "api.aggregation.annotations.inject=here")
+
+    assert (
+        generated.one("APIService", "v1.explain.fleet")["spec"]["caBundle"]
+        == generated.one("Secret", "fleet-api-tls")["data"]["ca.crt"]
+    )
+    assert trusted.one("APIService", "v1.explain.fleet")["spec"]["caBundle"] == base64.b64encode(b"PEM").decode()
+    assert injected.one("APIService", "v1.explain.fleet")["metadata"]["annotations"] == {"inject": "here"}
+    assert "--aggregated" in trusted.container("Deployment", "fleet-api")["args"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--values", str(CHART / "ci" / "tls-secret.yaml")),
+        ("--values", str(CHART / "ci" / "plain-http-ingress.yaml")),
+        ("--set", "api.aggregation.enabled=false"),
+        ("--set", "api.enabled=false"),
+    ],
+    ids=["unknown authority", "no TLS", "turned off", "no API"],
+)
+def test_without_tls_that_can_be_verified_there_is_no_api_service(helm: Helm, options: tuple[str, str]) -> None:
+    """One that never becomes available would disturb discovery and the deletion of namespaces."""
+    rendered = helm.template(*options)
+
+    assert not rendered.of("APIService")
+    assert not rendered.has("ClusterRole", "fleet-ask")
+    assert "--aggregated" not in str(rendered.of("Deployment"))
+
+
+def test_groups_that_may_ask_are_chosen(helm: Helm) -> None:
+    chosen = helm.with_values("api.aggregation.groups={team-a,team-b}").one("ClusterRoleBinding", "fleet-ask")
+
+    assert [one["name"] for one in chosen["subjects"]] == ["team-a", "team-b"]
+    nobody = helm.template("--set-json", "api.aggregation.groups=[]")
+    assert not nobody.has("ClusterRoleBinding", "fleet-ask")
+    assert nobody.has("ClusterRole", "fleet-ask")
+
+
+def test_the_api_server_passes_a_restricted_network(helm: Helm) -> None:
+    restricted = "networkPolicy.enabled=true,networkPolicy.apiFrom[0].podSelector.matchLabels.a=b,tests.enabled=false"
+    policy = helm.with_values(restricted, "networkPolicy.apiServer.cidrs={10.0.0.1/32}").one(
+        "NetworkPolicy", "fleet-api"
+    )
+    _, proxied = policy["spec"]["ingress"]
+
+    assert proxied == {"ports": [{"port": 8090}], "from": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}
 
 
 def test_accounts_and_roles_may_be_somebody_elses(helm: Helm) -> None:

@@ -33,12 +33,13 @@ MISTAKEN: Final = "spec.SessionAffinity is ignored for headless services"
 
 @pytest.fixture(scope="module")
 def access(cluster: Cluster) -> Access:
-    """A hub with a restricted namespace, with the kinds of other projects, and with an account that the pod of the test
-    may name."""
+    """A hub with a restricted namespace, with the kinds of other projects, and with the accounts that test pods
+    name."""
     client = HttpClient(cluster.access)
     make_restricted(client, NAMESPACE)
-    account = {"name": "fleet-controller", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}
-    client.post(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": account}).ok()
+    for name in ("fleet-controller", "fleet-api"):
+        account = {"name": name, "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}
+        client.post(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": account}).ok()
     for group, version, kind in FOREIGN:
         client.post(DEFINITIONS, definition(group, version, kind)).ok()
     for group, version, kind in FOREIGN:

@@ -209,6 +209,7 @@ def test_what_is_applied_may_be_yaml(hub: Hub) -> None:
     assert answer.ok()["data"] == {"x": "1"}
 
 
+@pytest.mark.servers
 def test_a_table_of_contents_is_kept_apart_from_the_content(hub: Hub) -> None:
     """kubectl hides the owners unless it is asked for them."""
     _apply(hub, "one", x="1").ok()

@@ -17,8 +17,7 @@ from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.cache.reflector import ListFilter, Reflector, ReflectorTimings
 from fleet.kube.cache.store import Store, build_codec
 from fleet.kube.client.transport import Transport
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, update_with_retries
+from fleet.kube.objects import Objects, RetryPolicy, update_with_retries
 from fleet.kube.resource import Resource
 from fleet.model.catalog import find_kind
 from fleet.model.views import MemberCluster, Observed
@@ -29,6 +28,8 @@ from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 from tests.control_plane.access import kubeconfig
 from tests.faults.watching import Fold, a_store, state_of
+
+pytestmark = pytest.mark.servers
 
 SECONDS_WITH_A_RESTART = 200  # a server may take 90 to start; an idle machine's takes 5
 ONCE_A_SECOND = ReflectorTimings(pace=ExponentialBackoff(initial=0.1, maximum=1.0))

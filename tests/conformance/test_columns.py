@@ -10,6 +10,8 @@ from fleet.model.catalog import CATALOG, KindDefinition
 from tests.conformance.documents import CLUSTERS, PLACEMENTS, Object, a_cluster, a_placement, pick
 from tests.conformance.hub import Hub
 
+pytestmark = pytest.mark.servers
+
 SHOWN_BY_SHORT_NAME = [resource for resource in CATALOG if resource.short_names]
 
 

@@ -35,12 +35,14 @@ def test_a_kind_is_established(hub: Hub, name: str) -> None:
     ]
 
 
+@pytest.mark.servers
 def test_kubectl_shows_definitions(hub: Hub) -> None:
     header, row = hub.kubectl("get", "crd", "memberclusters.cluster.kubernetes-fleet.io").ok().splitlines()
     assert re.split(r" {2,}", header) == ["NAME", "CREATED AT"]
     assert row.startswith("memberclusters.cluster.kubernetes-fleet.io ")
 
 
+@pytest.mark.servers
 def test_kubectl_applies_all_definitions(hub: Hub) -> None:
     said = hub.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(FOLDER)).ok()
     assert set(said.splitlines()) == {
@@ -49,6 +51,7 @@ def test_kubectl_applies_all_definitions(hub: Hub) -> None:
     assert all(is_established(hub.http.get(f"{PATH}/{name}").ok()) for name in CRDS)
 
 
+@pytest.mark.servers
 def test_users_may_define_kinds(hub: Hub, unique: str) -> None:
     group = f"{unique}.example.com"
     schema = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}}
@@ -176,6 +179,7 @@ def test_everything_can_be_asked_for_at_once(hub: Hub) -> None:
     assert [item["subresource"] for item in clusters["subresources"]] == ["status"]
 
 
+@pytest.mark.servers
 def test_kubectl_lists_kinds(hub: Hub) -> None:
     said = hub.kubectl("api-resources", "--api-group=cluster.kubernetes-fleet.io", "--no-headers").ok()
     assert [line.split() for line in said.splitlines()] == [
@@ -184,16 +188,19 @@ def test_kubectl_lists_kinds(hub: Hub) -> None:
     ]
 
 
+@pytest.mark.servers
 def test_kubectl_lists_what_belongs_to_the_fleet(hub: Hub) -> None:
     said = hub.kubectl("api-resources", "--categories=fleet", "-o", "name").ok()
     assert set(said.split()) == {resource.full_name for resource in CATALOG if "fleet" in resource.categories}
 
 
+@pytest.mark.servers
 def test_kubectl_lists_versions(hub: Hub) -> None:
     versions = hub.kubectl("api-versions").ok().split()
     assert {"v1", "apps/v1", "cluster.kubernetes-fleet.io/v1", "cluster.kubernetes-fleet.io/v1beta1"} <= set(versions)
 
 
+@pytest.mark.servers
 def test_kubectl_knows_the_servers_version(hub: Hub) -> None:
     version = hub.kubectl("version", "-o", "yaml").document["serverVersion"]
     assert re.fullmatch(r"v1\.\d+\.\d+\S*", version["gitVersion"])
@@ -203,6 +210,7 @@ def test_kubectl_knows_the_servers_version(hub: Hub) -> None:
 # --- documentation ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.servers
 def test_kubectl_explains_a_kind(hub: Hub) -> None:
     lines = hub.kubectl("explain", "cluster").ok().splitlines()
     assert lines[:3] == ["GROUP:      cluster.kubernetes-fleet.io", "KIND:       MemberCluster", "VERSION:    v1"]
@@ -216,25 +224,30 @@ def test_kubectl_explains_a_kind(hub: Hub) -> None:
     ]
 
 
+@pytest.mark.servers
 def test_kubectl_explains_a_field(hub: Hub) -> None:
     said = hub.kubectl("explain", "crp.spec.policy.placementType").ok()
     assert "FIELD: placementType <string>\nENUM:\n    PickAll\n    PickN\n    PickFixed\n" in said
 
 
+@pytest.mark.servers
 def test_kubectl_explains_an_old_version(hub: Hub) -> None:
     said = hub.kubectl("explain", "cluster", "--api-version=cluster.kubernetes-fleet.io/v1beta1").ok()
     assert "VERSION:    v1beta1\n" in said
 
 
+@pytest.mark.servers
 def test_kubectl_explains_all_fields_below(hub: Hub) -> None:
     said = hub.kubectl("explain", "cluster.spec.taints", "--recursive").ok()
     assert "  effect\t<string> -required-\n  enum: NoSchedule\n  key\t<string> -required-\n  value\t<string>\n" in said
 
 
+@pytest.mark.servers
 def test_kubectl_explains_a_built_in_kind(hub: Hub) -> None:
     assert "FIELD: data <map[string]string>" in hub.kubectl("explain", "configmap.data").ok()
 
 
+@pytest.mark.servers
 def test_kubectl_cannot_explain_what_is_not_there(hub: Hub) -> None:
     assert hub.kubectl("explain", "cluster.spec.nope").err == 'error: field "nope" does not exist\n'
 

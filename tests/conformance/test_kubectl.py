@@ -12,6 +12,8 @@ import pytest
 from tests.conformance.documents import CLUSTERS, Object, a_cluster, a_config_map, a_placement, pick
 from tests.conformance.hub import Hub
 
+pytestmark = pytest.mark.servers
+
 OUT_OF_NAMESPACE = "Warning: deleting cluster-scoped resources, not scoped to the provided namespace\n"
 HOW_TO_RESOLVE = "Please review the fields above--they currently have other managers."
 

@@ -15,6 +15,8 @@ from tests.conformance.conftest import Restartable
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 
+pytestmark = pytest.mark.servers
+
 SHORT = LeaseDurations(duration=6, renew_deadline=4, retry=0.5)
 """For who is to lose it. A machine that is busy loses it now and then, too."""
 OFTEN_RENEWED = LeaseDurations(retry=0.5)

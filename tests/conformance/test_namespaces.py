@@ -74,6 +74,7 @@ def test_one_that_terminates_takes_nothing_new(terminating: Hub) -> None:
     ]
 
 
+@pytest.mark.servers
 def test_kubectl_creates_one(hub: Hub, unique: str) -> None:
     assert hub.kubectl("create", "namespace", unique).ok() == f"namespace/{unique} created\n"
     assert hub.kubectl("create", "namespace", unique).err == (
@@ -81,6 +82,7 @@ def test_kubectl_creates_one(hub: Hub, unique: str) -> None:
     )
 
 
+@pytest.mark.servers
 def test_kubectl_says_which_one_is_missing(hub: Hub) -> None:
     said = hub.kubectl("--namespace=nowhere", "create", "configmap", "a")
     assert said.err == 'error: failed to create configmap: namespaces "nowhere" not found\n'

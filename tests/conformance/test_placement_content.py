@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import pytest
 
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import StaleInputs
 from fleet.kube.cache.store import build_codec
 from fleet.kube.client.transport import Transport
 from fleet.kube.informer import InformerConfig
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
 from fleet.placement.selection.resolution import SelectionResult
@@ -24,6 +25,8 @@ from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, R
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
 from tests.control_plane.waiting import SECONDS_BETWEEN_REFRESHES
+
+pytestmark = pytest.mark.servers
 
 PLACEMENTS: Final = CLUSTER_SCOPED.placement.collection()
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

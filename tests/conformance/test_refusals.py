@@ -84,6 +84,11 @@ REFUSALS: Final = (
         *(400, "BadRequest", "the name of the object (b) does not match the name on the URL (a)"),
     ),
     Refusal(
+        "another name in a patch",
+        lambda hub: hub.http.patch("/api/v1/namespaces/default", {"metadata": {"name": "b"}}),
+        *(400, "BadRequest", "the name of the object (b) does not match the name on the URL (default)"),
+    ),
+    Refusal(
         "another kind",
         lambda hub: hub.http.post(CLUSTERS, a_cluster("c") | {"kind": "Planet"}),
         *(422, "Invalid"),

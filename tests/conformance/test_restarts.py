@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
+
 from tests.conformance.conftest import Restartable
 from tests.conformance.documents import Object, a_config_map
 from tests.control_plane.http_client import HttpClient
+
+pytestmark = pytest.mark.servers
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

@@ -91,6 +91,7 @@ def test_a_review_needs_a_token(hub: Hub) -> None:
     assert (answer.status, answer.message) == (400, "token is required for TokenReview in authentication")
 
 
+@pytest.mark.servers
 def test_kubectl_knows_who_i_am(hub: Hub) -> None:
     said = hub.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}", user="alice")
     assert said.ok() == "alice"
@@ -166,6 +167,7 @@ def test_a_role_allows_what_it_says_and_no_more(hub: Hub) -> None:
     alice = hub.http_as("alice")
     assert alice.get(hub.path("configmaps")).status == 200
     assert alice.post(hub.path("configmaps"), a_config_map("x")).status == 403
+    assert alice.get("/api/v1/namespaces/kube-system/configmaps").status == 403
     assert hub.http_as("bob").get(hub.path("configmaps")).status == 403
 
 
@@ -207,12 +209,14 @@ def test_a_review_says_what_it_needs(hub: Hub) -> None:
     )
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("user, code, answer", [("admin", 0, "yes\n"), ("alice", 1, "no\n")])
 def test_kubectl_knows_what_i_can(hub: Hub, user: str, code: int, answer: str) -> None:
     said = hub.kubectl("auth", "can-i", "get", "cm", user=user)
     assert (said.code, said.out) == (code, answer)
 
 
+@pytest.mark.servers
 def test_kubectl_says_what_is_forbidden(hub: Hub) -> None:
     assert hub.kubectl("get", "cm", user="alice").err == (
         'Error from server (Forbidden): configmaps is forbidden: User "alice" cannot list resource "configmaps" in API '

@@ -10,6 +10,8 @@ import pytest
 from tests.conformance.documents import PLACEMENT_API, Object, a_cluster, a_placement, a_selector, pick
 from tests.conformance.hub import Hub
 
+pytestmark = pytest.mark.servers
+
 NOT_CHECKED: Final = (
     "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation"
@@ -25,9 +27,26 @@ CHOOSING: Final = "NamespaceWithResourceSelectors"
 
 
 def refused(kind: str, name: str, *causes: str) -> str:
-    """How kubectl writes it: one cause in the same line, several as a list."""
+    """How kubectl writes it: one cause in the same line, several as a list.
+
+    The API server walks the fields of an object in no fixed order: give each case one wrong field.
+    """
     listed = causes[0] if len(causes) == 1 else "".join(f"\n* {cause}" for cause in causes)
     return f'The {kind} "{name}" is invalid: {listed}\n'
+
+
+AFFINITY: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+TERM: Final = f"spec.policy.affinity.clusterAffinity.{AFFINITY}.clusterSelectorTerms[0]"
+EQUALS: Final[Object] = {
+    "labelSelector": {"matchExpressions": [{"key": "env", "operator": "Equals", "values": ["prod"]}]}
+}
+AT_LEAST: Final[Object] = {
+    "propertySelector": {"matchExpressions": [{"name": "example.com/rating", "operator": ">=", "values": ["5"]}]}
+}
+
+
+def requiring(term: Object) -> Object:
+    return {"clusterAffinity": {AFFINITY: {"clusterSelectorTerms": [term]}}}
 
 
 # --- a new placement --------------------------------------------------------------------------------------------------
@@ -71,6 +90,22 @@ WRONG_PLACEMENTS: Final[dict[str, tuple[Object, list[str]]]] = {
     "PO-17 a toleration of nothing": (
         {"policy": pick(1, tolerations=[{"operator": "Equal", "value": "v"}])},
         [f"{POLICY}PO-17: tolerations: with Exists give no value; without a key use Exists"],
+    ),
+    "PL-04 a label operator of another language": (
+        {"policy": pick(1, affinity=requiring(EQUALS))},
+        [
+            f'{TERM}.labelSelector.matchExpressions[0].operator: Unsupported value: "Equals": supported values: "In", '
+            '"NotIn", "Exists", "DoesNotExist"',
+            NOT_CHECKED,
+        ],
+    ),
+    "PO-12 a property operator of another language": (
+        {"policy": pick(1, affinity=requiring(AT_LEAST))},
+        [
+            f'{TERM}.propertySelector.matchExpressions[0].operator: Unsupported value: ">=": supported values: "Gt", '
+            '"Ge", "Eq", "Ne", "Lt", "Le"',
+            NOT_CHECKED,
+        ],
     ),
     "an unknown type": (
         {"policy": {"placementType": "PickSome"}},

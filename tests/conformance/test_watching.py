@@ -146,6 +146,7 @@ def _oldest(hub: Hub) -> str:
     return version
 
 
+@pytest.mark.servers  # three seconds of waiting
 def test_a_bookmark_tells_how_far_a_quiet_watch_has_come(hub: Hub, unique: str) -> None:
     """The last seconds of a watch with a deadline are when a server sends one at the latest."""
     numbers = count()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.control_plane.access import Access
+from tests.control_plane.certificates import ClientAuthorities
 from tests.control_plane.failures import NeverReady
 from tests.control_plane.http_client import HttpClient
 from tests.control_plane.instance import LOOPBACK, SECONDS_BETWEEN_REFRESHES, SECONDS_TO_START, ControlPlane
@@ -49,6 +50,7 @@ class Cluster(Startable):
     def __init__(self, folder: Path, *, programs: Path) -> None:
         self._folder = folder
         self.audit_log = folder / "audit.log"
+        self.authorities = ClientAuthorities(folder / "authorities")
         self.control_plane = ControlPlane(folder, programs=programs, flags=self._api_server_flags())
         self.helpers = [
             ServerProcess(command, log=folder / f"{Path(command[0]).name}.log")
@@ -61,6 +63,7 @@ class Cluster(Startable):
 
     def start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
+        self.authorities.write()
         self._audit_policy.write_text(json.dumps(_audit_policy()), encoding="utf-8")
         self.control_plane.start()
         for helper in self.helpers:
@@ -100,6 +103,7 @@ class Cluster(Startable):
             f"--audit-log-path={self.audit_log}",
             "--disable-admission-plugins=TaintNodesByCondition",  # nobody would take the taint of a new node away
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",  # as some distributions do
+            *self.authorities.flags(),
         ]
 
     def _controller_manager(self) -> list[str | Path]:

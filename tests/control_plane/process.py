@@ -96,6 +96,9 @@ class ServerProcess:
     def pause(self) -> None:
         """The program keeps its connections and answers nothing."""
         self._signal(signal.SIGSTOP)
+        if self._process is not None:
+            # One thread takes the signal and stops the others; the parent hears of it when the last has stopped.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)

@@ -1,8 +1,9 @@
 """The two tiers of tests: what a bare machine with Python runs, and what needs real servers.
 
-A test needs servers if it says so (`@pytest.mark.servers`), if it is in a folder that compares with them, if one of its
+A test needs servers if it says so (`@pytest.mark.servers`), if it is in a folder that is about them, if one of its
 fixtures starts one, or if it is the variant for the real API server or for PostgreSQL. Tests that keep processes busy
-for long are marked, too. `make test` leaves these out; `make test-servers` runs nothing else.
+for long are marked, too. `make test` leaves these out; `make test-servers` runs nothing else. Of the conformance suite
+`make test` runs what needs neither kubectl nor a restart, on the embedded hub: the same tests hold the real API server.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 
 from tests.control_plane.assets import assets
 
-_FOLDERS: Final = {"chart", "conformance", "control_plane", "image"}
+_FOLDERS: Final = {"chart", "control_plane", "image"}
 _FIXTURES: Final = {"programs", "cluster_programs", "postgres", "image"}
 _VARIANTS: Final = {("target", "real"), ("database", "postgresql")}
 _current: list[pytest.Item] = []

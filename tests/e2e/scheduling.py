@@ -7,10 +7,11 @@ has nothing left to do (`settled`), what it was going to do has been done.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import wraps
-from typing import Any, Final, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec
 
 import msgspec
 
@@ -359,6 +360,26 @@ async def stage(hub: Hub, *assignments: str, controllers: Iterable[str] = CONTRO
         notebook = Notebook()
         working = controlled(overheard, *assignments, controllers=controllers, recorder=notebook)
         yield Stage(own, await stack.enter_async_context(working), overheard, notebook)
+
+
+def on_stage(
+    *assignments: str, controllers: Iterable[str] = CONTROLLERS
+) -> Callable[[Callable[Concatenate[Stage, P], Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Makes a test of a hub of a story that takes place on one stage."""
+
+    def decorate(test: Callable[Concatenate[Stage, P], Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        @wraps(test)
+        @story
+        async def run(hub: Hub, *args: P.args, **named: P.kwargs) -> None:
+            async with stage(hub, *assignments, controllers=controllers) as fleet:
+                await test(fleet, *args, **named)
+
+        signature = inspect.signature(test)
+        hub, *others = signature.parameters.values()
+        run.__signature__ = signature.replace(parameters=[hub.replace(name="hub"), *others])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 def _kind_in(path: str) -> str:

@@ -92,6 +92,16 @@ def test_placements_and_what_they_select_are_applied_namespaces_first(hand: Hand
     ]
 
 
+def test_the_examples_for_a_hub_can_be_applied_as_they_are(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(Path(__file__).resolve().parents[2] / "docs" / "hub-examples")
+
+    for _ in range(2):
+        assert run_apply(ApplyOptions(files=[folder], hub=HubOptions(kubeconfig=hub.access.kubeconfig))) == 0
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        assert "ClusterResourcePlacement storefront applied" in shown.out
+
+
 def test_applying_again_changes_what_changed(hand: Hand) -> None:
     hand.apply(PLACEMENT)
     hand.apply(PLACEMENT.replace("Clusters: 2", "Clusters: 3"))
@@ -99,8 +109,25 @@ def test_applying_again_changes_what_changed(hand: Hand) -> None:
     assert json.loads(hand.get("crp", "web", output="json"))["spec"]["policy"]["numberOfClusters"] == 3
 
 
+def test_a_mistake_of_meaning_is_noted_and_applied(hand: Hand) -> None:
+    wrong = PLACEMENT.replace("cli-shop", "cli-shopp").replace(
+        "Clusters: 2}", "Clusters: 1, tolerations: [{key: gpus}]}"
+    )
+
+    code, lines, errors = hand.apply(MEMBER, wrong, CONTENT.replace("cart, namespace", "basket, namespace"))
+
+    assert (code, lines[-1]) == (0, "ConfigMap cli-shop/basket applied")
+    assert errors.splitlines() == [
+        "note: ClusterResourcePlacement web: no cluster has taint gpus; did you mean gpu, which is on 1 of 1?",
+        "note: ClusterResourcePlacement web: the hub has no Namespace named cli-shopp, so nothing is selected by it; "
+        "did you mean cli-shop?",
+    ]
+
+
 def test_a_dry_run_changes_nothing(hand: Hand) -> None:
-    assert hand.apply(PLACEMENT, dry_run=True) == (0, ["ClusterResourcePlacement web would be applied"], "")
+    code, lines, _ = hand.apply(PLACEMENT, dry_run=True)
+
+    assert (code, lines) == (0, ["ClusterResourcePlacement web would be applied"])
     assert hand.rows("placements") == []
 
 
@@ -151,8 +178,8 @@ def test_placements_are_listed_in_both_flavours(hand: Hand) -> None:
     hand.apply(CONTENT, NAMESPACED, PLACEMENT)
 
     assert [row[:5] for row in hand.rows("placements")] == [
-        ["cli-shop/cart", "PickAll", "all", "0", "Pending"],
-        ["web", "PickN", "2", "0", "Pending"],
+        ["cli-shop/cart", "PickAll", "0/0", "Pending", "NotDecided"],
+        ["web", "PickN", "0/2", "Pending", "NotDecided"],
     ]
     assert [row[0] for row in hand.rows("rp")] == ["cli-shop/cart"]
     assert [row[0] for row in hand.rows("crp")] == ["web"]
@@ -168,7 +195,18 @@ def test_labels_and_a_namespace_choose(hand: Hand) -> None:
 def test_clusters_are_listed_with_what_keeps_workloads_away(hand: Hand) -> None:
     hand.apply(MEMBER)
 
-    assert [row[:5] for row in hand.rows("mc")] == [["ams-1", "-", "-", "-", "gpu=yes:NoSchedule"]]
+    assert [row[:6] for row in hand.rows("mc")] == [["ams-1", "-", "-", "-", "-", "gpu=yes:NoSchedule"]]
+
+
+def test_lists_are_filtered_and_named(hand: Hand) -> None:
+    hand.apply(CONTENT, NAMESPACED, PLACEMENT)
+
+    assert [row[0] for row in hand.rows("placements", unfulfilled=True)] == ["cli-shop/cart", "web"]
+    assert hand.rows("placements", cluster="ams-1") == []
+    assert hand.get("crp", output="name") == "clusterresourceplacement.placement.kubernetes-fleet.io/web\n"
+    assert "MESSAGE" in hand.get("crp", output="wide")
+    with pytest.raises(InputError, match="--unfulfilled: is for placements"):
+        hand.get("clusters", unfulfilled=True)
 
 
 def test_one_object_is_shown_whole_and_without_who_manages_which_field(hand: Hand) -> None:

@@ -22,6 +22,7 @@ from tests.e2e.scheduling import (
     by_cluster,
     condition,
     key_in,
+    on_stage,
     soon,
     stage,
     story,
@@ -34,78 +35,75 @@ BINDINGS: Final = "clusterresourcebindings"
 # --- placements -------------------------------------------------------------------------------------------------------
 
 
-@story
-async def test_nothing_is_left_of_a_deleted_placement(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join_all({name: {} for name in "abc"})
-        for key in ("web", f"{NS}/web"):
-            flavour = find_scope(key)
-            await fleet.place(key, pick_n(3))
-            await fleet.soon_on(key, "a", "b", "c")
-            await fleet.decided(key)
-            await fleet.bind(key, "a")
-            await fleet.edit_policy(key, numberOfClusters=2)
-            await fleet.decided(key)
-            assert sorted((await fleet.states(key)).values()) == ["Bound", "Scheduled", "Unscheduled"]
+@on_stage()
+async def test_nothing_is_left_of_a_deleted_placement(fleet: Stage) -> None:
+    await fleet.namespace(NS)
+    await fleet.join_all({name: {} for name in "abc"})
+    for key in ("web", f"{NS}/web"):
+        flavour = find_scope(key)
+        await fleet.place(key, pick_n(3))
+        await fleet.soon_on(key, "a", "b", "c")
+        await fleet.decided(key)
+        await fleet.bind(key, "a")
+        await fleet.edit_policy(key, numberOfClusters=2)
+        await fleet.decided(key)
+        assert sorted((await fleet.states(key)).values()) == ["Bound", "Scheduled", "Unscheduled"]
 
-            await fleet.delete(flavour.placement, key)
+        await fleet.delete(flavour.placement, key)
 
-            for resource in (flavour.placement, flavour.binding, flavour.policy_snapshot):
-                await soon(lambda resource=resource: none_left(fleet, resource))
+        for resource in (flavour.placement, flavour.binding, flavour.policy_snapshot):
+            await soon(lambda resource=resource: none_left(fleet, resource))
 
 
 async def none_left(fleet: Stage, resource: Resource) -> bool:
     return not await fleet.all(resource)
 
 
-@story
-async def test_foreign_finalizers_stay_and_ours_go(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join("a")
-        for key in ("web", f"{NS}/web"):
-            flavour = find_scope(key)
-            await fleet.place(key)
-            await fleet.snapshot(key, None)
-            await fleet.soon_on(key, "a")
-            await fleet.settled()
-            (binding,) = await fleet.bindings(key)
-            await fleet.patch(flavour.placement, key, {"metadata": {"finalizers": [FOREIGN, SCHEDULER_CLEANUP]}})
-            kept = {"metadata": {"finalizers": [WORK_CLEANUP, SCHEDULER_BINDING_CLEANUP]}}
-            await fleet.patch(flavour.binding, key_in(binding), kept)
-            await fleet.woken_by(fleet.delete(flavour.placement, key))
-
-            (left,) = await fleet.bindings(key)
-            assert left["metadata"]["finalizers"] == [WORK_CLEANUP]
-            assert left["metadata"]["deletionTimestamp"]
-            assert left["spec"] == binding["spec"]
-            assert (await fleet.placement(key))["metadata"]["finalizers"] == [FOREIGN]
-
-        # They never get a binding again, whatever happens.
-        await fleet.join("b")
-        for key in ("web", f"{NS}/web"):
-            await fleet.annotate(key, generation="2")
-            await fleet.settled()
-            assert await fleet.states(key) == {"a": "Terminating"}
-
-
-@story
-async def test_a_binding_loses_its_finalizer_before_it_is_deleted(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join("a")
-        await fleet.place("web")
-        await fleet.snapshot("web", None)
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_foreign_finalizers_stay_and_ours_go(fleet: Stage) -> None:
+    await fleet.namespace(NS)
+    await fleet.join("a")
+    for key in ("web", f"{NS}/web"):
+        flavour = find_scope(key)
+        await fleet.place(key)
+        await fleet.snapshot(key, None)
+        await fleet.soon_on(key, "a")
         await fleet.settled()
-        fleet.overheard.requests.clear()
+        (binding,) = await fleet.bindings(key)
+        await fleet.patch(flavour.placement, key, {"metadata": {"finalizers": [FOREIGN, SCHEDULER_CLEANUP]}})
+        kept = {"metadata": {"finalizers": [WORK_CLEANUP, SCHEDULER_BINDING_CLEANUP]}}
+        await fleet.patch(flavour.binding, key_in(binding), kept)
+        await fleet.woken_by(fleet.delete(flavour.placement, key))
 
-        await fleet.woken_by(fleet.delete(CLUSTER_SCOPED.placement, "web"))
+        (left,) = await fleet.bindings(key)
+        assert left["metadata"]["finalizers"] == [WORK_CLEANUP]
+        assert left["metadata"]["deletionTimestamp"]
+        assert left["spec"] == binding["spec"]
+        assert (await fleet.placement(key))["metadata"]["finalizers"] == [FOREIGN]
 
-        assert fleet.overheard.writes() == [
-            ("PATCH", BINDINGS),
-            ("DELETE", BINDINGS),
-            ("PUT", "clusterresourceplacements"),
-        ]
+    # They never get a binding again, whatever happens.
+    await fleet.join("b")
+    for key in ("web", f"{NS}/web"):
+        await fleet.annotate(key, generation="2")
+        await fleet.settled()
+        assert await fleet.states(key) == {"a": "Terminating"}
+
+
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_binding_loses_its_finalizer_before_it_is_deleted(fleet: Stage) -> None:
+    await fleet.join("a")
+    await fleet.place("web")
+    await fleet.snapshot("web", None)
+    await fleet.settled()
+    fleet.overheard.requests.clear()
+
+    await fleet.woken_by(fleet.delete(CLUSTER_SCOPED.placement, "web"))
+
+    assert fleet.overheard.writes() == [
+        ("PATCH", BINDINGS),
+        ("DELETE", BINDINGS),
+        ("PUT", "clusterresourceplacements"),
+    ]
 
 
 @story
@@ -131,49 +129,47 @@ async def test_what_began_to_be_deleted_while_nobody_worked_is_finished_at_the_s
 # --- bindings ---------------------------------------------------------------------------------------------------------
 
 
-@story
-async def test_a_binding_that_goes_takes_our_finalizer_along_without_a_decision(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_binding_that_goes_takes_our_finalizer_along_without_a_decision(fleet: Stage) -> None:
     """Nobody waits for a cycle, not even where none is possible."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join("a")
-        await fleet.place("web")
-        await fleet.snapshot("web", pick_n(1))
-        await fleet.soon_on("web", "a")
-        await fleet.settled()
-        await fleet.mark("web", 0, latest="false")
-        (binding,) = await fleet.bindings("web")
+    await fleet.join("a")
+    await fleet.place("web")
+    await fleet.snapshot("web", pick_n(1))
+    await fleet.soon_on("web", "a")
+    await fleet.settled()
+    await fleet.mark("web", 0, latest="false")
+    (binding,) = await fleet.bindings("web")
 
-        await fleet.delete(CLUSTER_SCOPED.binding, key_in(binding))
+    await fleet.delete(CLUSTER_SCOPED.binding, key_in(binding))
 
-        await soon(lambda: none_left(fleet, CLUSTER_SCOPED.binding))
-        await fleet.settled()
-        assert fleet.count("fleet_scheduler_binding_writes_total", operation="finalizer", result="written") == 1
+    await soon(lambda: none_left(fleet, CLUSTER_SCOPED.binding))
+    await fleet.settled()
+    assert fleet.count("fleet_scheduler_binding_writes_total", operation="finalizer", result="written") == 1
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-@story
-async def test_names_that_others_hold(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_names_that_others_hold(fleet: Stage) -> None:
     """By a binding of another placement, and the name after that by one for another cluster."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join("a")
-        for key in ("web", f"{NS}/web"):
-            uid = (await fleet.place(key))["metadata"]["uid"]
-            name = f"web-a-{suffix(uid, 'a')}"
-            foreign = await fleet.written_binding(key.replace("web", "other"), "a", name=name, state="Bound")
-            second = f"web-a-{suffix(uid, 'a', foreign['metadata']['uid'])}"
-            misnamed = await fleet.written_binding(key, "z", name=second, state="Unscheduled")
-            third = f"web-a-{suffix(uid, 'a', misnamed['metadata']['uid'])}"
+    await fleet.namespace(NS)
+    await fleet.join("a")
+    for key in ("web", f"{NS}/web"):
+        uid = (await fleet.place(key))["metadata"]["uid"]
+        name = f"web-a-{suffix(uid, 'a')}"
+        foreign = await fleet.written_binding(key.replace("web", "other"), "a", name=name, state="Bound")
+        second = f"web-a-{suffix(uid, 'a', foreign['metadata']['uid'])}"
+        misnamed = await fleet.written_binding(key, "z", name=second, state="Unscheduled")
+        third = f"web-a-{suffix(uid, 'a', misnamed['metadata']['uid'])}"
 
-            await fleet.snapshot(key, pick_n(1))
-            await fleet.soon_on(key, "a")
-            await fleet.settled()
+        await fleet.snapshot(key, pick_n(1))
+        await fleet.soon_on(key, "a")
+        await fleet.settled()
 
-            assert by_cluster(await fleet.bindings(key))["a"]["metadata"]["name"] == third
-            for held in (foreign, misnamed):
-                assert await fleet.get(find_scope(key).binding, key_in(held)) == held
+        assert by_cluster(await fleet.bindings(key))["a"]["metadata"]["name"] == third
+        for held in (foreign, misnamed):
+            assert await fleet.get(find_scope(key).binding, key_in(held)) == held
 
 
 def suffix(*parts: str) -> str:
@@ -183,40 +179,39 @@ def suffix(*parts: str) -> str:
 # --- what another scheduler left --------------------------------------------------------------------------------------
 
 
-@story
-async def test_bindings_of_another_scheduler_are_taken_over_as_they_are(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_bindings_of_another_scheduler_are_taken_over_as_they_are(fleet: Stage) -> None:
     """Its names, its annotations, foreign labels and finalizers; one cluster twice; one without a remembered state."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join_all({name: {} for name in "abcde"})
-        await fleet.place("web")
-        annotated = {"annotations": {"example.com/by": "hand"}, "labels": {"kubernetes-fleet.io/parent-CRP": "web"}}
-        stale = {"annotations": {PREVIOUS_BINDING_STATE: "Bound"}}
-        await fleet.written_binding("web", "e", name="web-e-zzzzzzzz", state="Bound", metadata=annotated)
-        await fleet.written_binding("web", "d", name="web-d-11111111", metadata=stale)
-        await fleet.written_binding("web", "d", name="web-d-22222222", state="Bound")
-        await fleet.written_binding("web", "c", name="web-c-11111111", state="Unscheduled")
-        await fleet.written_binding("web", "gone", name="web-gone-11111111", state="Bound")
-        before = {one["metadata"]["name"]: one for one in await fleet.bindings("web")}
+    await fleet.join_all({name: {} for name in "abcde"})
+    await fleet.place("web")
+    annotated = {"annotations": {"example.com/by": "hand"}, "labels": {"kubernetes-fleet.io/parent-CRP": "web"}}
+    stale = {"annotations": {PREVIOUS_BINDING_STATE: "Bound"}}
+    await fleet.written_binding("web", "e", name="web-e-zzzzzzzz", state="Bound", metadata=annotated)
+    await fleet.written_binding("web", "d", name="web-d-11111111", metadata=stale)
+    await fleet.written_binding("web", "d", name="web-d-22222222", state="Bound")
+    await fleet.written_binding("web", "c", name="web-c-11111111", state="Unscheduled")
+    await fleet.written_binding("web", "gone", name="web-gone-11111111", state="Bound")
+    before = {one["metadata"]["name"]: one for one in await fleet.bindings("web")}
 
-        await fleet.snapshot("web", pick_n(3))
-        await fleet.soon_on("web", "c", "d", "e")
-        await fleet.settled()
+    await fleet.snapshot("web", pick_n(3))
+    await fleet.soon_on("web", "c", "d", "e")
+    await fleet.settled()
 
-        after = {one["metadata"]["name"]: one for one in await fleet.bindings("web")}
-        assert after.keys() == before.keys()
-        assert {name: one["spec"]["state"] for name, one in after.items()} == {
-            "web-e-zzzzzzzz": "Bound",
-            "web-d-11111111": "Unscheduled",
-            "web-d-22222222": "Bound",
-            "web-c-11111111": "Scheduled",
-            "web-gone-11111111": "Unscheduled",
-        }
-        assert [name for name in after if after[name] == before[name]] == ["web-d-22222222", "web-e-zzzzzzzz"]
-        assert remembered(after["web-d-11111111"]) == "Scheduled"
-        assert remembered(after["web-gone-11111111"]) == "Bound"
-        status = await fleet.read_by("web")
-        assert [one["clusterName"] for one in status["targetClusters"] if one["selected"]] == ["c", "d", "e"]
-        assert condition(status)["message"].endswith("found 3 cluster(s)")
+    after = {one["metadata"]["name"]: one for one in await fleet.bindings("web")}
+    assert after.keys() == before.keys()
+    assert {name: one["spec"]["state"] for name, one in after.items()} == {
+        "web-e-zzzzzzzz": "Bound",
+        "web-d-11111111": "Unscheduled",
+        "web-d-22222222": "Bound",
+        "web-c-11111111": "Scheduled",
+        "web-gone-11111111": "Unscheduled",
+    }
+    assert [name for name in after if after[name] == before[name]] == ["web-d-22222222", "web-e-zzzzzzzz"]
+    assert remembered(after["web-d-11111111"]) == "Scheduled"
+    assert remembered(after["web-gone-11111111"]) == "Bound"
+    status = await fleet.read_by("web")
+    assert [one["clusterName"] for one in status["targetClusters"] if one["selected"]] == ["c", "d", "e"]
+    assert condition(status)["message"].endswith("found 3 cluster(s)")
 
 
 @story

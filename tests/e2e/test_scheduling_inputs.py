@@ -10,6 +10,7 @@ from tests.e2e.scheduling import (
     Hub,
     Json,
     Stage,
+    on_stage,
     refusals,
     selected,
     soon,
@@ -65,30 +66,29 @@ UNUSABLE: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@story
-async def test_what_cannot_be_evaluated_is_published_and_told_and_nothing_else_is_written(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join("a")
-        for key, given in UNUSABLE.items():
-            await fleet.place(key)
-            await fleet.snapshot(key, given["policy"], annotations=given.get("annotations"))
-        for key, given in UNUSABLE.items():
-            status = await fleet.decided(key)
-            state, reason, message = verdict(status)
-            assert (state, reason) == ("False", "SchedulingPolicyUnfulfilled"), key
-            assert message.startswith("scheduling stopped: "), key
-            assert given["field"] in message, key
-            assert "targetClusters" not in status, key
-            assert status["observedCRPGeneration"] == 1
-            assert await fleet.bindings(key) == []
-            assert SCHEDULER_CLEANUP not in (await fleet.placement(key))["metadata"].get("finalizers", ())
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_what_cannot_be_evaluated_is_published_and_told_and_nothing_else_is_written(fleet: Stage) -> None:
+    await fleet.namespace(NS)
+    await fleet.join("a")
+    for key, given in UNUSABLE.items():
+        await fleet.place(key)
+        await fleet.snapshot(key, given["policy"], annotations=given.get("annotations"))
+    for key, given in UNUSABLE.items():
+        status = await fleet.decided(key)
+        state, reason, message = verdict(status)
+        assert (state, reason) == ("False", "SchedulingPolicyUnfulfilled"), key
+        assert message.startswith("scheduling stopped: "), key
+        assert given["field"] in message, key
+        assert "targetClusters" not in status, key
+        assert status["observedCRPGeneration"] == 1
+        assert await fleet.bindings(key) == []
+        assert SCHEDULER_CLEANUP not in (await fleet.placement(key))["metadata"].get("finalizers", ())
 
-        await fleet.all_told()
-        for key in UNUSABLE:
-            message = verdict(await fleet.decided(key))[2]
-            assert await fleet.told(key) == [("Warning", "SchedulingInputInvalid", message)]
-        assert fleet.count("fleet_scheduler_requeues_total", **{"class": "input"}) == len(UNUSABLE)
+    await fleet.all_told()
+    for key in UNUSABLE:
+        message = verdict(await fleet.decided(key))[2]
+        assert await fleet.told(key) == [("Warning", "SchedulingInputInvalid", message)]
+    assert fleet.count("fleet_scheduler_requeues_total", **{"class": "input"}) == len(UNUSABLE)
 
 
 @story
@@ -136,91 +136,87 @@ async def test_what_a_type_does_not_use_is_not_checked(hub: Hub) -> None:
             await fleet.soon_on(key, "a")
 
 
-@story
-async def test_an_error_leaves_everything_as_it_is_until_it_is_repaired(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join_all({name: {} for name in "abc"})
-        await fleet.place("web")
-        await fleet.snapshot("web", pick_n(2))
-        await fleet.soon_scheduled("web")
-        before, published = versions(await fleet.bindings("web")), (await fleet.read_by("web"))["targetClusters"]
-        assert selected({"targetClusters": published}) == ["c", "b"]
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_an_error_leaves_everything_as_it_is_until_it_is_repaired(fleet: Stage) -> None:
+    await fleet.join_all({name: {} for name in "abc"})
+    await fleet.place("web")
+    await fleet.snapshot("web", pick_n(2))
+    await fleet.soon_scheduled("web")
+    before, published = versions(await fleet.bindings("web")), (await fleet.read_by("web"))["targetClusters"]
+    assert selected({"targetClusters": published}) == ["c", "b"]
 
-        await fleet.annotate("web", count="lots")
-        stopped = await fleet.soon_scheduled("web", status="False")
-        assert stopped["message"].startswith("scheduling stopped: ")
-        assert (await fleet.read_by("web"))["targetClusters"] == published
+    await fleet.annotate("web", count="lots")
+    stopped = await fleet.soon_scheduled("web", status="False")
+    assert stopped["message"].startswith("scheduling stopped: ")
+    assert (await fleet.read_by("web"))["targetClusters"] == published
 
-        # The clusters of an unusable placement may come and go: it is looked at, and left alone.
-        await fleet.taint("c", {"key": "gpu", "effect": "NoSchedule"})
-        await fleet.leave("b")
-        await soon(lambda: attempted_after_leaving(fleet))
-        assert versions(await fleet.bindings("web")) == before
+    # The clusters of an unusable placement may come and go: it is looked at, and left alone.
+    await fleet.taint("c", {"key": "gpu", "effect": "NoSchedule"})
+    await fleet.leave("b")
+    await soon(lambda: attempted_after_leaving(fleet))
+    assert versions(await fleet.bindings("web")) == before
 
-        await fleet.annotate("web", count="2")
-        await fleet.soon_on("web", "a", "c")
-        assert (await fleet.soon_scheduled("web"))["message"].endswith("found 2 cluster(s)")
+    await fleet.annotate("web", count="2")
+    await fleet.soon_on("web", "a", "c")
+    assert (await fleet.soon_scheduled("web"))["message"].endswith("found 2 cluster(s)")
 
 
 async def attempted_after_leaving(fleet: Stage) -> bool:
     return any("MemberCluster/Delete b" in one.triggers for one in fleet.notebook.attempts)
 
 
-@story
-async def test_several_latest_snapshots_are_an_error_and_none_is_not(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join("a")
-        await fleet.place("web")
-        await fleet.snapshot("web", None, latest="false")
-        await fleet.snapshot("web", None, index=1, latest="false")
-        assert await fleet.woken_by(fleet.leave("a")) == {"web"}
-        assert [one.result.value for one in fleet.notebook.attempts] == ["NoSnapshot"]
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_several_latest_snapshots_are_an_error_and_none_is_not(fleet: Stage) -> None:
+    await fleet.join("a")
+    await fleet.place("web")
+    await fleet.snapshot("web", None, latest="false")
+    await fleet.snapshot("web", None, index=1, latest="false")
+    assert await fleet.woken_by(fleet.leave("a")) == {"web"}
+    assert [one.result.value for one in fleet.notebook.attempts] == ["NoSnapshot"]
 
-        await fleet.join("a")
-        await fleet.mark("web", 0, latest="true")
-        await fleet.soon_on("web", "a")
-        await fleet.settled()
-        before = versions(await fleet.bindings("web"))
-        await fleet.mark("web", 1, latest="true")
-        # It comes back by itself, each time later.
-        await soon(lambda: at_least(fleet, "workqueue_retries_total", 3))
-        await fleet.all_told()
-        assert versions(await fleet.bindings("web")) == before
-        warnings = [one for one in await fleet.told("web") if one[0] == "Warning"]
-        assert [reason for _, reason, _ in warnings] == ["SchedulingInputInvalid"]
-        assert "web-0, web-1" in warnings[0][2]
-        assert fleet.count("fleet_scheduler_requeues_total", **{"class": "transient"}) >= 3
+    await fleet.join("a")
+    await fleet.mark("web", 0, latest="true")
+    await fleet.soon_on("web", "a")
+    await fleet.settled()
+    before = versions(await fleet.bindings("web"))
+    await fleet.mark("web", 1, latest="true")
+    # It comes back by itself, each time later.
+    await soon(lambda: at_least(fleet, "workqueue_retries_total", 3))
+    await fleet.all_told()
+    assert versions(await fleet.bindings("web")) == before
+    warnings = [one for one in await fleet.told("web") if one[0] == "Warning"]
+    assert [reason for _, reason, _ in warnings] == ["SchedulingInputInvalid"]
+    assert "web-0, web-1" in warnings[0][2]
+    assert fleet.count("fleet_scheduler_requeues_total", **{"class": "transient"}) >= 3
 
-        await fleet.mark("web", 0, latest="false")
-        await fleet.settled()
-        (binding,) = await fleet.bindings("web")
-        assert binding["spec"]["schedulingPolicySnapshotName"] == "web-1"
+    await fleet.mark("web", 0, latest="false")
+    await fleet.settled()
+    (binding,) = await fleet.bindings("web")
+    assert binding["spec"]["schedulingPolicySnapshotName"] == "web-1"
 
 
 async def at_least(fleet: Stage, metric: str, count: int) -> bool:
     return fleet.count(metric, name="scheduler-queue") >= count
 
 
-@story
-async def test_a_placement_that_never_existed(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_placement_that_never_existed(fleet: Stage) -> None:
     """Snapshots without a placement are somebody else's leftovers."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join("a")
-        assert await fleet.woken_by(fleet.snapshot("ghost", None)) == {"ghost"}
-        assert [one.result.value for one in fleet.notebook.attempts] == ["Gone"]
-        assert await fleet.bindings("ghost") == []
+    await fleet.join("a")
+    assert await fleet.woken_by(fleet.snapshot("ghost", None)) == {"ghost"}
+    assert [one.result.value for one in fleet.notebook.attempts] == ["Gone"]
+    assert await fleet.bindings("ghost") == []
 
 
-@story
-async def test_with_the_placement_controller_a_mistake_is_made_and_corrected_in_the_policy(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await fleet.join("a", properties={RATING: "7"})
-        await fleet.place("web", requiring(measured(operator="Like")))
-        assert verdict(await fleet.decided("web"))[2].startswith("scheduling stopped: ")
+@on_stage()
+async def test_with_the_placement_controller_a_mistake_is_made_and_corrected_in_the_policy(fleet: Stage) -> None:
+    await fleet.join("a", properties={RATING: "7"})
+    await fleet.place("web", requiring(measured(values=("much",))))
+    assert verdict(await fleet.decided("web"))[2].startswith("scheduling stopped: ")
 
-        await fleet.set_policy("web", requiring(measured(values=("9",))))
-        status = await fleet.decided("web")
-        assert verdict(status)[0] == "True"
-        assert refusals(status).keys() == {"a"}
-        await fleet.report("a", properties={RATING: "9"})
-        await fleet.soon_on("web", "a")
+    await fleet.set_policy("web", requiring(measured(values=("9",))))
+    status = await fleet.decided("web")
+    assert verdict(status)[0] == "True"
+    assert refusals(status).keys() == {"a"}
+    await fleet.report("a", properties={RATING: "9"})
+    await fleet.soon_on("web", "a")

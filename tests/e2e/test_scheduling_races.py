@@ -19,6 +19,7 @@ from tests.e2e.scheduling import (
     Stage,
     by_cluster,
     key_in,
+    on_stage,
     once,
     refusals,
     selected,
@@ -50,96 +51,90 @@ def endings(fleet: Stage, since: int) -> list[str]:
     return [one.result.value for one in fleet.notebook.attempts[since:]]
 
 
-@story
-async def test_a_status_is_written_on_top_of_what_others_changed(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_status_is_written_on_top_of_what_others_changed(fleet: Stage) -> None:
     """The decision is not repeated, and what it says about the clusters is not lost."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        colour = partial(fleet.patch, CLUSTER_SCOPED.policy_snapshot, "web-0", COLOUR)
-        fleet.overheard.before = once(writes(Method.PUT, "/web-0/status"), colour)
-        await fleet.join("silent", silent_for=3600)
-        await placed(fleet, "a", "b", count=1)
+    colour = partial(fleet.patch, CLUSTER_SCOPED.policy_snapshot, "web-0", COLOUR)
+    fleet.overheard.before = once(writes(Method.PUT, "/web-0/status"), colour)
+    await fleet.join("silent", silent_for=3600)
+    await placed(fleet, "a", "b", count=1)
 
-        assert endings(fleet, 0) == ["Decided"]
-        status = await fleet.read_by("web")
-        assert selected(status) == ["b"]
-        assert refusals(status).keys() == {"silent"}
-        assert [one["clusterName"] for one in status["targetClusters"]] == ["b", "a", "silent"]
-
-
-@story
-async def test_a_status_for_a_count_that_changed_meanwhile_is_decided_again(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        fleet.overheard.before = once(writes(Method.PUT, "/web-0/status"), lambda: fleet.annotate("web", count="2"))
-        await placed(fleet, "a", "b", count=1)
-
-        assert selected(await fleet.read_by("web")) == ["a", "b"]
-        assert await fleet.states("web") == {"a": "Scheduled", "b": "Scheduled"}
+    assert endings(fleet, 0) == ["Decided"]
+    status = await fleet.read_by("web")
+    assert selected(status) == ["b"]
+    assert refusals(status).keys() == {"silent"}
+    assert [one["clusterName"] for one in status["targetClusters"]] == ["b", "a", "silent"]
 
 
-@story
-async def test_a_binding_that_was_bound_meanwhile_is_remembered_as_bound(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await placed(fleet, "a", count=1)
-        fleet.overheard.before = once(patches_binding, lambda: fleet.bind("web", "a"))
-        tried = len(fleet.notebook.attempts)
-        await fleet.annotate("web", count="0")
-        await fleet.settled()
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_status_for_a_count_that_changed_meanwhile_is_decided_again(fleet: Stage) -> None:
+    fleet.overheard.before = once(writes(Method.PUT, "/web-0/status"), lambda: fleet.annotate("web", count="2"))
+    await placed(fleet, "a", "b", count=1)
 
-        (binding,) = await fleet.bindings("web")
-        assert binding["spec"]["state"] == "Unscheduled"
-        assert binding["metadata"]["annotations"][PREVIOUS_BINDING_STATE] == "Bound"
-        assert endings(fleet, tried) == ["Decided"]
+    assert selected(await fleet.read_by("web")) == ["a", "b"]
+    assert await fleet.states("web") == {"a": "Scheduled", "b": "Scheduled"}
 
 
-@story
-async def test_a_binding_that_was_bound_while_its_policy_changed_stays_bound(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_binding_that_was_bound_meanwhile_is_remembered_as_bound(fleet: Stage) -> None:
+    await placed(fleet, "a", count=1)
+    fleet.overheard.before = once(patches_binding, lambda: fleet.bind("web", "a"))
+    tried = len(fleet.notebook.attempts)
+    await fleet.annotate("web", count="0")
+    await fleet.settled()
+
+    (binding,) = await fleet.bindings("web")
+    assert binding["spec"]["state"] == "Unscheduled"
+    assert binding["metadata"]["annotations"][PREVIOUS_BINDING_STATE] == "Bound"
+    assert endings(fleet, tried) == ["Decided"]
+
+
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_binding_that_was_bound_while_its_policy_changed_stays_bound(fleet: Stage) -> None:
     """A refresh keeps the state as it is by then."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await placed(fleet, "a", count=1)
-        (before,) = await fleet.bindings("web")
-        fleet.overheard.before = once(patches_binding, lambda: fleet.bind("web", "a"))
-        await fleet.mark("web", 0, latest="false")
-        await fleet.snapshot("web", pick_n(1), index=1)
-        await soon(lambda: names(fleet, "web-1"))
-        await fleet.settled()
+    await placed(fleet, "a", count=1)
+    (before,) = await fleet.bindings("web")
+    fleet.overheard.before = once(patches_binding, lambda: fleet.bind("web", "a"))
+    await fleet.mark("web", 0, latest="false")
+    await fleet.snapshot("web", pick_n(1), index=1)
+    await soon(lambda: names(fleet, "web-1"))
+    await fleet.settled()
 
-        (binding,) = await fleet.bindings("web")
-        assert binding["metadata"]["uid"] == before["metadata"]["uid"]
-        assert binding["spec"]["state"] == "Bound"
+    (binding,) = await fleet.bindings("web")
+    assert binding["metadata"]["uid"] == before["metadata"]["uid"]
+    assert binding["spec"]["state"] == "Bound"
 
 
 async def names(fleet: Stage, snapshot: str) -> bool:
     return {one["spec"]["schedulingPolicySnapshotName"] for one in await fleet.bindings("web")} == {snapshot}
 
 
-@story
-async def test_a_binding_that_was_deleted_while_it_was_unscheduled(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await placed(fleet, "a", "b", count=2)
-        name = key_in(by_cluster(await fleet.bindings("web"))["a"])
-        delete = partial(fleet.delete, CLUSTER_SCOPED.binding, name)
-        fleet.overheard.before = once(patches_binding, delete)
-        await fleet.annotate("web", count="1")
-        await fleet.settled()
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_binding_that_was_deleted_while_it_was_unscheduled(fleet: Stage) -> None:
+    await placed(fleet, "a", "b", count=2)
+    name = key_in(by_cluster(await fleet.bindings("web"))["a"])
+    delete = partial(fleet.delete, CLUSTER_SCOPED.binding, name)
+    fleet.overheard.before = once(patches_binding, delete)
+    await fleet.annotate("web", count="1")
+    await fleet.settled()
 
-        assert await fleet.states("web") == {"b": "Scheduled"}
-        assert selected(await fleet.read_by("web")) == ["b"]
+    assert await fleet.states("web") == {"b": "Scheduled"}
+    assert selected(await fleet.read_by("web")) == ["b"]
 
 
-@story
-async def test_a_finalizer_is_added_to_a_placement_that_others_change(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        keep: dict[str, Any] = {"metadata": {"finalizers": [FOREIGN]}, "spec": {"revisionHistoryLimit": 3}}
-        fleet.overheard.before = once(
-            writes(Method.PUT, "/clusterresourceplacements/web"),
-            partial(fleet.patch, CLUSTER_SCOPED.placement, "web", keep),
-        )
-        await placed(fleet, "a", count=1)
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_finalizer_is_added_to_a_placement_that_others_change(fleet: Stage) -> None:
+    keep: dict[str, Any] = {"metadata": {"finalizers": [FOREIGN]}, "spec": {"revisionHistoryLimit": 3}}
+    fleet.overheard.before = once(
+        writes(Method.PUT, "/clusterresourceplacements/web"),
+        partial(fleet.patch, CLUSTER_SCOPED.placement, "web", keep),
+    )
+    await placed(fleet, "a", count=1)
 
-        placement = await fleet.placement("web")
-        assert sorted(placement["metadata"]["finalizers"]) == sorted([FOREIGN, SCHEDULER_CLEANUP])
-        assert placement["spec"]["revisionHistoryLimit"] == 3
-        assert endings(fleet, 0) == ["Decided"]
+    placement = await fleet.placement("web")
+    assert sorted(placement["metadata"]["finalizers"]) == sorted([FOREIGN, SCHEDULER_CLEANUP])
+    assert placement["spec"]["revisionHistoryLimit"] == 3
+    assert endings(fleet, 0) == ["Decided"]
 
 
 @story
@@ -183,34 +178,32 @@ async def withdrawn(fleet: Stage, act: Callable[[], Awaitable[object]], heard: C
     return asked
 
 
-@story
-async def test_who_is_deleted_gets_no_more_bindings_than_are_on_their_way(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_who_is_deleted_gets_no_more_bindings_than_are_on_their_way(fleet: Stage) -> None:
 
-        async def heard() -> bool:
-            there = fleet.controller.caches.placement(PlacementKey.parse("web"))
-            return there is not None and bool(there.view.metadata.deletion_timestamp)
+    async def heard() -> bool:
+        there = fleet.controller.caches.placement(PlacementKey.parse("web"))
+        return there is not None and bool(there.view.metadata.deletion_timestamp)
 
-        made = await withdrawn(fleet, partial(fleet.delete, CLUSTER_SCOPED.placement, "web"), heard)
+    made = await withdrawn(fleet, partial(fleet.delete, CLUSTER_SCOPED.placement, "web"), heard)
 
-        assert 0 < made <= CONCURRENCY
-        await soon(lambda: is_gone(fleet))
-        assert await fleet.bindings("web") == []
+    assert 0 < made <= CONCURRENCY
+    await soon(lambda: is_gone(fleet))
+    assert await fleet.bindings("web") == []
 
 
-@story
-async def test_who_asks_for_fewer_gets_no_more_than_are_on_their_way(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_who_asks_for_fewer_gets_no_more_than_are_on_their_way(fleet: Stage) -> None:
 
-        async def heard() -> bool:
-            (latest,) = fleet.controller.caches.latest_snapshots(PlacementKey.parse("web"))
-            return latest.view.metadata.annotation(NUMBER_OF_CLUSTERS) == "2"
+    async def heard() -> bool:
+        (latest,) = fleet.controller.caches.latest_snapshots(PlacementKey.parse("web"))
+        return latest.view.metadata.annotation(NUMBER_OF_CLUSTERS) == "2"
 
-        fewer = {"metadata": {"annotations": {NUMBER_OF_CLUSTERS: "2"}}}
-        made = await withdrawn(fleet, partial(fleet.patch, CLUSTER_SCOPED.policy_snapshot, "web-0", fewer), heard)
+    fewer = {"metadata": {"annotations": {NUMBER_OF_CLUSTERS: "2"}}}
+    made = await withdrawn(fleet, partial(fleet.patch, CLUSTER_SCOPED.policy_snapshot, "web-0", fewer), heard)
 
-        assert 0 < made <= CONCURRENCY
-        await soon(lambda: has_in_use(fleet, 2))
+    assert 0 < made <= CONCURRENCY
+    await soon(lambda: has_in_use(fleet, 2))
 
 
 async def has_in_use(fleet: Stage, count: int) -> bool:

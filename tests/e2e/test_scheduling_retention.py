@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from tests.e2e.scheduling import (
-    Hub,
     Json,
     Stage,
+    on_stage,
     refusals,
     selected,
-    stage,
-    story,
     verdict,
 )
 from tests.oracle.example_fleet import affinity, labelled, pick_n
@@ -46,118 +44,112 @@ def states(gone: tuple[str, ...]) -> Mapping[str, str]:
     return {name: "Unscheduled" if name in gone else "Scheduled" for name in names}
 
 
-@story
-async def test_what_dropped_out_shortly_before_keeps_its_place(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await five_clusters(fleet)
-        for key, policies in (("all", PICK_ALL), ("n", PICK_N)):
-            await fleet.place(key, policies["before"])
-            await fleet.decided(key)
-        await some_drop_out(fleet)
-        for key, policies in (("all", PICK_ALL), ("n", PICK_N)):
-            await fleet.set_policy(key, policies["after"])
-            status = await fleet.decided(key)
+@on_stage()
+async def test_what_dropped_out_shortly_before_keeps_its_place(fleet: Stage) -> None:
+    await five_clusters(fleet)
+    for key, policies in (("all", PICK_ALL), ("n", PICK_N)):
+        await fleet.place(key, policies["before"])
+        await fleet.decided(key)
+    await some_drop_out(fleet)
+    for key, policies in (("all", PICK_ALL), ("n", PICK_N)):
+        await fleet.set_policy(key, policies["after"])
+        status = await fleet.decided(key)
 
-            assert await fleet.states(key) == states(gone=("silent-long", "unwell-long"))
-            assert set(selected(status)) == {"fine", "silent-shortly", "unwell-shortly"}
-            assert refusals(status).keys() == {"silent-long", "unwell-long"}
-        assert verdict(await fleet.read_by("n"))[0] == "False"
+        assert await fleet.states(key) == states(gone=("silent-long", "unwell-long"))
+        assert set(selected(status)) == {"fine", "silent-shortly", "unwell-shortly"}
+        assert refusals(status).keys() == {"silent-long", "unwell-long"}
+    assert verdict(await fleet.read_by("n"))[0] == "False"
 
-        # Only what is there already is forgiven: nobody gets anything new on those clusters.
-        await fleet.place("new", PICK_ALL["after"])
-        assert selected(await fleet.decided("new")) == ["fine"]
-
-
-@story
-async def test_retention_can_be_switched_off(hub: Hub) -> None:
-    async with stage(hub, "eligibility.retention=0s") as fleet:
-        await five_clusters(fleet)
-        await fleet.place("all", PICK_ALL["before"])
-        await fleet.decided("all")
-        await some_drop_out(fleet)
-        await fleet.set_policy("all", PICK_ALL["after"])
-
-        assert selected(await fleet.decided("all")) == ["fine"]
-        assert await fleet.in_use("all") == {"fine"}
+    # Only what is there already is forgiven: nobody gets anything new on those clusters.
+    await fleet.place("new", PICK_ALL["after"])
+    assert selected(await fleet.decided("new")) == ["fine"]
 
 
-@story
-async def test_what_was_dropped_from_the_policy_goes_however_briefly_it_is_out(hub: Hub) -> None:
+@on_stage("eligibility.retention=0s")
+async def test_retention_can_be_switched_off(fleet: Stage) -> None:
+    await five_clusters(fleet)
+    await fleet.place("all", PICK_ALL["before"])
+    await fleet.decided("all")
+    await some_drop_out(fleet)
+    await fleet.set_policy("all", PICK_ALL["after"])
+
+    assert selected(await fleet.decided("all")) == ["fine"]
+    assert await fleet.in_use("all") == {"fine"}
+
+
+@on_stage()
+async def test_what_was_dropped_from_the_policy_goes_however_briefly_it_is_out(fleet: Stage) -> None:
     """Retention forgives a missing heartbeat and nothing else."""
-    async with stage(hub) as fleet:
-        await fleet.join("fine", labels=BOTH)
-        await fleet.join("other", labels={"env": "prod"})
-        await fleet.join("leaving", labels=BOTH)
-        await fleet.place("all", PICK_ALL["before"])
-        await fleet.soon_on("all", "fine", "other", "leaving")
-        await fleet.decided("all")
-        await fleet.report("other", silent_for=600)
-        await fleet.report("leaving", silent_for=600)
-        await fleet.start_leaving("leaving")
-        await fleet.set_policy("all", PICK_ALL["after"])
+    await fleet.join("fine", labels=BOTH)
+    await fleet.join("other", labels={"env": "prod"})
+    await fleet.join("leaving", labels=BOTH)
+    await fleet.place("all", PICK_ALL["before"])
+    await fleet.soon_on("all", "fine", "other", "leaving")
+    await fleet.decided("all")
+    await fleet.report("other", silent_for=600)
+    await fleet.report("leaving", silent_for=600)
+    await fleet.start_leaving("leaving")
+    await fleet.set_policy("all", PICK_ALL["after"])
 
-        await fleet.decided("all")
-        assert await fleet.states("all") == {"fine": "Scheduled", "leaving": "Unscheduled", "other": "Unscheduled"}
-
-
-@story
-async def test_a_retained_cluster_of_pick_n_still_has_to_win_its_place(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await fleet.join_all({"a": BOTH, "b": BOTH})
-        await fleet.place("n", PICK_N["before"] | {"numberOfClusters": 2})
-        await fleet.soon_on("n", "a", "b")
-        await fleet.decided("n")
-        await fleet.join("c", labels={"tier": "1", "better": "yes"})
-        await fleet.report("a", silent_for=600)
-        better = [{"weight": 9, "preference": labelled(better="yes")}]
-        wanted = affinity(required=[labelled(tier="1")], preferred=better)
-        await fleet.set_policy("n", pick_n(2, affinity=wanted))
-
-        assert selected(await fleet.decided("n")) == ["c", "b"]
-        assert await fleet.states("n") == {"a": "Unscheduled", "b": "Scheduled", "c": "Scheduled"}
+    await fleet.decided("all")
+    assert await fleet.states("all") == {"fine": "Scheduled", "leaving": "Unscheduled", "other": "Unscheduled"}
 
 
-@story
-async def test_a_named_cluster_keeps_its_binding_and_is_published_as_not_selected(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await five_clusters(fleet)
-        names = ["fine", "silent-shortly", "silent-long"]
-        await fleet.place("fixed", {"placementType": "PickFixed", "clusterNames": names})
-        await fleet.soon_on("fixed", *names)
-        await fleet.decided("fixed")
-        await some_drop_out(fleet)
-        await fleet.edit_policy("fixed", clusterNames=["silent-long", "silent-shortly", "fine"])
+@on_stage()
+async def test_a_retained_cluster_of_pick_n_still_has_to_win_its_place(fleet: Stage) -> None:
+    await fleet.join_all({"a": BOTH, "b": BOTH})
+    await fleet.place("n", PICK_N["before"] | {"numberOfClusters": 2})
+    await fleet.soon_on("n", "a", "b")
+    await fleet.decided("n")
+    await fleet.join("c", labels={"tier": "1", "better": "yes"})
+    await fleet.report("a", silent_for=600)
+    better = [{"weight": 9, "preference": labelled(better="yes")}]
+    wanted = affinity(required=[labelled(tier="1")], preferred=better)
+    await fleet.set_policy("n", pick_n(2, affinity=wanted))
 
-        status = await fleet.decided("fixed")
-
-        assert await fleet.states("fixed") == {
-            "fine": "Scheduled",
-            "silent-long": "Unscheduled",
-            "silent-shortly": "Scheduled",
-        }
-        assert [(one["clusterName"], one["selected"]) for one in status["targetClusters"]] == [
-            ("fine", True),
-            ("silent-long", False),
-            ("silent-shortly", False),
-        ]
-        snapshots = {one["spec"]["schedulingPolicySnapshotName"] for one in await fleet.bindings("fixed")}
-        assert snapshots == {"fixed-0", "fixed-1"}
-        assert verdict(status) == (
-            "False",
-            "SchedulingPolicyUnfulfilled",
-            "could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead",
-        )
+    assert selected(await fleet.decided("n")) == ["c", "b"]
+    assert await fleet.states("n") == {"a": "Unscheduled", "b": "Scheduled", "c": "Scheduled"}
 
 
-@story
-async def test_a_cluster_without_an_agent_is_not_retained(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await fleet.join_all({"a": BOTH, "b": BOTH})
-        await fleet.place("all", PICK_ALL["before"])
-        await fleet.soon_on("all", "a", "b")
-        await fleet.decided("all")
-        await fleet.patch(MEMBER_CLUSTERS, "b", {"status": {"agentStatus": []}}, subresource="status")
-        await fleet.set_policy("all", PICK_ALL["after"])
+@on_stage()
+async def test_a_named_cluster_keeps_its_binding_and_is_published_as_not_selected(fleet: Stage) -> None:
+    await five_clusters(fleet)
+    names = ["fine", "silent-shortly", "silent-long"]
+    await fleet.place("fixed", {"placementType": "PickFixed", "clusterNames": names})
+    await fleet.soon_on("fixed", *names)
+    await fleet.decided("fixed")
+    await some_drop_out(fleet)
+    await fleet.edit_policy("fixed", clusterNames=["silent-long", "silent-shortly", "fine"])
 
-        await fleet.decided("all")
-        assert await fleet.in_use("all") == {"a"}
+    status = await fleet.decided("fixed")
+
+    assert await fleet.states("fixed") == {
+        "fine": "Scheduled",
+        "silent-long": "Unscheduled",
+        "silent-shortly": "Scheduled",
+    }
+    assert [(one["clusterName"], one["selected"]) for one in status["targetClusters"]] == [
+        ("fine", True),
+        ("silent-long", False),
+        ("silent-shortly", False),
+    ]
+    snapshots = {one["spec"]["schedulingPolicySnapshotName"] for one in await fleet.bindings("fixed")}
+    assert snapshots == {"fixed-0", "fixed-1"}
+    assert verdict(status) == (
+        "False",
+        "SchedulingPolicyUnfulfilled",
+        "could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead",
+    )
+
+
+@on_stage()
+async def test_a_cluster_without_an_agent_is_not_retained(fleet: Stage) -> None:
+    await fleet.join_all({"a": BOTH, "b": BOTH})
+    await fleet.place("all", PICK_ALL["before"])
+    await fleet.soon_on("all", "a", "b")
+    await fleet.decided("all")
+    await fleet.patch(MEMBER_CLUSTERS, "b", {"status": {"agentStatus": []}}, subresource="status")
+    await fleet.set_policy("all", PICK_ALL["after"])
+
+    await fleet.decided("all")
+    assert await fleet.in_use("all") == {"a"}

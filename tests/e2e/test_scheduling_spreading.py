@@ -11,6 +11,7 @@ from tests.e2e.scheduling import (
     Json,
     Stage,
     by_cluster,
+    on_stage,
     refusals,
     scores,
     selected,
@@ -42,25 +43,24 @@ POLICIES: Final[dict[str, Json]] = {
 }
 
 
-@story
-async def test_all_at_once_is_the_same_as_one_by_one(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.bring(*example_members())
-        for name, policy in POLICIES.items():
-            await fleet.place(f"{name}-at-once")
-            await fleet.place(f"{name}-one-by-one")
-            await fleet.snapshot(f"{name}-at-once", pick_n(5, **policy))
-            await fleet.snapshot(f"{name}-one-by-one", pick_n(1, **policy))
-        for count in range(2, 6):
-            await fleet.settled()
-            for name in POLICIES:
-                await fleet.annotate(f"{name}-one-by-one", count=str(count))
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_all_at_once_is_the_same_as_one_by_one(fleet: Stage) -> None:
+    await fleet.bring(*example_members())
+    for name, policy in POLICIES.items():
+        await fleet.place(f"{name}-at-once")
+        await fleet.place(f"{name}-one-by-one")
+        await fleet.snapshot(f"{name}-at-once", pick_n(5, **policy))
+        await fleet.snapshot(f"{name}-one-by-one", pick_n(1, **policy))
+    for count in range(2, 6):
         await fleet.settled()
+        for name in POLICIES:
+            await fleet.annotate(f"{name}-one-by-one", count=str(count))
+    await fleet.settled()
 
-        at_once = {name: await outcome(fleet, f"{name}-at-once") for name in POLICIES}
-        one_by_one = {name: await outcome(fleet, f"{name}-one-by-one") for name in POLICIES}
-        assert at_once == one_by_one
-        assert {name: len(found["stored"]) for name, found in at_once.items()} == dict.fromkeys(POLICIES, 5)
+    at_once = {name: await outcome(fleet, f"{name}-at-once") for name in POLICIES}
+    one_by_one = {name: await outcome(fleet, f"{name}-one-by-one") for name in POLICIES}
+    assert at_once == one_by_one
+    assert {name: len(found["stored"]) for name, found in at_once.items()} == dict.fromkeys(POLICIES, 5)
 
 
 async def outcome(fleet: Stage, key: str) -> Json:
@@ -77,73 +77,69 @@ async def outcome(fleet: Stage, key: str) -> Json:
     }
 
 
-@story
-async def test_one_group_of_writes_for_all_steps(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.bring(*example_members())
-        await fleet.place("web")
-        await fleet.snapshot("web", pick_n(5, topologySpreadConstraints=[soft("region")]))
-        await fleet.settled()
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_one_group_of_writes_for_all_steps(fleet: Stage) -> None:
+    await fleet.bring(*example_members())
+    await fleet.place("web")
+    await fleet.snapshot("web", pick_n(5, topologySpreadConstraints=[soft("region")]))
+    await fleet.settled()
 
-        assert fleet.overheard.writes() == [
-            ("PUT", "clusterresourceplacements"),
-            *[("POST", "clusterresourcebindings")] * 5,
-            ("PUT", "clusterschedulingpolicysnapshots/status"),
-        ]
-        assert [one.result.value for one in fleet.notebook.attempts] == ["Decided"]
-
-
-@story
-async def test_a_full_region_stops_the_placement_and_the_last_counts_are_told(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await fleet.join_all(
-            {"e1": {"region": "east"}, "e2": {"region": "east"}, "e3": {"region": "east"}, "w1": {"region": "west"}}
-        )
-        await fleet.place("web", pick_n(4, topologySpreadConstraints=[hard("region")]))
-
-        status = await fleet.decided("web")
-
-        assert selected(status) == ["w1", "e3", "e2"]
-        assert {name: scores(status)[name] for name in ("w1", "e3", "e2")} == {
-            "w1": (-1, 0),
-            "e3": (1, 0),
-            "e2": (-1, 0),
-        }
-        assert refusals(status) == {"e1": NO_LONGER_SPREAD.format("region", 1)}
-        assert verdict(status) == (
-            "False",
-            "SchedulingPolicyUnfulfilled",
-            "could not find all clusters needed as specified by the scheduling policy, found 3 cluster(s) instead",
-        )
-
-        await fleet.join("w2", labels={"region": "west"})
-        await fleet.soon_on("web", "w1", "w2", "e3", "e2")
-        assert (await fleet.soon_scheduled("web"))["message"].endswith("found 4 cluster(s)")
+    assert fleet.overheard.writes() == [
+        ("PUT", "clusterresourceplacements"),
+        *[("POST", "clusterresourcebindings")] * 5,
+        ("PUT", "clusterschedulingpolicysnapshots/status"),
+    ]
+    assert [one.result.value for one in fleet.notebook.attempts] == ["Decided"]
 
 
-@story
-async def test_unusable_clusters_make_a_region_all_the_same(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await fleet.join_all({"e1": {"region": "east"}, "e2": {"region": "east"}})
-        await fleet.join("n1", labels={"region": "north"}, silent_for=3600)
-        await fleet.place("web", pick_n(2, topologySpreadConstraints=[hard("region")]))
+@on_stage()
+async def test_a_full_region_stops_the_placement_and_the_last_counts_are_told(fleet: Stage) -> None:
+    await fleet.join_all(
+        {"e1": {"region": "east"}, "e2": {"region": "east"}, "e3": {"region": "east"}, "w1": {"region": "west"}}
+    )
+    await fleet.place("web", pick_n(4, topologySpreadConstraints=[hard("region")]))
 
-        status = await fleet.decided("web")
+    status = await fleet.decided("web")
 
-        assert selected(status) == ["e2"]
-        assert refusals(status)["e1"] == NO_LONGER_SPREAD.format("region", 1)
+    assert selected(status) == ["w1", "e3", "e2"]
+    assert {name: scores(status)[name] for name in ("w1", "e3", "e2")} == {
+        "w1": (-1, 0),
+        "e3": (1, 0),
+        "e2": (-1, 0),
+    }
+    assert refusals(status) == {"e1": NO_LONGER_SPREAD.format("region", 1)}
+    assert verdict(status) == (
+        "False",
+        "SchedulingPolicyUnfulfilled",
+        "could not find all clusters needed as specified by the scheduling policy, found 3 cluster(s) instead",
+    )
+
+    await fleet.join("w2", labels={"region": "west"})
+    await fleet.soon_on("web", "w1", "w2", "e3", "e2")
+    assert (await fleet.soon_scheduled("web"))["message"].endswith("found 4 cluster(s)")
 
 
-@story
-async def test_a_single_region_and_clusters_without_one_are_no_hindrance(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await fleet.join_all({"a": {"region": "east"}, "b": {"region": "east"}, "c": {}})
-        await fleet.place("web", pick_n(3, topologySpreadConstraints=[hard("region")]))
+@on_stage()
+async def test_unusable_clusters_make_a_region_all_the_same(fleet: Stage) -> None:
+    await fleet.join_all({"e1": {"region": "east"}, "e2": {"region": "east"}})
+    await fleet.join("n1", labels={"region": "north"}, silent_for=3600)
+    await fleet.place("web", pick_n(2, topologySpreadConstraints=[hard("region")]))
 
-        status = await fleet.decided("web")
+    status = await fleet.decided("web")
 
-        assert list(scores(status).items()) == [("c", (0, 0)), ("b", (-1, 0)), ("a", (-1, 0))]
-        assert verdict(status)[0] == "True"
+    assert selected(status) == ["e2"]
+    assert refusals(status)["e1"] == NO_LONGER_SPREAD.format("region", 1)
+
+
+@on_stage()
+async def test_a_single_region_and_clusters_without_one_are_no_hindrance(fleet: Stage) -> None:
+    await fleet.join_all({"a": {"region": "east"}, "b": {"region": "east"}, "c": {}})
+    await fleet.place("web", pick_n(3, topologySpreadConstraints=[hard("region")]))
+
+    status = await fleet.decided("web")
+
+    assert list(scores(status).items()) == [("c", (0, 0)), ("b", (-1, 0)), ("a", (-1, 0))]
+    assert verdict(status)[0] == "True"
 
 
 @story

@@ -19,6 +19,7 @@ from tests.e2e.scheduling import (
     Json,
     Stage,
     key_in,
+    on_stage,
     stage,
     story,
     versions,
@@ -100,104 +101,98 @@ def usage(cpu: str) -> Json:
 # --- member clusters --------------------------------------------------------------------------------------------------
 
 
-@story
-async def test_a_cluster_that_becomes_eligible(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_cluster_that_becomes_eligible(fleet: Stage) -> None:
     """By a heartbeat after a long silence, by being seen for the first time, and by joining."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet)
+    await every_kind_of_placement(fleet)
 
-        assert await fleet.woken_by(fleet.report("silent", **good())) == READERS | UNFUSSY | {"fixed-lacks"}
-        assert await is_fulfilled(fleet, "fixed-lacks")
-        assert await fleet.woken_by(fleet.join("new", joined="False")) == set()
-        assert await fleet.woken_by(fleet.report("new")) == READERS | UNFUSSY
-
-
-@story
-async def test_what_a_policy_reads(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet)
-        steps: dict[str, tuple[Change, set[str]]] = {
-            "a label": (lambda one: one.relabel("poor", env="prod"), READERS),
-            "a property": (report("poor", properties={TOKENS: "3"}), READERS),
-            "a property that is gone": (patch_status("poor", properties={TOKENS: None}), READERS),
-            "free capacity": (patch_status("poor", resourceUsage=usage("4")), READERS),
-            "a namespace": (patch_status("poor", namespaces={NS: "work"}), {f"{NS}/all", f"{NS}/n-lacks"}),
-            "a taint that is gone": (lambda one: one.taint("poor", TAINT), READERS | UNFUSSY),
-            "the last taint": (lambda one: one.taint("poor"), READERS | UNFUSSY),
-        }
-        woken = {name: await fleet.woken_by(change(fleet)) for name, (change, _) in steps.items()}
-
-        assert woken == {name: expected for name, (_, expected) in steps.items()}
+    assert await fleet.woken_by(fleet.report("silent", **good())) == READERS | UNFUSSY | {"fixed-lacks"}
+    assert await is_fulfilled(fleet, "fixed-lacks")
+    assert await fleet.woken_by(fleet.join("new", joined="False")) == set()
+    assert await fleet.woken_by(fleet.report("new")) == READERS | UNFUSSY
 
 
-@story
-async def test_a_tolerated_taint_that_goes_is_nothing_new(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join("ready", taints=[TAINT, OTHER_TAINT])
-        await fleet.place("tolerant")
-        await fleet.snapshot("tolerant", {"tolerations": [{"key": "gpu", "operator": "Exists"}]})
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_what_a_policy_reads(fleet: Stage) -> None:
+    await every_kind_of_placement(fleet)
+    steps: dict[str, tuple[Change, set[str]]] = {
+        "a label": (lambda one: one.relabel("poor", env="prod"), READERS),
+        "a property": (report("poor", properties={TOKENS: "3"}), READERS),
+        "a property that is gone": (patch_status("poor", properties={TOKENS: None}), READERS),
+        "free capacity": (patch_status("poor", resourceUsage=usage("4")), READERS),
+        "a namespace": (patch_status("poor", namespaces={NS: "work"}), {f"{NS}/all", f"{NS}/n-lacks"}),
+        "a taint that is gone": (lambda one: one.taint("poor", TAINT), READERS | UNFUSSY),
+        "the last taint": (lambda one: one.taint("poor"), READERS | UNFUSSY),
+    }
+    woken = {name: await fleet.woken_by(change(fleet)) for name, (change, _) in steps.items()}
 
-        assert await fleet.woken_by(fleet.taint("ready", OTHER_TAINT)) == set()
-        assert await fleet.woken_by(fleet.taint("ready")) == {"tolerant"}
-        await fleet.soon_on("tolerant", "ready")
+    assert woken == {name: expected for name, (_, expected) in steps.items()}
 
 
-@story
-async def test_what_helps_nobody(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_tolerated_taint_that_goes_is_nothing_new(fleet: Stage) -> None:
+    await fleet.join("ready", taints=[TAINT, OTHER_TAINT])
+    await fleet.place("tolerant")
+    await fleet.snapshot("tolerant", {"tolerations": [{"key": "gpu", "operator": "Exists"}]})
+
+    assert await fleet.woken_by(fleet.taint("ready", OTHER_TAINT)) == set()
+    assert await fleet.woken_by(fleet.taint("ready")) == {"tolerant"}
+    await fleet.soon_on("tolerant", "ready")
+
+
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_what_helps_nobody(fleet: Stage) -> None:
     """Nothing that only takes away, nothing that nobody reads, nothing that is only said again."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet)
-        new_words = {"value": "5", "observationTime": "2026-01-01T00:00:00Z"}
-        steps: dict[str, Change] = {
-            "a heartbeat": report("ready", **good()),
-            "observed again": patch_status("ready", properties={TOKENS: new_words}),
-            "the same capacity in other words": patch_status("ready", resourceUsage=usage("4000m")),
-            "another owner of a namespace": patch_status("ready", namespaces={NS: "other-work"}),
-            "a label nobody reads": lambda one: one.relabel("ready", colour="blue"),
-            "a property nobody reads": report("ready", **good(properties={TOKENS: "5", "example.com/unread": "1"})),
-            "capacity nobody reads": patch_status("ready", resourceUsage={"available": {"memory": "1Gi"}}),
-            "a namespace nobody is in": patch_status("ready", namespaces={"elsewhere": "work"}),
-            "a taint": lambda one: one.taint("ready", TAINT),
-            "ill health": report("ready", healthy="False", unhealthy_for=3600),
-            "silence": report("ready", silent_for=3600),
-            "a heartbeat of one that stays ineligible": report("silent", silent_for=1800, **good()),
-            "a cluster that is not there yet": lambda one: one.join("new", silent_for=3600),
-            "a cluster that starts to leave": lambda one: one.start_leaving("poor"),
-            "a label of a leaving cluster": lambda one: one.relabel("poor", env="prod"),
-        }
-        woken = {name: await fleet.woken_by(change(fleet)) for name, change in steps.items()}
+    await every_kind_of_placement(fleet)
+    new_words = {"value": "5", "observationTime": "2026-01-01T00:00:00Z"}
+    steps: dict[str, Change] = {
+        "a heartbeat": report("ready", **good()),
+        "observed again": patch_status("ready", properties={TOKENS: new_words}),
+        "the same capacity in other words": patch_status("ready", resourceUsage=usage("4000m")),
+        "another owner of a namespace": patch_status("ready", namespaces={NS: "other-work"}),
+        "a label nobody reads": lambda one: one.relabel("ready", colour="blue"),
+        "a property nobody reads": report("ready", **good(properties={TOKENS: "5", "example.com/unread": "1"})),
+        "capacity nobody reads": patch_status("ready", resourceUsage={"available": {"memory": "1Gi"}}),
+        "a namespace nobody is in": patch_status("ready", namespaces={"elsewhere": "work"}),
+        "a taint": lambda one: one.taint("ready", TAINT),
+        "ill health": report("ready", healthy="False", unhealthy_for=3600),
+        "silence": report("ready", silent_for=3600),
+        "a heartbeat of one that stays ineligible": report("silent", silent_for=1800, **good()),
+        "a cluster that is not there yet": lambda one: one.join("new", silent_for=3600),
+        "a cluster that starts to leave": lambda one: one.start_leaving("poor"),
+        "a label of a leaving cluster": lambda one: one.relabel("poor", env="prod"),
+    }
+    woken = {name: await fleet.woken_by(change(fleet)) for name, change in steps.items()}
 
-        assert woken == {name: set() for name in steps}
-        assert fleet.count("fleet_scheduler_triggers_total", source="MemberCluster", woken="true") == 0
+    assert woken == {name: set() for name in steps}
+    assert fleet.count("fleet_scheduler_triggers_total", source="MemberCluster", woken="true") == 0
 
 
-@story
-async def test_a_cluster_that_is_gone(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_cluster_that_is_gone(fleet: Stage) -> None:
     """When it is gone, not when it starts to leave; its bindings are given up by everybody who has one there."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet)
+    await every_kind_of_placement(fleet)
 
-        assert await fleet.woken_by(fleet.start_leaving("ready")) == set()
-        assert {key: await fleet.states(key) for key in POLICIES} == {key: {"ready": "Scheduled"} for key in POLICIES}
-        assert await fleet.woken_by(fleet.finish_leaving("ready")) == EVERYBODY
-        assert {key: await fleet.states(key) for key in POLICIES} == {key: {"ready": "Unscheduled"} for key in POLICIES}
+    assert await fleet.woken_by(fleet.start_leaving("ready")) == set()
+    assert {key: await fleet.states(key) for key in POLICIES} == {key: {"ready": "Scheduled"} for key in POLICIES}
+    assert await fleet.woken_by(fleet.finish_leaving("ready")) == EVERYBODY
+    assert {key: await fleet.states(key) for key in POLICIES} == {key: {"ready": "Unscheduled"} for key in POLICIES}
 
 
-@story
-async def test_a_namespace_list_that_can_no_longer_be_trusted(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join("ready", namespaces=("elsewhere",))
-        keys = (f"{NS}/all", f"{NS}/n-lacks", "anything")
-        for key in keys:
-            await fleet.place(key)
-            await fleet.snapshot(key, POLICIES[key])
-        await fleet.soon_on("anything", "ready")
-        cut = {"type": "NamespaceCollectionSucceeded", "status": "False", "reason": "Degraded", "message": ""}
-        cut["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_namespace_list_that_can_no_longer_be_trusted(fleet: Stage) -> None:
+    await fleet.namespace(NS)
+    await fleet.join("ready", namespaces=("elsewhere",))
+    keys = (f"{NS}/all", f"{NS}/n-lacks", "anything")
+    for key in keys:
+        await fleet.place(key)
+        await fleet.snapshot(key, POLICIES[key])
+    await fleet.soon_on("anything", "ready")
+    cut = {"type": "NamespaceCollectionSucceeded", "status": "False", "reason": "Degraded", "message": ""}
+    cut["lastTransitionTime"] = "2026-01-01T00:00:00Z"
 
-        assert await fleet.woken_by(patch_status("ready", conditions=[cut])(fleet)) == {f"{NS}/all", f"{NS}/n-lacks"}
-        await fleet.soon_on(f"{NS}/all", "ready")
+    assert await fleet.woken_by(patch_status("ready", conditions=[cut])(fleet)) == {f"{NS}/all", f"{NS}/n-lacks"}
+    await fleet.soon_on(f"{NS}/all", "ready")
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------
@@ -240,95 +235,89 @@ async def replace_snapshot(fleet: Stage, key: str) -> None:
     await fleet.snapshot(key, POLICIES[key], index=2)
 
 
-@story
-async def test_all_spellings_of_true_wake_but_only_one_is_the_latest(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.join("ready")
-        await fleet.place("web")
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_all_spellings_of_true_wake_but_only_one_is_the_latest(fleet: Stage) -> None:
+    await fleet.join("ready")
+    await fleet.place("web")
 
-        assert await fleet.woken_by(fleet.snapshot("web", None, latest="True")) == {"web"}
-        assert await fleet.states("web") == {}
-        assert await fleet.woken_by(fleet.mark("web", 0, latest="true")) == set()
-        assert await fleet.woken_by(fleet.annotate("web", generation="2")) == {"web"}
-        assert await fleet.states("web") == {"ready": "Scheduled"}
+    assert await fleet.woken_by(fleet.snapshot("web", None, latest="True")) == {"web"}
+    assert await fleet.states("web") == {}
+    assert await fleet.woken_by(fleet.mark("web", 0, latest="true")) == set()
+    assert await fleet.woken_by(fleet.annotate("web", generation="2")) == {"web"}
+    assert await fleet.states("web") == {"ready": "Scheduled"}
 
 
 # --- bindings and placements ------------------------------------------------------------------------------------------
 
 
-@story
-async def test_a_binding_that_is_being_deleted(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet)
-        for key in POLICIES:
-            (binding,) = await fleet.bindings(key)
-            delete = fleet.delete(find_scope(key).binding, key_in(binding))
-            assert await fleet.woken_by(delete) == {key}
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_binding_that_is_being_deleted(fleet: Stage) -> None:
+    await every_kind_of_placement(fleet)
+    for key in POLICIES:
+        (binding,) = await fleet.bindings(key)
+        delete = fleet.delete(find_scope(key).binding, key_in(binding))
+        assert await fleet.woken_by(delete) == {key}
 
-            (another,) = await fleet.bindings(key)
-            assert another["spec"]["targetCluster"] == "ready"
-            assert another["metadata"]["uid"] != binding["metadata"]["uid"]
+        (another,) = await fleet.bindings(key)
+        assert another["spec"]["targetCluster"] == "ready"
+        assert another["metadata"]["uid"] != binding["metadata"]["uid"]
 
 
-@story
-async def test_other_changes_of_a_binding(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_other_changes_of_a_binding(fleet: Stage) -> None:
     """What the rollout and others write is their business."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet, ("all", "n-lacks"))
+    await every_kind_of_placement(fleet, ("all", "n-lacks"))
 
-        assert await fleet.woken_by(fleet.bind("all", "ready")) == set()
-        assert await fleet.woken_by(fleet.bind("n-lacks", "ready")) == set()
-        (binding,) = await fleet.bindings("n-lacks")
-        label = {"metadata": {"labels": {"colour": "blue"}}}
-        assert await fleet.woken_by(fleet.patch(CLUSTER_SCOPED.binding, binding["metadata"]["name"], label)) == set()
+    assert await fleet.woken_by(fleet.bind("all", "ready")) == set()
+    assert await fleet.woken_by(fleet.bind("n-lacks", "ready")) == set()
+    (binding,) = await fleet.bindings("n-lacks")
+    label = {"metadata": {"labels": {"colour": "blue"}}}
+    assert await fleet.woken_by(fleet.patch(CLUSTER_SCOPED.binding, binding["metadata"]["name"], label)) == set()
 
 
-@story
-async def test_placements(hub: Hub) -> None:
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_placements(fleet: Stage) -> None:
     """Neither their creation nor edits count, only that they are being deleted."""
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join("ready")
-        assert await fleet.woken_by(fleet.place("web", pick_n(1))) == set()
-        assert await fleet.woken_by(fleet.edit_policy("web", numberOfClusters=2)) == set()
-        await fleet.snapshot("web", pick_n(2))
-        await fleet.soon_on("web", "ready")
-        kept = (await fleet.placement("web"))["metadata"]["finalizers"]
-        assert SCHEDULER_CLEANUP in kept
+    await fleet.namespace(NS)
+    await fleet.join("ready")
+    assert await fleet.woken_by(fleet.place("web", pick_n(1))) == set()
+    assert await fleet.woken_by(fleet.edit_policy("web", numberOfClusters=2)) == set()
+    await fleet.snapshot("web", pick_n(2))
+    await fleet.soon_on("web", "ready")
+    kept = (await fleet.placement("web"))["metadata"]["finalizers"]
+    assert SCHEDULER_CLEANUP in kept
 
-        keep = {"metadata": {"finalizers": [*kept, FOREIGN]}}
-        assert await fleet.woken_by(fleet.patch(CLUSTER_SCOPED.placement, "web", keep)) == set()
-        assert await fleet.woken_by(fleet.delete(CLUSTER_SCOPED.placement, "web")) == {"web"}
-        assert (await fleet.placement("web"))["metadata"]["finalizers"] == [FOREIGN]
-        assert await fleet.bindings("web") == []
+    keep = {"metadata": {"finalizers": [*kept, FOREIGN]}}
+    assert await fleet.woken_by(fleet.patch(CLUSTER_SCOPED.placement, "web", keep)) == set()
+    assert await fleet.woken_by(fleet.delete(CLUSTER_SCOPED.placement, "web")) == {"web"}
+    assert (await fleet.placement("web"))["metadata"]["finalizers"] == [FOREIGN]
+    assert await fleet.bindings("web") == []
 
 
-@story
-async def test_a_placement_that_is_being_deleted_is_cleaned_up(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet)
-        for key in POLICIES:
-            assert await fleet.woken_by(fleet.delete(find_scope(key).placement, key)) == {key}
-            assert await fleet.find(find_scope(key).placement, key) is None
-            assert await fleet.bindings(key) == []
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_a_placement_that_is_being_deleted_is_cleaned_up(fleet: Stage) -> None:
+    await every_kind_of_placement(fleet)
+    for key in POLICIES:
+        assert await fleet.woken_by(fleet.delete(find_scope(key).placement, key)) == {key}
+        assert await fleet.find(find_scope(key).placement, key) is None
+        assert await fleet.bindings(key) == []
 
 
 # --- quiet ------------------------------------------------------------------------------------------------------------
 
 
-@story
-async def test_an_attempt_that_changes_nothing_writes_nothing(hub: Hub) -> None:
-    async with stage(hub, controllers=ONLY_SCHEDULER) as fleet:
-        await every_kind_of_placement(fleet)
-        before = {key: versions(await fleet.bindings(key)) for key in POLICIES}
-        fleet.overheard.requests.clear()
+@on_stage(controllers=ONLY_SCHEDULER)
+async def test_an_attempt_that_changes_nothing_writes_nothing(fleet: Stage) -> None:
+    await every_kind_of_placement(fleet)
+    before = {key: versions(await fleet.bindings(key)) for key in POLICIES}
+    fleet.overheard.requests.clear()
 
-        # A label that comes and goes: everybody who reads it decides again, with the same outcome.
-        assert await fleet.woken_by(fleet.relabel("poor", env="prod")) == READERS
-        assert await fleet.woken_by(fleet.relabel("poor", env="test")) == READERS
+    # A label that comes and goes: everybody who reads it decides again, with the same outcome.
+    assert await fleet.woken_by(fleet.relabel("poor", env="prod")) == READERS
+    assert await fleet.woken_by(fleet.relabel("poor", env="test")) == READERS
 
-        assert [one for one in fleet.overheard.requests if one.is_write] == []
-        assert {key: versions(await fleet.bindings(key)) for key in POLICIES} == before
+    assert [one for one in fleet.overheard.requests if one.is_write] == []
+    assert {key: versions(await fleet.bindings(key)) for key in POLICIES} == before
 
 
 @story

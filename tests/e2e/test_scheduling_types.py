@@ -14,6 +14,7 @@ from tests.e2e.scheduling import (
     Stage,
     by_cluster,
     condition,
+    on_stage,
     refusals,
     scores,
     selected,
@@ -48,20 +49,19 @@ async def three_clusters(fleet: Stage) -> None:
     await fleet.join("c", taints=[{"key": "gpu", "effect": "NoSchedule"}], namespaces=HERE)
 
 
-@story
-async def test_bindings_of_every_type_in_both_scopes(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        await three_clusters(fleet)
-        keys = [*POLICIES, *(f"{NS}/{name}" for name in POLICIES)]
-        placements = {key: await fleet.place(key, POLICIES[key.rpartition("/")[2]]) for key in keys}
-        statuses = {key: await fleet.decided(key) for key in keys}
+@on_stage()
+async def test_bindings_of_every_type_in_both_scopes(fleet: Stage) -> None:
+    await three_clusters(fleet)
+    keys = [*POLICIES, *(f"{NS}/{name}" for name in POLICIES)]
+    placements = {key: await fleet.place(key, POLICIES[key.rpartition("/")[2]]) for key in keys}
+    statuses = {key: await fleet.decided(key) for key in keys}
 
-        for key, placement in placements.items():
-            decisions = expected_decisions(key.rpartition("/")[2])
-            found = [stripped(one) for one in await fleet.bindings(key)]
-            assert found == [binding(placement, one) for one in decisions], key
-            assert [one for one in statuses[key]["targetClusters"] if one["selected"]] == in_pick_order(decisions), key
-            assert SCHEDULER_CLEANUP in (await fleet.placement(key))["metadata"]["finalizers"]
+    for key, placement in placements.items():
+        decisions = expected_decisions(key.rpartition("/")[2])
+        found = [stripped(one) for one in await fleet.bindings(key)]
+        assert found == [binding(placement, one) for one in decisions], key
+        assert [one for one in statuses[key]["targetClusters"] if one["selected"]] == in_pick_order(decisions), key
+        assert SCHEDULER_CLEANUP in (await fleet.placement(key))["metadata"]["finalizers"]
 
 
 def expected_decisions(name: str) -> list[Json]:
@@ -114,51 +114,48 @@ def stripped(document: Json) -> Json:
     return {"metadata": metadata, "spec": document["spec"]}
 
 
-@story
-async def test_named_clusters_in_every_condition(hub: Hub) -> None:
+@on_stage()
+async def test_named_clusters_in_every_condition(fleet: Stage) -> None:
     """Valid, then ineligible, then unknown, each as listed. Taints and labels do not matter to a name."""
-    async with stage(hub) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join("tainted", taints=[{"key": "gpu", "effect": "NoSchedule"}], namespaces=())
-        await fleet.join("fine")
-        await fleet.join("not-joined", joined="False")
-        await fleet.join("unwell", healthy="False", unhealthy_for=3600)
-        names = ["unknown", "unwell", "tainted", "not-joined", "fine"]
-        for key in ("web", f"{NS}/web"):
-            await fleet.place(key, {"placementType": "PickFixed", "clusterNames": names})
+    await fleet.namespace(NS)
+    await fleet.join("tainted", taints=[{"key": "gpu", "effect": "NoSchedule"}], namespaces=())
+    await fleet.join("fine")
+    await fleet.join("not-joined", joined="False")
+    await fleet.join("unwell", healthy="False", unhealthy_for=3600)
+    names = ["unknown", "unwell", "tainted", "not-joined", "fine"]
+    for key in ("web", f"{NS}/web"):
+        await fleet.place(key, {"placementType": "PickFixed", "clusterNames": names})
 
-            status = await fleet.decided(key)
+        status = await fleet.decided(key)
 
-            unwell = await last_transition(fleet, "unwell")
-            ineligible = (
-                'Cluster "{}" is not eligible for resource placement yet: cluster is not connected to the fleet: '
-            )
-            assert [(one["clusterName"], one["selected"], one["reason"]) for one in status["targetClusters"]] == [
-                ("tainted", True, FIXED.format("tainted")),
-                ("fine", True, FIXED.format("fine")),
-                (
-                    "unwell",
-                    False,
-                    ineligible.format("unwell")
-                    + f"unhealthy for a prolonged period of time (last transitioned at {unwell})",
-                ),
-                ("not-joined", False, ineligible.format("not-joined") + "member agent not joined yet"),
-                ("unknown", False, 'Specified cluster "unknown" is not found'),
-            ]
-            assert not any("clusterScore" in one for one in status["targetClusters"])
-            assert verdict(status) == (
-                "False",
-                "SchedulingPolicyUnfulfilled",
-                "could not find all clusters needed as specified by the scheduling policy, found 2 cluster(s) instead",
-            )
-            assert await fleet.in_use(key) == {"tainted", "fine"}
+        unwell = await last_transition(fleet, "unwell")
+        ineligible = 'Cluster "{}" is not eligible for resource placement yet: cluster is not connected to the fleet: '
+        assert [(one["clusterName"], one["selected"], one["reason"]) for one in status["targetClusters"]] == [
+            ("tainted", True, FIXED.format("tainted")),
+            ("fine", True, FIXED.format("fine")),
+            (
+                "unwell",
+                False,
+                ineligible.format("unwell")
+                + f"unhealthy for a prolonged period of time (last transitioned at {unwell})",
+            ),
+            ("not-joined", False, ineligible.format("not-joined") + "member agent not joined yet"),
+            ("unknown", False, 'Specified cluster "unknown" is not found'),
+        ]
+        assert not any("clusterScore" in one for one in status["targetClusters"])
+        assert verdict(status) == (
+            "False",
+            "SchedulingPolicyUnfulfilled",
+            "could not find all clusters needed as specified by the scheduling policy, found 2 cluster(s) instead",
+        )
+        assert await fleet.in_use(key) == {"tainted", "fine"}
 
-        await fleet.report("unwell")
-        await fleet.report("not-joined")
-        await fleet.soon_on("web", "tainted", "fine", "unwell", "not-joined")
-        await fleet.join("unknown")
-        await fleet.soon_on("web", *names)
-        assert (await fleet.soon_scheduled("web"))["message"].endswith("found 5 cluster(s)")
+    await fleet.report("unwell")
+    await fleet.report("not-joined")
+    await fleet.soon_on("web", "tainted", "fine", "unwell", "not-joined")
+    await fleet.join("unknown")
+    await fleet.soon_on("web", *names)
+    assert (await fleet.soon_scheduled("web"))["message"].endswith("found 5 cluster(s)")
 
 
 async def last_transition(fleet: Stage, cluster: str) -> str:
@@ -167,68 +164,66 @@ async def last_transition(fleet: Stage, cluster: str) -> str:
     return str(found["lastTransitionTime"])
 
 
-@story
-async def test_every_way_of_being_refused(hub: Hub) -> None:
+@on_stage()
+async def test_every_way_of_being_refused(fleet: Stage) -> None:
     """The first plugin that objects gives the reason."""
-    async with stage(hub) as fleet:
-        await fleet.namespace(NS)
-        prod = {"env": "prod"}
-        await fleet.join("fine", labels=prod, namespaces=HERE)
-        await fleet.join(
-            "tainted", labels=prod, taints=[{"key": "gpu", "value": "a", "effect": "NoSchedule"}], namespaces=HERE
-        )
-        await fleet.join("tainted-bare", labels=prod, taints=[{"key": "gpu", "effect": "NoSchedule"}], namespaces=HERE)
-        await fleet.join("testing", labels={"env": "test"}, silent_for=3600, namespaces=())
-        await fleet.join("never-heard", labels=prod)
-        await fleet.join("elsewhere", labels=prod, namespaces=("other",))
-        await fleet.join("empty", labels=prod, namespaces=())
-        await fleet.join("unlisted", labels=prod, namespaces=())
-        await fleet.patch(MEMBER_CLUSTERS, "unlisted", {"status": {"namespaces": None}}, subresource=STATUS)
-        await fleet.join("unasked", labels=prod)
-        no_agent: Json = {"status": {"agentStatus": []}}
-        await fleet.patch(MEMBER_CLUSTERS, "never-heard", no_agent, subresource=STATUS)
-        policy = {"placementType": "PickAll", "affinity": affinity(required=[labelled(env="prod")])}
-        await fleet.place("web", policy)
-        await fleet.place(f"{NS}/web", policy)
+    await fleet.namespace(NS)
+    prod = {"env": "prod"}
+    await fleet.join("fine", labels=prod, namespaces=HERE)
+    await fleet.join(
+        "tainted", labels=prod, taints=[{"key": "gpu", "value": "a", "effect": "NoSchedule"}], namespaces=HERE
+    )
+    await fleet.join("tainted-bare", labels=prod, taints=[{"key": "gpu", "effect": "NoSchedule"}], namespaces=HERE)
+    await fleet.join("testing", labels={"env": "test"}, silent_for=3600, namespaces=())
+    await fleet.join("never-heard", labels=prod)
+    await fleet.join("elsewhere", labels=prod, namespaces=("other",))
+    await fleet.join("empty", labels=prod, namespaces=())
+    await fleet.join("unlisted", labels=prod, namespaces=())
+    await fleet.patch(MEMBER_CLUSTERS, "unlisted", {"status": {"namespaces": None}}, subresource=STATUS)
+    await fleet.join("unasked", labels=prod)
+    no_agent: Json = {"status": {"agentStatus": []}}
+    await fleet.patch(MEMBER_CLUSTERS, "never-heard", no_agent, subresource=STATUS)
+    policy = {"placementType": "PickAll", "affinity": affinity(required=[labelled(env="prod")])}
+    await fleet.place("web", policy)
+    await fleet.place(f"{NS}/web", policy)
 
-        everywhere, here = await fleet.decided("web"), await fleet.decided(f"{NS}/web")
+    everywhere, here = await fleet.decided("web"), await fleet.decided(f"{NS}/web")
 
-        refused = {
-            "never-heard": "ClusterUnschedulable, cluster is not connected to the fleet: member agent not online yet",
-            "tainted": "ClusterUnschedulable, taint &{Key:gpu Value:a Effect:NoSchedule} cannot be tolerated",
-            "tainted-bare": "ClusterUnschedulable, taint &{Key:gpu Value: Effect:NoSchedule} cannot be tolerated",
-            "testing": "ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms",
-        }
-        assert list(refusals(everywhere).items()) == sorted(refused.items())
-        assert selected(everywhere) == ["elsewhere", "empty", "fine", "unasked", "unlisted"]
-        refused["elsewhere"] = "ClusterUnschedulable, target namespace does not exist on cluster"
-        refused["unlisted"] = "ClusterUnschedulable, cluster has no namespace information available"
-        refused["empty"] = refused["elsewhere"]
-        assert list(refusals(here).items()) == sorted(refused.items())
-        assert selected(here) == ["fine", "unasked"]
+    refused = {
+        "never-heard": "ClusterUnschedulable, cluster is not connected to the fleet: member agent not online yet",
+        "tainted": "ClusterUnschedulable, taint &{Key:gpu Value:a Effect:NoSchedule} cannot be tolerated",
+        "tainted-bare": "ClusterUnschedulable, taint &{Key:gpu Value: Effect:NoSchedule} cannot be tolerated",
+        "testing": "ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms",
+    }
+    assert list(refusals(everywhere).items()) == sorted(refused.items())
+    assert selected(everywhere) == ["elsewhere", "empty", "fine", "unasked", "unlisted"]
+    refused["elsewhere"] = "ClusterUnschedulable, target namespace does not exist on cluster"
+    refused["unlisted"] = "ClusterUnschedulable, cluster has no namespace information available"
+    refused["empty"] = refused["elsewhere"]
+    assert list(refusals(here).items()) == sorted(refused.items())
+    assert selected(here) == ["fine", "unasked"]
 
 
-@story
-async def test_nobody_qualifies(hub: Hub) -> None:
+@on_stage()
+async def test_nobody_qualifies(fleet: Stage) -> None:
     """PickAll is content with none, PickN is not."""
-    async with stage(hub) as fleet:
-        await fleet.namespace(NS)
-        await fleet.join("a", silent_for=3600)
-        for key in ("all", f"{NS}/all"):
-            await fleet.place(key)
-            status = await fleet.decided(key)
-            assert verdict(status)[0] == "True"
-            assert condition(status)["message"].endswith("found 0 cluster(s)")
-        for key in ("n", f"{NS}/n"):
-            await fleet.place(key, pick_n(1))
-            status = await fleet.decided(key)
-            assert verdict(status)[0] == "False"
-            assert condition(status)["message"].endswith("found 0 cluster(s) instead")
-            assert await fleet.bindings(key) == []
+    await fleet.namespace(NS)
+    await fleet.join("a", silent_for=3600)
+    for key in ("all", f"{NS}/all"):
+        await fleet.place(key)
+        status = await fleet.decided(key)
+        assert verdict(status)[0] == "True"
+        assert condition(status)["message"].endswith("found 0 cluster(s)")
+    for key in ("n", f"{NS}/n"):
+        await fleet.place(key, pick_n(1))
+        status = await fleet.decided(key)
+        assert verdict(status)[0] == "False"
+        assert condition(status)["message"].endswith("found 0 cluster(s) instead")
+        assert await fleet.bindings(key) == []
 
-        await fleet.report("a")
-        for key in ("all", "n", f"{NS}/all", f"{NS}/n"):
-            await fleet.soon_on(key, "a")
+    await fleet.report("a")
+    for key in ("all", "n", f"{NS}/all", f"{NS}/n"):
+        await fleet.soon_on(key, "a")
 
 
 @story
@@ -252,25 +247,22 @@ async def test_the_same_name_in_both_scopes_and_several_namespaces(hub: Hub) -> 
         assert len(await fleet.in_use(f"{other}/web")) == 3
 
 
-@story
-async def test_names_with_dots_and_long_names(hub: Hub) -> None:
-    async with stage(hub) as fleet:
-        clusters = ("east.prod-1", "n" * 63)
-        for cluster in clusters:
-            await fleet.join(cluster)
-        placements = {name: await fleet.place(name) for name in ("web.shop", "p" * 63)}
-        for name, placement in placements.items():
-            await fleet.soon_on(name, *clusters)
-            names = {
-                cluster: one["metadata"]["name"] for cluster, one in by_cluster(await fleet.bindings(name)).items()
-            }
-            prefix = name.replace(".", "-")[:26]
-            uid = placement["metadata"]["uid"]
-            assert names == {
-                cluster: f"{prefix}-{cluster.replace('.', '-')[:27]}-"
-                + hashlib.sha256(f"{uid}/{cluster}".encode()).hexdigest()[:8]
-                for cluster in clusters
-            }
+@on_stage()
+async def test_names_with_dots_and_long_names(fleet: Stage) -> None:
+    clusters = ("east.prod-1", "n" * 63)
+    for cluster in clusters:
+        await fleet.join(cluster)
+    placements = {name: await fleet.place(name) for name in ("web.shop", "p" * 63)}
+    for name, placement in placements.items():
+        await fleet.soon_on(name, *clusters)
+        names = {cluster: one["metadata"]["name"] for cluster, one in by_cluster(await fleet.bindings(name)).items()}
+        prefix = name.replace(".", "-")[:26]
+        uid = placement["metadata"]["uid"]
+        assert names == {
+            cluster: f"{prefix}-{cluster.replace('.', '-')[:27]}-"
+            + hashlib.sha256(f"{uid}/{cluster}".encode()).hexdigest()[:8]
+            for cluster in clusters
+        }
 
 
 @story

@@ -129,7 +129,7 @@ def test_a_policy_that_cannot_be_evaluated_is_shown_with_the_others(tmp_path: Pa
 
     result = simulated("-f", path)
 
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert (
         "\nmetadata.annotations[kubernetes-fleet.io/number-of-clusters]: the annotation is missing\n" in result.stdout
     )

@@ -23,7 +23,7 @@ from tests.faults.controller.proxy import a_proxy
 from tests.faults.controller.scenario import prepare
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.scripted import Hang
-from tests.faults.virtual import VirtualClock, no_jitter, virtual
+from tests.faults.virtual import VirtualClock, no_jitter, within
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -86,54 +86,50 @@ def told(entries: list[Any], beginning: str) -> dict[str, Any]:
     return dict(found)
 
 
-@virtual
-async def test_what_hangs_is_cut_off_when_the_grace_period_is_over() -> None:
-    async with a_leader() as leader:
-        leader.api.fault = lambda _: Hang()
-        await leader.user.place("web", ONE)
-        await asyncio.sleep(1)
-        assert leader.writes() == ["PUT /apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements/web"]
-        with capture_logs() as entries:
-            assert await leader.stop() == pytest.approx(GRACE)
-        assert leader.controller.is_cut_off
-        cut_off = told(entries, "grace period exceeded")
-        assert cut_off["placements"] == ["web"]
-        assert cut_off["writes"] == leader.writes()
+@within(a_leader)
+async def test_what_hangs_is_cut_off_when_the_grace_period_is_over(leader: Ending) -> None:
+    leader.api.fault = lambda _: Hang()
+    await leader.user.place("web", ONE)
+    await asyncio.sleep(1)
+    assert leader.writes() == ["PUT /apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements/web"]
+    with capture_logs() as entries:
+        assert await leader.stop() == pytest.approx(GRACE)
+    assert leader.controller.is_cut_off
+    cut_off = told(entries, "grace period exceeded")
+    assert cut_off["placements"] == ["web"]
+    assert cut_off["writes"] == leader.writes()
 
 
-@virtual
-async def test_the_lease_is_left_to_expire_while_a_write_may_still_arrive() -> None:
+@within(a_leader)
+async def test_the_lease_is_left_to_expire_while_a_write_may_still_arrive(leader: Ending) -> None:
     """Although the server answers again by then."""
-    async with a_leader() as leader:
-        leader.api.fault = slow_writes(GRACE + 10)
-        await leader.user.place("web", ONE)
-        await asyncio.sleep(1)
-        leader.api.fault = fair
-        with capture_logs() as entries:
-            assert await leader.stop() == pytest.approx(GRACE)
-        assert told(entries, "not releasing the lease")["writes"] == leader.writes()
-        assert await leader.holder() == "leader"
+    leader.api.fault = slow_writes(GRACE + 10)
+    await leader.user.place("web", ONE)
+    await asyncio.sleep(1)
+    leader.api.fault = fair
+    with capture_logs() as entries:
+        assert await leader.stop() == pytest.approx(GRACE)
+    assert told(entries, "not releasing the lease")["writes"] == leader.writes()
+    assert await leader.holder() == "leader"
 
 
-@virtual
-async def test_whoever_has_nothing_under_way_ends_although_the_server_hangs() -> None:
-    async with a_leader() as leader:
-        await asyncio.sleep(1)
-        leader.api.fault = lambda _: Hang()
-        assert await leader.stop() <= RELEASE
-        assert not leader.controller.is_cut_off
+@within(a_leader)
+async def test_whoever_has_nothing_under_way_ends_although_the_server_hangs(leader: Ending) -> None:
+    await asyncio.sleep(1)
+    leader.api.fault = lambda _: Hang()
+    assert await leader.stop() <= RELEASE
+    assert not leader.controller.is_cut_off
 
 
-@virtual
-async def test_what_is_done_in_time_is_done_and_the_lease_is_given_back() -> None:
-    async with a_leader() as leader:
-        leader.api.fault = slow_writes(0.4)
-        await leader.user.place("web", ONE)
-        await asyncio.sleep(1)
-        leader.controller.stop()
-        assert await leader.stop() < GRACE + RELEASE
-        assert not leader.controller.is_cut_off
-        assert await leader.holder() == ""
+@within(a_leader)
+async def test_what_is_done_in_time_is_done_and_the_lease_is_given_back(leader: Ending) -> None:
+    leader.api.fault = slow_writes(0.4)
+    await leader.user.place("web", ONE)
+    await asyncio.sleep(1)
+    leader.controller.stop()
+    assert await leader.stop() < GRACE + RELEASE
+    assert not leader.controller.is_cut_off
+    assert await leader.holder() == ""
 
 
 # --- a process --------------------------------------------------------------------------------------------------------
@@ -156,9 +152,11 @@ async def stopped_amid_writes(hub: Hub, folder: Path) -> None:
         try:
             await process.works(within=120)
             held_by = (await world.get(LEASES, LEASE))["spec"]["holderIdentity"]
+            await world.place("first", ONE)
+            await proxy.asked_to_write("clusterresourceplacements/first")  # its watches are open
             proxy.hold_everything()
             await world.place("web", ONE)
-            await proxy.asked_to_write()
+            await proxy.asked_to_write("clusterresourceplacements/web")
             running.send_signal(signal.SIGTERM)
             async with asyncio.timeout(120):  # a request alone may take 30 s, and is repeated
                 assert await running.wait() == 1

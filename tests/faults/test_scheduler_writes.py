@@ -18,9 +18,8 @@ import pytest
 from fleet.errors import FleetError
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.operations import Action
+from fleet.framework.operations import Action, build_binding_name
 from fleet.kube.api import Request
-from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import (
     BOUND,
     IS_LATEST_SNAPSHOT,

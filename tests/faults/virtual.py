@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import selectors
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -52,6 +55,27 @@ def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
         run_virtually(test(*args, **kwargs))
 
     return run
+
+
+def within(
+    scene: Callable[[], AbstractAsyncContextManager[T]],
+) -> Callable[[Callable[Concatenate[T, P], Coroutine[Any, Any, None]]], Callable[P, None]]:
+    """The same for a test that takes place in a scene, which is its first argument."""
+
+    def decorate(test: Callable[Concatenate[T, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
+        async def play(*args: P.args, **kwargs: P.kwargs) -> None:
+            async with scene() as opened:
+                await test(opened, *args, **kwargs)
+
+        @functools.wraps(test)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            run_virtually(play(*args, **kwargs))
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 class VirtualClock:

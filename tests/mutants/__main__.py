@@ -47,6 +47,7 @@ AREAS: Final = {
         ],
     ),
     "explain": (["fleet/explain"], ["tests/unit/explain", "tests/property/test_explain_*.py"]),
+    "hub": (["fleet/hub"], ["tests/unit/hub", "tests/property/test_hub_*.py", "tests/conformance"]),
 }
 """By area: folders of the product, and the tests that cover them; only what exists counts."""
 _SWAPPED: Final = {
@@ -123,11 +124,13 @@ def _replace(lines: list[str], number: int, start: int, end: int, text: str) -> 
     return number - 1, line[:start] + text + line[end:]
 
 
-def draw(seed: int, size: int, root: Path, against: Path | None) -> list[tuple[Mutant, Mutant | None]]:
+def draw(
+    seed: int, size: int, areas: list[str], root: Path, against: Path | None
+) -> list[tuple[Mutant, Mutant | None]]:
     """As many from each area. A mutant's counterpart is the one change of the same line in a file of the other tree."""
-    rng, share = Random(seed), -(-size // len(AREAS))
+    rng, share = Random(seed), -(-size // len(areas))
     drawn: list[tuple[Mutant, Mutant | None]] = []
-    for area in AREAS:
+    for area in areas:
         ours = list(mutants_of(area, root))
         candidates = (
             list(_paired(ours, list(mutants_of(area, against)))) if against else [(mutant, None) for mutant in ours]
@@ -189,12 +192,13 @@ class Trees:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--size", type=int, default=102, help="how many mutants")
+    parser.add_argument("--size", type=int, default=119, help="how many mutants")
+    parser.add_argument("--areas", nargs="+", choices=AREAS, default=list(AREAS), help="of these parts (default: all)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--against", type=Path, help="another checkout, with a .venv of its own")
     parser.add_argument("--list", action="store_true", help="only show the sample")
     options = parser.parse_args()
-    sample = draw(options.seed, options.size, ROOT, options.against)
+    sample = draw(options.seed, options.size, options.areas, ROOT, options.against)
     if options.list:
         for mutant, _ in sample:
             print(json.dumps(asdict(mutant)))

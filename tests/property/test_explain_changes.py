@@ -7,8 +7,7 @@ import random
 import msgspec
 import pytest
 
-from fleet.explain.facts.cluster_outcome import ClusterOutcome, ClusterOutcomes
-from fleet.explain.facts.placement_outcome import list_clusters_in_use
+from fleet.explain.facts.outcomes import ClusterOutcome, ClusterOutcomes, list_clusters_in_use
 from fleet.explain.replay.replay import Evidence, InMemoryInputs, load_recorded_scenario, replay
 from fleet.explain.whatif.compare import ABSENT, FITS, NOT_EVALUATED, compare
 from fleet.explain.whatif.edits import AddCluster, AddTaint, Edit, LabelCluster, RemoveCluster, SetReady

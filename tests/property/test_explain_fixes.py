@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fleet.explain.answer.simulate import simulate
-from fleet.explain.facts.placement_outcome import Effect
+from fleet.explain.facts.outcomes import Effect
 from fleet.explain.fixes.evaluator import ClusterChosen
 from fleet.explain.fixes.fixes import Fix, find_fixes, find_fixes_for_cluster
 from fleet.explain.whatif.edits import Edit, parse_edits, to_documents

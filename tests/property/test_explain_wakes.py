@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pytest
 
-from api.live.wake_events import list_wake_events
+from api.live.queue_status import list_wake_events
 from api.models import Waker
 from fleet.model.placement_key import PlacementKey
-from fleet.model.tolerations import find_untolerated
-from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot
+from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot, find_untolerated
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
 from tests.builders import a_policy, label, measure, sorted_by

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.kube.patch import build_merge_patch
+from fleet.kube.objects import build_merge_patch
 
 names = st.sampled_from(["a", "b", "c/d"])
 scalars = st.one_of(st.booleans(), st.integers(-3, 3), st.text(max_size=2))

@@ -22,7 +22,7 @@ from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status
 from fleet.framework.types import Component
 from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED
-from fleet.model.tolerations import find_untolerated
+from fleet.model.views import find_untolerated
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.strategies import random_scenario

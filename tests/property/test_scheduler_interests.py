@@ -20,7 +20,7 @@ from fleet.scheduler.events.cluster_diff import diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
 from fleet.snapshot import Table
 from fleet.snapshot.columns.bitset import as_bits
-from fleet.snapshot.eligibility import Eligibility
+from fleet.snapshot.columns.signals import Eligibility
 from plugins.cluster_eligibility import ClusterEligibility
 from plugins.default_profile import compile_default
 from tests.builders import a_policy, names_in

@@ -27,7 +27,7 @@ DEFAULTS = {
     "status.unselectedBudget": "20",
     "status.maxDecisions": "1000",
     "evaluation.parallelism": "4",
-    "api.qps": "250",
+    "api.qps": "",
     "api.burst": "1000",
     "api.writeConcurrency": "32",
     "bindings.read": "Cache",

@@ -14,6 +14,7 @@ from fleet.errors import ConfigurationError
 from fleet.settings import Effective, load_settings
 from fleet.settings.loading import Flag
 from fleet.settings.names import known_settings, render_value
+from fleet.settings.tree import SHARES
 
 NOTHING: Mapping[str, str] = {}
 
@@ -329,7 +330,7 @@ def test_every_problem_of_every_place_is_told_even_where_it_would_not_count(file
             "queue.maxInUnschedulableSeconds 29 should be 30 or more, or 0 for never",
         ),
         (
-            ["api.budget.bind.qps=200"],
+            ["api.qps=250", "api.budget.bind.qps=200"],
             "the rates of api.budget should not exceed api.qps 250 together, and are 300",
         ),
         (
@@ -356,6 +357,11 @@ def test_a_contradiction_names_every_place_that_has_a_part_in_it(file: Path) -> 
     file.write_text("queue: {baseDelay: 2m}\n", encoding="utf-8")
     (found,) = problems(file, {"FLEET_QUEUE__MAX_DELAY": "1m"})
     assert found.startswith("fleet.yaml:1, env:FLEET_QUEUE__MAX_DELAY: queue.maxDelay 1m")
+
+
+def test_a_class_may_have_a_rate_where_the_others_have_none() -> None:
+    api = load_settings(None, NOTHING, ["api.budget.bind.qps=200"]).settings.api
+    assert [api.rate_of(name) for name in SHARES] == [200, None, None]
 
 
 def test_budgets_follow_the_limit_they_are_shares_of() -> None:

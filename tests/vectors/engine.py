@@ -33,6 +33,7 @@ from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot
 from fleet.snapshot import Table
 from plugins.default_profile import compile_default, default_profile
+from tests.fake_hub import merged
 from tests.oracle.documents import Json
 from tests.oracle.evaluation import Verdict, Verdicts
 from tests.oracle.reference import Result, described
@@ -130,23 +131,11 @@ def belongs(binding: Json, decision: Decision) -> bool:
 def patch_one(bindings: dict[str, Json], operation: Operation, patch: Json) -> None:
     before = bindings[operation.name]
     assert patch["metadata"].pop("resourceVersion") == before["metadata"].get("resourceVersion", "")
-    after = merge_patched(before, patch)
+    after = merged(before, patch)
     if after["metadata"].get("deletionTimestamp") and not after["metadata"].get("finalizers"):
         del bindings[operation.name]
     else:
         bindings[operation.name] = after
-
-
-def merge_patched(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merge_patched(result.get(key), value)
-    return result
 
 
 def verdicts(decision: Decision) -> Verdicts:

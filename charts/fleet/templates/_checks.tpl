@@ -4,9 +4,10 @@
 {{- if regexMatch "^[0-9]" (include "fleet.fullname" .) }}
 the names of objects would begin with {{ include "fleet.fullname" . }}, and a Service's must not begin with a digit: set fullnameOverride
 {{- end }}
-{{- range $part := list "controller" "api" }}
+{{- if include "fleet.decides" . }}
+{{- range $part := include "fleet.parts" . | fromJsonArray }}
 {{- $replicas := int (index $.Values $part).replicas }}
-{{- if and (eq $type "sqlite") (gt $replicas 1) (or (eq $part "controller") $.Values.api.enabled) }}
+{{- if and (eq $type "sqlite") (gt $replicas 1) }}
 {{ $part }}.replicas is {{ $replicas }}, and history.type sqlite is a file for one of each: set history.type to postgresql and history.postgresql.existingSecret, or history.type to none
 {{- end }}
 {{- end }}
@@ -18,6 +19,9 @@ history.postgresql.existingSecret is {{ .Values.history.postgresql.existingSecre
 {{- end }}
 {{- if and .Values.history.sqlite.existingClaim (not (include "fleet.hasVolume" .)) }}
 history.sqlite.existingClaim is {{ .Values.history.sqlite.existingClaim }}, which would not be used: set history.type to sqlite and history.sqlite.persistence.enabled to true
+{{- end }}
+{{- else }}
+{{- include "fleet.unusedByExplaining" . }}
 {{- end }}
 {{- if and (eq (include "fleet.tls" .) "secret") (not .Values.api.tls.existingSecret) }}
 api.tls.mode is secret: set api.tls.existingSecret to the name of a Secret of type kubernetes.io/tls
@@ -67,6 +71,21 @@ settings.{{ $name }} is not for you to set here: {{ $way }}
 {{- end }}
 {{- end -}}
 
+{{/* Values that `mode: explain-only` would ignore although they name something. */}}
+{{- define "fleet.unusedByExplaining" -}}
+{{- if not .Values.api.enabled }}
+mode is explain-only and api.enabled is false, so nothing would run: set api.enabled to true
+{{- end }}
+{{- range $name, $value := dict "postgresql.existingSecret" .Values.history.postgresql.existingSecret "sqlite.existingClaim" .Values.history.sqlite.existingClaim }}
+{{- if $value }}
+history.{{ $name }} is {{ $value }}, which mode explain-only would ignore, because it records nothing: leave it out
+{{- end }}
+{{- end }}
+{{- if .Values.crds.adopt }}
+crds.adopt is true, which mode explain-only would ignore, because it installs no resource definitions: leave it out
+{{- end }}
+{{- end -}}
+
 {{/* Settings with which no component would start, with the program's own messages. */}}
 {{- define "fleet.contradictions" -}}
 {{- $lease := default dict .Values.settings.leaderElection -}}
@@ -88,14 +107,14 @@ settings.selection.allowedKinds and settings.selection.skippedKinds exclude each
 
 {{/* Service accounts that would get too many rights. */}}
 {{- define "fleet.misplacedRights" -}}
-{{- range $part := .Values.api.enabled | ternary (list "controller" "api") (list "controller") }}
+{{- range $part := include "fleet.parts" . | fromJsonArray }}
 {{- $account := (index $.Values $part).serviceAccount }}
 {{- if not (or $account.create $account.name) }}
 {{ $part }}.serviceAccount.create is false, and rbac.create would give the rights to default, the account of every pod that names none: name the account in {{ $part }}.serviceAccount.name
 {{- end }}
 {{- end }}
 {{- $account := include "fleet.serviceAccount" (dict "root" . "part" "controller") }}
-{{- if and .Values.api.enabled (eq $account (include "fleet.serviceAccount" (dict "root" . "part" "api"))) }}
+{{- if and (include "fleet.decides" .) .Values.api.enabled (eq $account (include "fleet.serviceAccount" (dict "root" . "part" "api"))) }}
 controller and api have the same service account, {{ $account }}, and rbac.create would give the API the rights of the controller: choose two in controller.serviceAccount.name and api.serviceAccount.name
 {{- end }}
 {{- end -}}
@@ -113,7 +132,7 @@ controller and api have the same service account, {{ $account }}, and rbac.creat
 {{- define "fleet.missing" -}}
 {{- $lease := .Values.leaderElection -}}
 {{- $isMade := or $lease.createNamespace (eq $lease.namespace .Release.Namespace) -}}
-{{- if not (or $isMade (lookup "v1" "Namespace" "" $lease.namespace)) }}
+{{- if not (or $isMade (not (include "fleet.decides" .)) (lookup "v1" "Namespace" "" $lease.namespace)) }}
 leaderElection.namespace is {{ $lease.namespace }}, which does not exist: create it, or set leaderElection.createNamespace to true
 {{- end }}
 {{- include "fleet.unselected" . }}
@@ -121,7 +140,7 @@ leaderElection.namespace is {{ $lease.namespace }}, which does not exist: create
 resource definitions that this release had would be deleted, with every placement: they have lost the annotation that keeps them, for example because another release took them over. First run: kubectl annotate crd {{ . }} helm.sh/resource-policy=keep
 {{- end }}
 {{- $database := .Values.history.postgresql -}}
-{{- if and (eq .Values.history.type "postgresql") .Values.migration.enabled $database.existingSecret }}
+{{- if and (eq (include "fleet.historyType" .) "postgresql") .Values.migration.enabled $database.existingSecret }}
 {{- $secret := lookup "v1" "Secret" .Release.Namespace $database.existingSecret }}
 {{- if not $secret }}
 history.postgresql.existingSecret is {{ $database.existingSecret }}, and namespace {{ .Release.Namespace }} has no such Secret: make it, with the database's URL under the key {{ $database.key }}
@@ -138,7 +157,7 @@ history.postgresql.authoritySecret is {{ . }}, and namespace {{ $.Release.Namesp
 
 {{/* The API server rejects changes of a selector; Helm would fail halfway. */}}
 {{- define "fleet.unselected" -}}
-{{- range $part := .Values.api.enabled | ternary (list "controller" "api") (list "controller") }}
+{{- range $part := include "fleet.parts" . | fromJsonArray }}
 {{- $me := dict "root" $ "part" $part }}
 {{- $there := lookup "apps/v1" "Deployment" $.Release.Namespace (include "fleet.part" $me) }}
 {{- $name := dig "spec" "selector" "matchLabels" "app.kubernetes.io/name" "" $there }}

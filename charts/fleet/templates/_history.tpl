@@ -1,7 +1,7 @@
 {{/* Location of the history, and what pods need for access. Conditions are empty if they do not hold. */}}
 
 {{- define "fleet.isSqlite" -}}
-{{- if eq .Values.history.type "sqlite" }}true{{ end -}}
+{{- if eq (include "fleet.historyType" .) "sqlite" }}true{{ end -}}
 {{- end -}}
 
 {{- define "fleet.hasVolume" -}}
@@ -17,7 +17,7 @@ In the environment and not in the file of settings: it counts more there, a pass
 Job that migrates runs before there is one. An API that cannot see the file of the controller has no history.
 */}}
 {{- define "fleet.historyVariable" -}}
-{{- if eq .root.Values.history.type "postgresql" }}
+{{- if eq (include "fleet.historyType" .root) "postgresql" }}
 - name: FLEET_HISTORY__URL
   valueFrom:
     secretKeyRef:
@@ -39,7 +39,7 @@ Job that migrates runs before there is one. An API that cannot see the file of t
 {{- end -}}
 
 {{- define "fleet.hasAuthority" -}}
-{{- if and (eq .Values.history.type "postgresql") .Values.history.postgresql.authoritySecret }}true{{ end -}}
+{{- if and (eq (include "fleet.historyType" .) "postgresql") .Values.history.postgresql.authoritySecret }}true{{ end -}}
 {{- end -}}
 
 {{- define "fleet.historyMounts" -}}

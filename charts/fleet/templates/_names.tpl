@@ -29,6 +29,24 @@ and Services may not.
 {{- default $usual .Values.leaderElection.name -}}
 {{- end -}}
 
+{{/* What runs, as a JSON list. */}}
+{{- define "fleet.parts" -}}
+{{- $parts := list -}}
+{{- if include "fleet.decides" . }}{{ $parts = append $parts "controller" }}{{ end -}}
+{{- if .Values.api.enabled }}{{ $parts = append $parts "api" }}{{ end -}}
+{{- toJson $parts -}}
+{{- end -}}
+
+{{/* Whether a controller runs. */}}
+{{- define "fleet.decides" -}}
+{{- if ne .Values.mode "explain-only" }}true{{ end -}}
+{{- end -}}
+
+{{/* Without a controller nothing is recorded. */}}
+{{- define "fleet.historyType" -}}
+{{- if include "fleet.decides" . }}{{ .Values.history.type }}{{ else }}none{{ end -}}
+{{- end -}}
+
 {{/* `off` without quotes is `false` in YAML. */}}
 {{- define "fleet.tls" -}}
 {{- .Values.api.tls.mode | toString | replace "false" "off" -}}

@@ -2,7 +2,8 @@
 
 {{- define "fleet.settings" -}}
 {{- $lease := dict "resourceName" (include "fleet.lease" .) "resourceNamespace" .Values.leaderElection.namespace -}}
-{{- toYaml (mergeOverwrite (deepCopy .Values.settings) (dict "leaderElection" $lease)) -}}
+{{- $derived := include "fleet.decides" . | empty | ternary dict (dict "leaderElection" $lease) -}}
+{{- toYaml (mergeOverwrite (deepCopy .Values.settings) $derived) -}}
 {{- end -}}
 
 {{/* Whole seconds of a duration. There is no function that parses durations, but one that adds them to a date. */}}

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from fleet.cli.client.last_up import find_latest_up
 from fleet.clock import SystemClock
-from fleet.errors import ConfigurationError
+from fleet.errors import ApiError, ConfigurationError, Forbidden, NotFound, Unauthorized, Unreachable
 from fleet.kube.client.transport import Transport
+
+REQUEST: Final = re.compile(r"^[A-Z]+ /\S*: ")
+"""In front of the hub's messages."""
+_STEPS: Final[tuple[tuple[type[ApiError], str], ...]] = (
+    (NotFound, "`fleet get {plural}` lists what there is"),
+    (Forbidden, "ask an administrator of the hub for this right"),
+    (Unauthorized, "renew the credentials of your kubeconfig, or choose another one with --kubeconfig or --context"),
+    (Unreachable, "check that the hub runs, or choose another one with --kubeconfig or --context"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +52,14 @@ def find_kubeconfig(options: HubOptions, environ: Mapping[str, str] = os.environ
     if up is None:
         raise ConfigurationError("no hub found. Try `fleet up`, or set --kubeconfig or KUBECONFIG")
     return Path(up.kubeconfig)
+
+
+@contextmanager
+def describe_hub_errors(plural: str) -> Iterator[None]:
+    """The hub's message without the request, and the next step."""
+    try:
+        yield
+    except (NotFound, Forbidden, Unauthorized, Unreachable) as error:
+        step = next(step for kind, step in _STEPS if isinstance(error, kind)).format(plural=plural)
+        error.args = (f"{REQUEST.sub('', str(error))}\nnext: {step}",)
+        raise

@@ -35,11 +35,16 @@ def announce(instance: UpInstance, environ: Mapping[str, str] = os.environ) -> I
 
 def find_latest_up(environ: Mapping[str, str] = os.environ) -> UpInstance | None:
     """The most recently started instance that is still running."""
+    return next(list_running(environ), None)
+
+
+def list_running(environ: Mapping[str, str] = os.environ) -> Iterator[UpInstance]:
+    """The instances that are still running, the most recently started first."""
     try:
         files = sorted(_folder(environ).glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
-        return None
-    return next((instance for path in files if (instance := _read_announcement(path)) is not None), None)
+        return
+    yield from (instance for path in files if (instance := _read_announcement(path)) is not None)
 
 
 def _folder(environ: Mapping[str, str]) -> Path:

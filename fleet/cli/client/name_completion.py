@@ -27,7 +27,8 @@ def complete_clusters(incomplete: str) -> list[str]:
 
 def _complete(incomplete: str, names: Callable[..., list[str]]) -> list[str]:
     try:
-        known = names(find_connection(ConnectionOptions()), timeout=_COMPLETION_TIMEOUT)
+        connection = find_connection(ConnectionOptions(interactive=False))
+        known = names(connection, timeout=_COMPLETION_TIMEOUT)
     except FleetError:
         return []
     return [name for name in known if name.startswith(incomplete)]
@@ -46,3 +47,15 @@ def _names(connection: ApiConnection, path: str, part: str, timeout: float) -> l
     page = fetch_json(connection, ApiRequest(path=path, query={"limit": _MAX_NAMES}), timeout=timeout)
     items = page.get("items") if isinstance(page, dict) else None
     return [str(item[part]) for item in items or () if isinstance(item, dict) and part in item]
+
+
+def load_eligibility(connection: ApiConnection) -> dict[str, bool]:
+    """Of all clusters that the caller may read."""
+    known: dict[str, bool] = {}
+    cursor: str | None = None
+    while True:
+        page = fetch_json(connection, ApiRequest(path="/v1/clusters", query={"limit": _MAX_NAMES, "cursor": cursor}))
+        known |= {str(item["name"]): bool(item["eligible"]) for item in page["items"]}
+        cursor = page["next"]
+        if cursor is None:
+            return known

@@ -11,15 +11,24 @@ import json
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.error import URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import BaseHandler, HTTPErrorProcessor, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import (
+    BaseHandler,
+    HTTPErrorProcessor,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from fleet import __version__
 from fleet.cli.client.connection import TOKEN_FILE, ApiConnection
+from fleet.cli.client.hub_refusals import describe_hub_refusal, describe_hub_unreachable, describe_missing_api
 from fleet.errors import FleetError
 
 JSON: Final = "application/json"
@@ -36,6 +45,8 @@ _COMMANDS: Final = (
     (re.compile(r"GET /v1/placements(?!/)"), "`fleet get placements`"),
     (re.compile(r"GET /v1/clusters(?!/)"), "`fleet get clusters`"),
 )
+_PROBE_TIMEOUT: Final = 5.0
+_MAY_BE_MISSING: Final = (http.client.FORBIDDEN, http.client.NOT_FOUND)
 _CHUNK_SIZE: Final = 2**16
 _MAX_PROBLEM_SIZE: Final = 2**20
 
@@ -59,10 +70,13 @@ class ApiRequest:
     query: Mapping[str, str | int | None] = field(default_factory=dict)
     body: Any = None
     """Not None: a POST."""
+    follows: bool = False
+    """A stream without an end."""
 
-    @property
-    def target(self) -> str:
+    def build_target(self, *, through_hub: bool) -> str:
         given = {name: str(value) for name, value in self.query.items() if value is not None}
+        if self.follows and through_hub:
+            given["watch"] = "true"  # else the hub's API server would end it after a minute
         return f"{self.path}?{urlencode(given)}" if given else self.path
 
 
@@ -119,21 +133,44 @@ class _KeepResponses(HTTPErrorProcessor):
 def _open(
     connection: ApiConnection, request: ApiRequest, accept: str, timeout: float
 ) -> Iterator[http.client.HTTPResponse]:
-    try:
-        response = _opener(connection).open(_request(connection, request, accept), timeout=timeout)
-    except URLError as error:
-        raise ApiRefusal(_describe_unreachable(connection, error.reason)) from error
-    except (OSError, http.client.HTTPException) as error:
-        raise ApiRefusal(_describe_unreachable(connection, error)) from error
+    response = _send(connection, request, accept, timeout)
+    if response.status == http.client.UNAUTHORIZED and connection.hub is not None and connection.hub.renew():
+        response.close()
+        response = _send(connection, request, accept, timeout)
     with response:
         if response.status != http.client.OK:
             raise _build_refusal(response, connection)
         yield response
 
 
+def _has_no_api(connection: ApiConnection) -> bool:
+    """Whether the hub knows nothing of the API: rights are reviewed before it looks for that."""
+    try:
+        with _send(connection, ApiRequest(path="/v1"), JSON, _PROBE_TIMEOUT) as response:
+            return response.status == http.client.NOT_FOUND
+    except FleetError:
+        return False
+
+
+def _send(connection: ApiConnection, request: ApiRequest, accept: str, timeout: float) -> http.client.HTTPResponse:
+    try:
+        response: http.client.HTTPResponse = _opener(connection).open(
+            _request(connection, request, accept), timeout=timeout
+        )
+    except URLError as error:
+        raise ApiRefusal(_describe_unreachable(connection, error.reason)) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise ApiRefusal(_describe_unreachable(connection, error)) from error
+    return response
+
+
 def _opener(connection: ApiConnection) -> OpenerDirector:
     handlers: list[BaseHandler] = [_KeepResponses()]
-    if _is_loopback(urlsplit(connection.url).hostname or ""):
+    if connection.hub is not None and (tls := connection.hub.tls()) is not None:
+        handlers.append(HTTPSHandler(context=tls))
+    if connection.hub is not None and connection.hub.proxy:
+        handlers.append(ProxyHandler(dict.fromkeys(("http", "https"), connection.hub.proxy)))
+    elif _is_loopback(urlsplit(connection.url).hostname or ""):
         handlers.append(ProxyHandler({}))  # a proxy cannot reach a loopback address
     return build_opener(*handlers)
 
@@ -149,11 +186,14 @@ def _request(connection: ApiConnection, request: ApiRequest, accept: str) -> Req
     headers = {"Accept": f"{accept}, application/problem+json;q=0.5", "User-Agent": f"fleet/{__version__}"}
     if connection.token:
         headers["Authorization"] = f"Bearer {connection.token}"
+    elif connection.hub is not None:
+        headers |= connection.hub.headers()
     data = None
     if request.body is not None:
         data = json.dumps(request.body).encode()
         headers["Content-Type"] = JSON
-    return Request(f"{connection.url}{request.target}", data=data, headers=headers)
+    target = request.build_target(through_hub=connection.hub is not None)
+    return Request(f"{connection.url}{target}", data=data, headers=headers)
 
 
 def _read_chunks(response: http.client.HTTPResponse, connection: ApiConnection) -> Iterator[bytes]:
@@ -171,11 +211,16 @@ def _read_chunks(response: http.client.HTTPResponse, connection: ApiConnection) 
 
 
 def _build_refusal(response: http.client.HTTPResponse, connection: ApiConnection) -> ApiRefusal:
-    status = response.status
-    try:
-        problem = json.loads(response.read(_MAX_PROBLEM_SIZE))
-    except (OSError, http.client.HTTPException, ValueError):
-        problem = None
+    status, body, problem = response.status, b"", None
+    with suppress(OSError, http.client.HTTPException, ValueError):
+        body = response.read(_MAX_PROBLEM_SIZE)
+        problem = json.loads(body)
+    is_problem = isinstance(problem, dict) and "detail" in problem
+    if connection.hub is not None and not is_problem:
+        is_missing = status in _MAY_BE_MISSING and _has_no_api(connection)
+        if is_missing:
+            return ApiRefusal(describe_missing_api(connection), status=status)
+        return ApiRefusal(describe_hub_refusal(connection, status, body, problem), status=status)
     if not isinstance(problem, dict) or "detail" not in problem:
         return ApiRefusal(
             f"{connection.url} returned {status} {response.reason}, which is not an error of the Fleet API: "
@@ -207,6 +252,8 @@ def _replace_endpoints(step: str) -> str:
 
 def _describe_unreachable(connection: ApiConnection, reason: object) -> str:
     text = f"{connection.url} cannot be reached: {_describe_reason(reason)}"
+    if connection.hub is not None:
+        return describe_hub_unreachable(connection, text)
     if connection.is_last_up:
         return f"{text}\nnext: check that `fleet up` is still running"
     return f"{text}\nnext: check --api or FLEET_API, and that the API is running"

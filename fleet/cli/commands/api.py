@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from api.app import create_app
 from api.auth.access import HubAuthorizer
+from api.auth.front_proxy import FrontProxy
 from api.http.server import ListenOptions, serve_app
 from api.live.live import LiveState
 from fleet.clock import SystemClock
@@ -45,6 +46,8 @@ class ApiOptions:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     plain_http: bool = False
+    aggregated: bool = False
+    explain_only: bool = False
     config: Path | None = None
     settings: Sequence[str] = ()
     kubeconfig: Path | None = None
@@ -62,9 +65,12 @@ def run_api(options: ApiOptions) -> int:
         plain_http=options.plain_http,
     )
     listening.check()
+    if options.aggregated and options.tls_cert is None:
+        raise ConfigurationError("--aggregated: the API server proxies over TLS only; give --tls-cert and --tls-key")
     if options.kubeconfig is not None and not options.kubeconfig.is_file():
         raise ConfigurationError(f"--kubeconfig: there is no file {options.kubeconfig}")
     logs.configure(effective.settings.logging.level, effective.settings.logging.format)
+    logs.warn_of_inert(effective)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(options, effective, listening))
@@ -85,10 +91,22 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
         asyncio.TaskGroup() as tasks,
     ):
         live = LiveState.standalone(transport, effective.settings, clock=clock, jitter=JITTER)
-        watching = tasks.create_task(live.caches.run(), name="watching")
-        app = create_app(live, history, HubAuthorizer(transport, clock=clock), effective)
+        watching = [tasks.create_task(live.caches.run(), name="watching")]
+        front_proxy = FrontProxy(transport, clock=clock) if options.aggregated else None
+        app = create_app(
+            live,
+            history,
+            HubAuthorizer(transport, clock=clock),
+            effective,
+            front_proxy=front_proxy,
+            explains_other=options.explain_only,
+        )
         try:
-            async with serve_app(app, listening, clock=clock) as url:
+            if front_proxy is not None:
+                await front_proxy.load()
+                watching.append(tasks.create_task(front_proxy.watch(), name="front proxy"))
+            authorities = None if front_proxy is None else lambda: front_proxy.authorities
+            async with serve_app(app, listening, clock=clock, client_authorities=authorities) as url:
                 await _wait_until_ready(live, stopping)
                 gc.collect()
                 gc.freeze()  # the caches are long-lived: traversing them in each collection would delay responses
@@ -96,7 +114,8 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
                     _announce(options, url)
                 await stopping.wait()
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
             close_plugins(live.framework)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fleet.cli.client.hub_access import HubOptions, connect_to_hub
+from fleet.cli.client.hub_access import REQUEST, HubOptions, connect_to_hub
+from fleet.cli.commands.apply_remarks import PLACEMENTS, list_apply_remarks
 from fleet.cli.commands.why import SUCCESS
 from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import read_texts
-from fleet.cli.input.objects import expand_lists, read_objects
+from fleet.cli.input.objects import InputObject, expand_lists, read_objects
 from fleet.cli.input.problems import Findings
 from fleet.errors import ApiError, Conflict, FleetError, NotFound, Unauthorized, Unreachable
 from fleet.kube.api import WRITE_CLASS, Api, Method, Request
@@ -24,7 +24,6 @@ from fleet.model.decoding import describe_document
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 FIELD_MANAGER: Final = "fleet-apply"
 BAD_INPUT: Final = 2
-_REQUEST: Final = re.compile(r"^[A-Z]+ /\S*: ")
 _FIRST: Final = ("Namespace", "CustomResourceDefinition")
 """Kinds that other documents depend on."""
 
@@ -43,25 +42,26 @@ class ApplyOptions:
 def run_apply(options: ApplyOptions) -> int:
     """Returns the exit code. One invalid document prevents all others from being applied."""
     findings = Findings()
-    documents = _load_documents(options.files, findings)
+    documents, placements = _load_documents(options.files, findings)
     if not documents and not findings.problems:
         findings.add("nothing to apply: the files contain no object")
     if findings.problems:
         _print_problems(findings)
         sys.stderr.write("nothing was applied\n")
         return BAD_INPUT
-    asyncio.run(_apply_all(documents, options, findings))
+    asyncio.run(_apply_all(documents, placements, options, findings))
     _print_problems(findings)
     return BAD_INPUT if findings.problems else SUCCESS
 
 
-def _load_documents(files: Sequence[str], findings: Findings) -> list[ParsedDocument]:
+def _load_documents(files: Sequence[str], findings: Findings) -> tuple[list[ParsedDocument], list[InputObject]]:
+    """All documents, and the placements among them."""
     parsed = [document for text in read_texts(files, findings) for document in parse_documents(text, findings)]
-    read_objects(parsed, findings)  # Fleet's own kinds are checked against their models
+    own = read_objects(parsed, findings)  # Fleet's own kinds are checked against their models
     documents = [item for document in parsed for item in expand_lists(document, Findings())]
     for document in documents:
         _check_named(document, findings)
-    return sorted(documents, key=_rank)
+    return sorted(documents, key=_rank), [item for item in own if item.kind in PLACEMENTS]
 
 
 def _check_named(document: ParsedDocument, findings: Findings) -> None:
@@ -81,12 +81,14 @@ def _rank(document: ParsedDocument) -> int:
 # --- applying -------------------------------------------------------------------------------------------------------
 
 
-async def _apply_all(documents: Iterable[ParsedDocument], options: ApplyOptions, findings: Findings) -> None:
+async def _apply_all(
+    documents: Sequence[ParsedDocument], placements: Sequence[InputObject], options: ApplyOptions, findings: Findings
+) -> None:
     async with connect_to_hub(options.hub) as api:
         kinds = KindResolver(api)
         for document in documents:
             try:
-                key = await _apply(api, kinds, document, options)
+                key = await apply_document(api, kinds, document, options)
             except (Unreachable, Unauthorized):
                 raise  # every other document would fail alike
             except FleetError as error:
@@ -95,9 +97,13 @@ async def _apply_all(documents: Iterable[ParsedDocument], options: ApplyOptions,
                 done = "would be applied" if options.dry_run else "applied"
                 sys.stdout.write(f"{document.content['kind']} {key} {done}\n")
                 sys.stdout.flush()
+        applied = {(document.content["kind"], document.content["metadata"]["name"]) for document in documents}
+        for line in await list_apply_remarks(api, kinds.find, placements, applied):
+            sys.stderr.write(f"note: {line}\n")
 
 
-async def _apply(api: Api, kinds: KindResolver, document: ParsedDocument, options: ApplyOptions) -> str:
+async def apply_document(api: Api, kinds: KindResolver, document: ParsedDocument, options: ApplyOptions) -> str:
+    """Returns the key of the object."""
     content: dict[str, Any] = document.content
     resource = await kinds.find(content["apiVersion"], content["kind"])
     metadata = content["metadata"]
@@ -157,7 +163,7 @@ class KindResolver:
 def _describe_failure(error: FleetError) -> str:
     """The error message of the hub without the request; all causes, if it lists them."""
     if not isinstance(error, ApiError) or not error.causes:
-        return _REQUEST.sub("", str(error))
+        return REQUEST.sub("", str(error))
     causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
     if isinstance(error, Conflict):
         causes.append("use --force-conflicts to take over these fields")

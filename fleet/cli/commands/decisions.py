@@ -105,7 +105,8 @@ def _stream(connection: ApiConnection, selection: DecisionsOptions) -> Iterator[
         "limit": selection.limit,
         "follow": "true" if selection.follow else None,
     }
-    with open_stream(connection, ApiRequest(path="/v1/decisions", query=query), accept=LINES) as chunks:
+    request = ApiRequest(path="/v1/decisions", query=query, follows=selection.follow)
+    with open_stream(connection, request, accept=LINES) as chunks:
         for line in _split_lines(chunks):
             yield _parse_decision(line, connection)
 

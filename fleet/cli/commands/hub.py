@@ -25,6 +25,7 @@ def render_greeting(endpoint: Endpoint, data_dir: Path | None) -> str:
     return (
         f"The hub listens at {endpoint.url}; objects {storage}. Press Ctrl-C to stop. In another terminal:\n\n"
         f"  export KUBECONFIG={shlex.quote(str(endpoint.kubeconfig.absolute()))}\n"
-        "  kubectl apply -f examples/fleet -f examples/placements\n"
-        "  kubectl get fleet\n"
+        "  kubectl apply -f docs/hub-examples\n"
+        "  kubectl get fleet\n\n"
+        "Nothing is placed before a controller runs and clusters report. `fleet up` has both.\n"
     )

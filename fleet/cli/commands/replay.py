@@ -10,7 +10,10 @@ from fleet.cli.client.connection import ApiConnection
 from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json
 from fleet.cli.commands.why import NOT_SCHEDULED, SUCCESS
 from fleet.cli.input.edits import read_edits
-from fleet.cli.output.console import write_json
+from fleet.cli.output.console import TEXT, write_document
+from fleet.clock import SystemClock, epoch_nanoseconds
+from fleet.errors import InputError
+from fleet.model.timestamps import format_timestamp, parse_duration, timestamp_or_none
 
 _PAGE: Final = 1000
 _TIMEOUT: Final = 300.0
@@ -30,13 +33,13 @@ class ReplayOptions:
     edits: Sequence[str] = ()
 
 
-def replay(connection: ApiConnection, options: ReplayOptions, *, as_json: bool) -> int:
+def replay(connection: ApiConnection, options: ReplayOptions, *, form: str) -> int:
     """Returns 1 if decisions differ from the record, which is a defect of Fleet, not of a placement."""
     report = _merge_pages(_fetch_pages(connection, options))
-    if as_json:
-        write_json(report)
-    else:
+    if form == TEXT:
         _print(report, connection, is_rehearsal=bool(options.edits))
+    else:
+        write_document(report, form)
     return NOT_SCHEDULED if report["different"] else SUCCESS
 
 
@@ -58,10 +61,21 @@ def _fetch_pages(connection: ApiConnection, options: ReplayOptions) -> Iterator[
 def _build_selection(options: ReplayOptions, after: int, left: int | None) -> Json:
     select: Json = {"limit": _PAGE if left is None else min(left, _PAGE)}
     if options.since is not None:
-        select["since"] = options.since
+        select["since"] = resolve_since(options.since)
     if options.attempts:
         select["ids"] = list(options.attempts)
     return select | ({"after": after} if after else {})
+
+
+def resolve_since(text: str) -> str:
+    """`1h` is an hour ago; a time stays as it is."""
+    if timestamp_or_none(text) is not None:
+        return text
+    try:
+        return format_timestamp(epoch_nanoseconds(SystemClock()) - parse_duration(text))
+    except InputError as error:
+        message = f"{text!r} is neither a time such as 2026-01-05T10:00:00Z nor a duration such as 90m or 12h"
+        raise InputError(message, field="--since", value=text) from error
 
 
 def _merge_pages(pages: Iterator[Json]) -> Json:

@@ -41,22 +41,23 @@ class SimulateOptions:
 def run_simulate(options: SimulateOptions) -> int:
     """Returns the exit code. All problems, of files and of the command line, are reported at once."""
     findings = Findings()
-    settings = _read_settings(options.settings, findings)
-    moment = _read_moment(options, findings)
+    settings = read_given_settings(options.settings, findings)
+    moment = read_given_moment(options.now, options.now_from, findings)
     inputs = read_inputs(options.files, findings)
     _check_input_is_complete(inputs, findings)
     _check_names(options.why, inputs, findings)
-    _report_findings(findings, verbose=options.verbose)
+    report_findings(findings, verbose=options.verbose, outcome="nothing was decided")
     if findings.problems:
         return BAD_INPUT
     simulation = simulate(inputs, build_compiled_profile(settings), moment or moment_of(inputs))
     _print_result(simulation, settings, options)
     if simulation.has_failed:
         return FAILED
-    return UNFULFILLED if options.expect_fulfilled and not simulation.is_fulfilled else FINE
+    is_expected = simulation.is_fulfilled or not options.expect_fulfilled
+    return FINE if is_expected and not simulation.has_invalid_policy else UNFULFILLED
 
 
-def _read_settings(assignments: Iterable[str], findings: Findings) -> Settings:
+def read_given_settings(assignments: Iterable[str], findings: Findings) -> Settings:
     try:
         return read_settings(assignments)
     except ConfigurationError as error:
@@ -64,9 +65,9 @@ def _read_settings(assignments: Iterable[str], findings: Findings) -> Settings:
         return Settings()
 
 
-def _read_moment(options: SimulateOptions, findings: Findings) -> Moment | None:
+def read_given_moment(now: str | None, source: str, findings: Findings) -> Moment | None:
     try:
-        return read_moment(options.now, source=options.now_from)
+        return read_moment(now, source=source)
     except InputError as error:
         findings.add(str(error))
         return None
@@ -90,7 +91,8 @@ def _check_names(names: Iterable[str], inputs: SimulationInputs, findings: Findi
             findings.add(f"--why: no cluster named {name!r} in the files{did_you_mean(name, known)}")
 
 
-def _report_findings(findings: Findings, *, verbose: bool) -> None:
+def report_findings(findings: Findings, *, verbose: bool, outcome: str) -> None:
+    """On standard error, with what became of the command if there are problems."""
     notes = [*findings.notes, *(findings.details if verbose else ())]
     for note in notes:
         sys.stderr.write(f"note: {note}\n")
@@ -98,7 +100,7 @@ def _report_findings(findings: Findings, *, verbose: bool) -> None:
         sys.stderr.write(f"error: {problem}\n")
     if findings.problems:
         count = len(findings.problems)
-        sys.stderr.write(f"{count} {'problem' if count == 1 else 'problems'}, nothing was decided\n")
+        sys.stderr.write(f"{count} {'problem' if count == 1 else 'problems'}, {outcome}\n")
 
 
 def _print_result(simulation: Simulation, settings: Settings, options: SimulateOptions) -> None:

@@ -11,7 +11,7 @@ from fleet.cli.client.names import PlacementName
 from fleet.cli.client.requests import ApiRequest, fetch_json
 from fleet.cli.commands.why import exit_code, print_text, read_state
 from fleet.cli.input.edits import read_edits
-from fleet.cli.output.console import write_json, write_yaml
+from fleet.cli.output.console import write_document
 from fleet.errors import InputError
 
 _PLACEMENTS: Final = ("ClusterResourcePlacement", "ResourcePlacement")
@@ -38,10 +38,7 @@ def simulate_live(connection: ApiConnection, supposition: LiveSimulation) -> int
     if supposition.output == "table":
         return exit_code(print_text(connection, question))
     answer = fetch_json(connection, question)
-    if supposition.output == "json":
-        write_json(answer)
-    else:
-        write_yaml(answer)
+    write_document(answer, supposition.output)
     return exit_code(read_state(answer, connection))
 
 

@@ -13,6 +13,8 @@ _NUMBERS = frozenset({"term", "maxSkew"})
 """Numbers in every operation; `_NUMBERS_OF` has those of one operation."""
 _NUMBERS_OF = {"setCount": "value", "setMinTargets": "value", "setPriority": "value", "setWeight": "value"}
 _FLAGS_OF = {"setReady": "value"}
+_PAIRS_OF = {"addCluster": ("labels", "properties")}
+_TAINTS_OF = {"addCluster": "taints"}
 
 
 def read_edits(texts: Iterable[str]) -> list[dict[str, Any]]:
@@ -64,7 +66,25 @@ def _value(op: str, name: str, value: str, place: str) -> Any:
         return value == "true"
     if value.startswith(("{", "[")):
         return _part(value, name, place)
+    if name in _PAIRS_OF.get(op, ()):
+        return dict(_pair(item, name, place) for item in value.split(","))
+    if _TAINTS_OF.get(op) == name:
+        return [_taint(item) for item in value.split(",")]
     return value
+
+
+def _pair(item: str, name: str, place: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not equals:
+        raise InputError(f"{name} should be key=value,key=value, not {item!r}", field=place)
+    return key, value
+
+
+def _taint(item: str) -> dict[str, str]:
+    """`gpu`, `gpu=a100` or `gpu=a100:NoSchedule`"""
+    pair, _, effect = item.partition(":")
+    key, _, value = pair.partition("=")
+    return {"key": key, "value": value} | ({"effect": effect} if effect else {})
 
 
 def _part(value: str, name: str, place: str) -> Any:

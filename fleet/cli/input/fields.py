@@ -22,6 +22,7 @@ from fleet.cli.input.problems import did_you_mean, nearest
 from fleet.errors import TimestampError
 from fleet.model.kinds.markers import Keywords
 from fleet.model.kinds.meta import ObjectMeta
+from fleet.model.operators import find_meant_operator
 from fleet.model.quantity import quantity_or_none
 from fleet.model.timestamps import parse_timestamp
 
@@ -106,8 +107,13 @@ def _describe_error(parsed: ParsedDocument, error: ErrorDetails) -> str:
             return f'{written} is {_TYPE_NAMES[type(value)]} here; write "{written}" for a string'
     message = _rephrase(error["msg"].removeprefix("Input "))
     if error["type"] == "literal_error":
-        message += did_you_mean(str(value), _parse_choices(error.get("ctx", {}).get("expected", "")))
+        message += _suggest_choice(str(value), _parse_choices(error.get("ctx", {}).get("expected", "")))
     return f"{_describe_value(parsed, path, value)} {message}" if message.startswith("should") else message
+
+
+def _suggest_choice(value: str, choices: list[str]) -> str:
+    operator = find_meant_operator(value, choices)
+    return f"; did you mean {operator}?" if operator else did_you_mean(value, choices)
 
 
 def _rephrase(message: str) -> str:

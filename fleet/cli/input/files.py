@@ -11,6 +11,7 @@ from typing import Final
 from fleet.cli.input.problems import Findings, SourceLocation
 
 STDIN: Final = "-"
+STDIN_NAME: Final = "standard input"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -24,9 +25,10 @@ class SourceText:
         return self.file.endswith(".json")
 
 
-def read_texts(names: Iterable[str], findings: Findings) -> Iterator[SourceText]:
-    """Every file once, in the given order; files of a folder in the order of their paths."""
-    seen: set[str] = set()
+def read_texts(names: Iterable[str], findings: Findings, seen: set[str] | None = None) -> Iterator[SourceText]:
+    """Every file once, in the given order; files of a folder in the order of their paths. `seen` are those that were
+    read before."""
+    seen = set() if seen is None else seen
     for name in names:
         for path in _files(name, findings):
             identity = STDIN if path == STDIN else str(Path(path).resolve())
@@ -50,7 +52,7 @@ def _files(name: str, findings: Findings) -> list[str]:
 def _read(name: str, findings: Findings) -> Iterator[SourceText]:
     try:
         raw = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        yield SourceText("standard input" if name == STDIN else name, raw.decode("utf-8-sig"))
+        yield SourceText(STDIN_NAME if name == STDIN else name, raw.decode("utf-8-sig"))
     except OSError as error:
         findings.report(SourceLocation(name), f"cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:

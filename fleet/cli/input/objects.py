@@ -1,25 +1,32 @@
-"""Kubernetes objects from documents: expands lists, finds kinds, validates objects and rejects duplicates."""
+"""Kubernetes objects from documents: expands lists, finds kinds, validates objects and rejects duplicates.
+
+Documents come in layers: a document of a later layer is applied to the object of an earlier one. Within a layer an
+object may be there once.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import msgspec
+from pydantic import ValidationError
 
 from fleet.cli.input.documents import ParsedDocument, Steps
-from fleet.cli.input.fields import check_fields
+from fleet.cli.input.fields import FieldProblem, check_fields
+from fleet.cli.input.object_merge import FIELD_MANAGER, merge_document
 from fleet.cli.input.problems import Findings, did_you_mean, nearest
 from fleet.errors import DocumentError
 from fleet.kube.resource import join_key
 from fleet.model.catalog import CATALOG, KindDefinition, find_kind
 from fleet.model.decoding import decode, describe_document
+from fleet.model.documents import describe_forbidden_change
 from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
-from fleet.model.kinds.meta import Document
+from fleet.model.kinds.meta import Document, Model
 from fleet.model.labels import is_subdomain
-from fleet.model.views import Binding, MemberCluster, PolicySnapshot, View
+from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot, View
 
 OUR_GROUPS: Final = (PLACEMENT_GROUP, CLUSTER_GROUP)
 DEFAULT_NAMESPACE: Final = "default"
@@ -37,6 +44,16 @@ _REQUIRED: Final[dict[str, dict[str, dict[str, Any]]]] = {
 """By kind and part: required fields that an export may omit."""
 SNAPSHOT: Final = "FleetSnapshot"
 SNAPSHOT_PARTS: Final = ("clusters", "placements", "policySnapshots", "bindings")
+_OWN_NAMES: Final = (
+    "MemberCluster",
+    "ClusterResourcePlacement",
+    "ResourcePlacement",
+    "ClusterSchedulingPolicySnapshot",
+    "SchedulingPolicySnapshot",
+)
+"""Kinds whose names no other project uses: under another group they are mistakes."""
+_OTHER_PROJECTS: Final = {"karmada.io": "Karmada", "open-cluster-management.io": "Open Cluster Management"}
+"""By the end of the group."""
 V = TypeVar("V", bound=View)
 
 _VIEWS: Final[dict[str, type[View]]] = {
@@ -48,15 +65,25 @@ _VIEWS: Final[dict[str, type[View]]] = {
 }
 
 
+ObjectId = tuple[str, str, str]
+"""The full name of the kind, the namespace and the name."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputObject:
     """A valid object of one of our kinds."""
 
     resource: KindDefinition
-    document: Document
+    document: Document | None
+    """None for an object of the hub that this release would not accept."""
     parsed: ParsedDocument
+    """Of an object in several layers the last one, with the content of all."""
+    metadata: Metadata
     namespace: str
     view: View | None = None
+    layer: int = 0
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The content in the last layer."""
 
     @property
     def kind(self) -> str:
@@ -64,11 +91,15 @@ class InputObject:
 
     @property
     def name(self) -> str:
-        return self.document.metadata.name
+        return self.metadata.name
 
     @property
     def key(self) -> str:
         return join_key(self.namespace, self.name)
+
+    @property
+    def id(self) -> ObjectId:
+        return (self.resource.full_name, self.namespace, self.name)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}"
@@ -77,20 +108,69 @@ class InputObject:
         findings.report(self.parsed.at(steps), message, subject=str(self))
 
 
-def read_objects(documents: Iterable[ParsedDocument], findings: Findings) -> list[InputObject]:
-    """All objects of our kinds, without duplicates."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Documents that are applied to the objects of earlier layers."""
+
+    number: int = 0
+    base: Mapping[ObjectId, InputObject] = field(default_factory=dict)
+    manager: str = FIELD_MANAGER
+    keeps_status: bool = False
+    """An apply does not change the status. Files that describe a hub do."""
+    is_checked: bool = True
+    """False for objects of a hub, which has accepted them."""
+
+
+_ONLY_LAYER: Final = Layer()
+
+
+def read_layers(
+    layers: Iterable[Iterable[ParsedDocument]], findings: Findings, *, start: Layer = _ONLY_LAYER
+) -> list[InputObject]:
+    """All objects of our kinds after the last layer, `start` being the first one."""
+    known = dict(start.base)
+    for position, documents in enumerate(layers):
+        layer = replace(start, number=start.number + position, base=known)
+        known = known | {item.id: item for item in read_objects(documents, findings, layer=layer)}
+    return list(known.values())
+
+
+def read_objects(
+    documents: Iterable[ParsedDocument], findings: Findings, *, layer: Layer = _ONLY_LAYER
+) -> list[InputObject]:
+    """All objects of our kinds in one layer, without duplicates."""
     objects: list[InputObject] = []
-    places: dict[tuple[str, str, str], str] = {}
+    places: dict[ObjectId, str] = {}
     foreign: Counter[str] = Counter()
     for parsed in documents:
         for item in expand_lists(parsed, findings):
             resource = _find_kind(item, foreign, findings)
-            if resource is not None and (item_object := _build_object(item, resource, findings, places)) is not None:
-                objects.append(item_object)
+            if resource is not None and (built := _build_object(item, resource, findings, places, layer)) is not None:
+                objects.append(built)
+    _note_other_projects(foreign, findings)
     if foreign:
         listed = ", ".join(f"{count} {what}" for what, count in sorted(foreign.items()))
         findings.detail(f"ignored, not Fleet's own: {listed}")
     return objects
+
+
+def _note_other_projects(foreign: Counter[str], findings: Findings) -> None:
+    for domain, project in _OTHER_PROJECTS.items():
+        kinds = sorted(what.partition(".")[0] for what in foreign if _is_within(_group_of(what), domain))
+        if kinds:
+            listed = ", ".join(dict.fromkeys(kinds))
+            findings.note(
+                f"left out, because they are {project}'s: {listed}; docs/simulate.md has the kinds to write instead"
+            )
+
+
+def _group_of(what: str) -> str:
+    """Of `Cluster.cluster.karmada.io/v1alpha1`."""
+    return what.partition(".")[2].partition("/")[0]
+
+
+def _is_within(group: str, domain: str) -> bool:
+    return group == domain or group.endswith(f".{domain}")
 
 
 # --- lists and kinds ------------------------------------------------------------------------------------------------
@@ -176,7 +256,10 @@ def _unknown_kind(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
     if group not in OUR_GROUPS:
         meant = nearest(group, OUR_GROUPS) if group else None
-        return f"apiVersion {api_version!r}: no such group; did you mean {meant}?" if meant else ""
+        if meant:
+            return f"apiVersion {api_version!r}: no such group; did you mean {meant}?"
+        own = next((definition for definition in CATALOG if definition.kind == kind and kind in _OWN_NAMES), None)
+        return f"apiVersion {api_version!r}: kind {kind} is in {own.api_version}; use that" if own else ""
     same_kind = [definition for definition in CATALOG if definition.kind == kind and definition.group in OUR_GROUPS]
     if not same_kind:
         kinds = [definition.kind for definition in CATALOG if definition.group == group]
@@ -191,39 +274,105 @@ def _unknown_kind(api_version: str, kind: str) -> str:
 
 
 def _build_object(
-    parsed: ParsedDocument, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
+    parsed: ParsedDocument,
+    resource: KindDefinition,
+    findings: Findings,
+    places: dict[ObjectId, str],
+    layer: Layer,
 ) -> InputObject | None:
-    content = _without_nulls(parsed.content)
+    given = _without_nulls(parsed.content)
+    identity = _find_identity(given, resource)
+    base = layer.base.get(identity) if identity else None
+    content = _apply(given, base, layer)
+    if not layer.is_checked:
+        return _build_unchecked(parsed, content, resource, findings)
     cleaned = ParsedDocument(parsed.place, content, parsed.node, parsed.offset)
     subject = describe_document(content)
-    problems = check_fields(cleaned, resource.model)
+    problems, inherited = _check(cleaned, resource, base)
     for problem in problems:
         findings.report(parsed.at(problem.path), str(problem), subject=subject)
     first = _is_unique(cleaned, resource, findings, places)
     if problems or not first:
         return None
-    document = resource.model.model_validate(content)
-    if not _has_valid_name(document, cleaned, resource, findings):
+    document = None if inherited else resource.model.model_validate(content)
+    forbidden = describe_forbidden_change(base.parsed.content, document) if base and document else ""
+    if forbidden:
+        findings.report(parsed.at(("spec",)), f"spec: {forbidden}", subject=subject)
         return None
-    namespace = document.metadata.namespace
+    if not _has_valid_name(content.get("metadata") or {}, cleaned, resource, findings):
+        return None
+    if base is not None and read_spec(resource, content) != read_spec(resource, base.parsed.content):
+        content = {**content, "metadata": _count_generation(content["metadata"])}
+        cleaned = replace(cleaned, content=content)
+    namespace = content["metadata"].get("namespace") or ""
     if resource.is_namespaced and not namespace:
         namespace = DEFAULT_NAMESPACE
         content = {**content, "metadata": {**content["metadata"], "namespace": namespace}}
         findings.note(f"{parsed.place}: {subject} has no namespace: using {namespace}")
     view = _build_view(content, cleaned, resource, findings)
-    return InputObject(resource, document, cleaned, namespace, view)
+    metadata = msgspec.convert(content["metadata"], Metadata)
+    return InputObject(resource, document, cleaned, metadata, namespace, view, layer.number, given)
+
+
+def _find_identity(content: Mapping[str, Any], resource: KindDefinition) -> ObjectId | None:
+    metadata = content.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(name := metadata.get("name"), str) or not name:
+        return None
+    namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE) if resource.is_namespaced else ""
+    return (resource.full_name, namespace, name)
+
+
+def _apply(given: dict[str, Any], base: InputObject | None, layer: Layer) -> dict[str, Any]:
+    if layer.keeps_status:
+        given = {name: value for name, value in given.items() if name != "status"}
+    if base is None or not isinstance(given.get("spec", {}), dict):
+        return given
+    return merge_document(base.parsed.content, given, manager=layer.manager)
+
+
+def read_spec(resource: KindDefinition, content: Mapping[str, Any]) -> Any:
+    """The spec with the API server's defaults, so that two of them can be compared; as it is, if it is not valid."""
+    try:
+        spec = getattr(resource.model.model_validate(content), "spec", None)
+    except ValidationError:
+        return content.get("spec")
+    return spec.model_dump(mode="json", by_alias=True, exclude_none=True) if isinstance(spec, Model) else spec
+
+
+def _count_generation(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """A changed spec has the next generation."""
+    generation = metadata.get("generation")
+    return {**metadata, "generation": generation + 1} if isinstance(generation, int) else dict(metadata)
+
+
+def _check(
+    parsed: ParsedDocument, resource: KindDefinition, base: InputObject | None
+) -> tuple[list[FieldProblem], bool]:
+    """The problems of the document, and whether there are others, which the hub has accepted before."""
+    problems = list(check_fields(parsed, resource.model))
+    if not problems or base is None or base.document is not None:
+        return problems, False
+    accepted = set(check_fields(base.parsed, resource.model))
+    return [problem for problem in problems if problem not in accepted], True
+
+
+def _build_unchecked(
+    parsed: ParsedDocument, content: dict[str, Any], resource: KindDefinition, findings: Findings
+) -> InputObject:
+    cleaned = ParsedDocument(parsed.place, content, parsed.node, parsed.offset)
+    metadata = msgspec.convert(content["metadata"], Metadata)
+    view = _build_view(content, cleaned, resource, findings)
+    return InputObject(resource, None, cleaned, metadata, metadata.namespace, view)
 
 
 def _is_unique(
-    parsed: ParsedDocument, resource: KindDefinition, findings: Findings, places: dict[tuple[str, str, str], str]
+    parsed: ParsedDocument, resource: KindDefinition, findings: Findings, places: dict[ObjectId, str]
 ) -> bool:
-    """Whether no other object, valid or not, has this kind and name."""
-    metadata = parsed.content.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(name, str) or not name:
+    """Whether no other object of the layer, valid or not, has this kind and name."""
+    identity = _find_identity(parsed.content, resource)
+    if identity is None:
         return True
-    namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE) if resource.is_namespaced else ""
-    before = places.setdefault((resource.full_name, namespace, name), str(parsed.place))
+    before = places.setdefault(identity, str(parsed.place))
     if before == str(parsed.place):
         return True
     message = f"is also in {before}; keep one of the two"
@@ -231,8 +380,10 @@ def _is_unique(
     return False
 
 
-def _has_valid_name(document: Document, parsed: ParsedDocument, resource: KindDefinition, findings: Findings) -> bool:
-    name, namespace = document.metadata.name, document.metadata.namespace
+def _has_valid_name(
+    metadata: Mapping[str, Any], parsed: ParsedDocument, resource: KindDefinition, findings: Findings
+) -> bool:
+    name, namespace = metadata.get("name", ""), metadata.get("namespace")
     subject = describe_document(parsed.content)
     before = len(findings.problems)
     if not name:

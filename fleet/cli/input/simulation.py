@@ -52,6 +52,11 @@ class Simulation:
         return any(decision.error is not None or decision.pending_query is not None for decision in decisions)
 
     @property
+    def has_invalid_policy(self) -> bool:
+        """Whether a policy cannot be evaluated."""
+        return any(result.decision.request.problems for result in self.results)
+
+    @property
     def is_fulfilled(self) -> bool:
         """Whether every policy's condition is True."""
         return all(result.decision.fulfilled for result in self.results)

@@ -9,26 +9,21 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.cli.input.documents import parse_documents
+from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import read_texts
-from fleet.cli.input.objects import InputObject, read_objects
+from fleet.cli.input.objects import InputObject, read_layers
 from fleet.cli.input.problems import Findings
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.kube.resource import join_key
-from fleet.model.keys import (
-    IS_LATEST_SNAPSHOT,
-    NUMBER_OF_CLUSTERS,
-    PARENT_PLACEMENT,
-    PICK_N,
-    PLACEMENT_GENERATION,
-    POLICY_INDEX,
-)
+from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PICK_N
 from fleet.model.timestamps import timestamp_or_none
-from fleet.model.views import Binding, MemberCluster, Metadata, PlacementPolicy, PolicySnapshot, PolicySnapshotSpec
+from fleet.model.views import Binding, MemberCluster, PolicySnapshot
+from fleet.placement.snapshots.hashing import are_policies_equal
+from fleet.placement.snapshots.proposal import propose_snapshot
 
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
 NAMESPACED_PLACEMENT: Final = "ResourcePlacement"
-_PLACEMENTS: Final = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
+PLACEMENT_KINDS: Final = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
 _SNAPSHOTS: Final = ("ClusterSchedulingPolicySnapshot", "SchedulingPolicySnapshot")
 _BINDINGS: Final = ("ClusterResourceBinding", "ResourceBinding")
 
@@ -70,16 +65,27 @@ class SimulationInputs:
 
 
 def read_inputs(names: Iterable[str], findings: Findings) -> SimulationInputs:
-    """The content of the files. If `findings` has problems, do not decide."""
-    parsed = (document for text in read_texts(names, findings) for document in parse_documents(text, findings))
-    objects = read_objects(parsed, findings)
+    """The content of the files, later ones applied to earlier ones. If `findings` has problems, do not decide."""
+    objects = read_layers(parse_layers(names, findings), findings)
     _note_unused(objects, findings)
+    return build_inputs(objects, findings)
+
+
+def parse_layers(names: Iterable[str], findings: Findings) -> Iterator[Iterator[ParsedDocument]]:
+    """The documents of each file or folder; a file that is named twice is read once."""
+    seen: set[str] = set()
+    for name in names:
+        texts = read_texts([name], findings, seen)
+        yield (document for text in texts for document in parse_documents(text, findings))
+
+
+def build_inputs(objects: Sequence[InputObject], findings: Findings) -> SimulationInputs:
     clusters = tuple(item.view for item in objects if isinstance(item.view, MemberCluster))
     return SimulationInputs(clusters, tuple(_collect_placements(objects, findings)))
 
 
 def _note_unused(objects: Sequence[InputObject], findings: Findings) -> None:
-    used = ("MemberCluster", *_PLACEMENTS, *_SNAPSHOTS, *_BINDINGS)
+    used = ("MemberCluster", *PLACEMENT_KINDS, *_SNAPSHOTS, *_BINDINGS)
     others = Counter(item.kind for item in objects if item.kind not in used)
     if others:
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
@@ -90,7 +96,7 @@ def _note_unused(objects: Sequence[InputObject], findings: Findings) -> None:
 
 
 def _collect_placements(objects: Sequence[InputObject], findings: Findings) -> Iterator[PlacementInputs]:
-    placements = {(item.namespace, item.name): item for item in objects if item.kind in _PLACEMENTS}
+    placements = {(item.namespace, item.name): item for item in objects if item.kind in PLACEMENT_KINDS}
     snapshots = _by_placement((item for item in objects if item.kind in _SNAPSHOTS), findings)
     bindings = _by_placement((item for item in objects if item.kind in _BINDINGS), findings)
     for key in sorted({*placements, *snapshots}):
@@ -112,7 +118,7 @@ def _build_placement(
     findings: Findings,
 ) -> PlacementInputs | None:
     name = "/".join(part for part in key if part)
-    if placement is not None and placement.document.metadata.deletion_timestamp:
+    if placement is not None and placement.metadata.deletion_timestamp:
         findings.note(f"placement {name} is being deleted and is skipped")
         return None
     latest = [
@@ -122,7 +128,7 @@ def _build_placement(
         message = f"{latest[0]} is also marked as the latest policy of placement {name}; only one can be"
         snapshot.report(findings, ("metadata", "labels", IS_LATEST_SNAPSHOT), message)
     views = tuple(binding.view for binding in bindings if isinstance(binding.view, Binding))
-    if latest:
+    if latest and (placement is None or placement.layer <= latest[0].layer):
         return _from_snapshot(latest[0], placement, views, findings)
     if placement is not None:
         return _from_placement(placement, snapshots, views, findings)
@@ -133,9 +139,9 @@ def _build_placement(
 def _from_snapshot(
     latest: InputObject, placement: InputObject | None, bindings: tuple[Binding, ...], findings: Findings
 ) -> PlacementInputs:
-    uid = placement.document.metadata.uid if placement else _owner_uid(latest)
+    uid = placement.metadata.uid if placement else _owner_uid(latest)
     request = compile_request(_view(latest), placement_uid=uid)
-    if placement is not None and _policy_of(latest, request.wanted) != _policy_of(placement):
+    if placement is not None and _differs(latest, request.wanted, placement):
         _note_difference(request, findings)
     return _build_inputs(request, _view(latest), bindings, from_placement=False)
 
@@ -143,8 +149,12 @@ def _from_snapshot(
 def _from_placement(
     placement: InputObject, snapshots: Sequence[InputObject], bindings: tuple[Binding, ...], findings: Findings
 ) -> PlacementInputs:
-    made = _build_snapshot(placement, snapshots)
-    request = compile_request(made, placement_uid=placement.document.metadata.uid)
+    """By the snapshot that the placement controller would create, or keep, for the policy."""
+    known = [snapshot.parsed.content for snapshot in snapshots]
+    made = propose_snapshot(
+        msgspec.structs.replace(placement.metadata, namespace=placement.namespace), read_policy(placement), known
+    )
+    request = compile_request(made, placement_uid=placement.metadata.uid)
     _note_lost_policies(request, bindings, {snapshot.name for snapshot in snapshots}, findings)
     return _build_inputs(request, made, bindings, from_placement=True)
 
@@ -166,51 +176,40 @@ def _view(snapshot: InputObject) -> PolicySnapshot:
 def _by_placement(objects: Iterable[InputObject], findings: Findings) -> dict[PlacementKey, list[InputObject]]:
     grouped: dict[PlacementKey, list[InputObject]] = {}
     for item in objects:
-        placement = (item.document.metadata.labels or {}).get(PARENT_PLACEMENT)
-        if placement:
-            grouped.setdefault((item.namespace, placement), []).append(item)
+        owner = find_owner(item)
+        if owner is not None:
+            grouped.setdefault(owner, []).append(item)
         else:
             message = f"metadata.labels[{PARENT_PLACEMENT}]: is required: it names the placement"
             item.report(findings, ("metadata", "labels"), message)
     return grouped
 
 
-def _build_snapshot(placement: InputObject, existing: Sequence[InputObject]) -> PolicySnapshot:
-    """The snapshot that the placement controller would create from the policy."""
-    annotations = {PLACEMENT_GENERATION: str(placement.document.metadata.generation or 1)}
-    policy = _policy_of(placement)
-    if policy is not None and policy.placement_type == PICK_N:
-        annotations[NUMBER_OF_CLUSTERS] = str(policy.number_of_clusters)
-    index = _next_index(placement.name, existing)
-    metadata = Metadata(
-        name=f"{placement.name}-{index}",
-        namespace=placement.namespace,
-        generation=1,
-        labels={PARENT_PLACEMENT: placement.name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},
-        annotations=annotations,
-    )
-    return PolicySnapshot(metadata=metadata, spec=PolicySnapshotSpec(policy=policy))
+def find_owner(item: InputObject) -> PlacementKey | None:
+    """The placement of a snapshot or a binding."""
+    placement = item.metadata.label(PARENT_PLACEMENT) if item.kind in (*_SNAPSHOTS, *_BINDINGS) else None
+    return (item.namespace, placement) if placement else None
 
 
-def _policy_of(item: InputObject, wanted: int | None = None) -> PlacementPolicy | None:
-    """The policy of a placement or a snapshot with the API server's defaults; of a snapshot, N is an annotation."""
+def _differs(snapshot: InputObject, wanted: int | None, placement: InputObject) -> bool:
+    """Whether a snapshot has another policy than its placement, or another number of clusters."""
+    policy = read_policy(placement) or {}
+    number = policy.get("numberOfClusters") if policy.get("placementType") == PICK_N else None
+    return number != wanted or not are_policies_equal(read_policy(snapshot), policy)
+
+
+def read_policy(item: InputObject) -> dict[str, Any] | None:
+    """The policy of a placement or a snapshot, with the API server's defaults."""
+    given: dict[str, Any] | None = (item.parsed.content.get("spec") or {}).get("policy")
+    if given is None or item.document is None:
+        return given
     policy: Any = getattr(item.document, "spec").policy  # noqa: B009 (these kinds have it, their base class does not)
-    if policy is None:
-        return None
-    given = policy.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return msgspec.convert(given if wanted is None else given | {"numberOfClusters": wanted}, PlacementPolicy)
-
-
-def _next_index(placement: str, existing: Sequence[InputObject]) -> int:
-    """After all existing snapshots: bindings that refer to a reused name would seem up to date."""
-    prefix = f"{placement}-"
-    taken = [snapshot.name.removeprefix(prefix) for snapshot in existing if snapshot.name.startswith(prefix)]
-    return max((int(index) + 1 for index in taken if index.isdecimal()), default=0)
+    return dict(policy.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def _owner_uid(snapshot: InputObject) -> str:
-    owners = snapshot.document.metadata.owner_references
-    return next((owner.uid for owner in owners if owner.kind in _PLACEMENTS), "")
+    owners = snapshot.parsed.content["metadata"].get("ownerReferences") or ()
+    return next((str(owner.get("uid", "")) for owner in owners if owner.get("kind") in PLACEMENT_KINDS), "")
 
 
 def _note_difference(used: PlacementRequest, findings: Findings) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, TextIO
 
 from fleet.text_table import Page, finish
 
+TEXT: Final = "text"
 PLAIN_WIDTH: Final = 120
 """Of a pipe or a file."""
 NARROWEST: Final = 72
@@ -49,6 +50,11 @@ def write_text(text: str) -> None:
 def write_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+def write_document(value: Any, form: str) -> None:
+    """`json` or `yaml`."""
+    write_json(value) if form == "json" else write_yaml(value)
 
 
 def write_yaml(value: Any) -> None:

@@ -43,12 +43,12 @@ def _program() -> str:
     return "fleet" if shutil.which("fleet") or not beside.exists() else shlex.quote(str(beside))
 
 
-def render_greeting(endpoint: Endpoint, data_dir: Path | None, *, clusters: int) -> str:
+def render_greeting(endpoint: Endpoint, data_dir: Path | None, *, api: str, clusters: int) -> str:
     storage = "live in memory and are lost when it stops" if data_dir is None else f"are stored in {data_dir}"
     listed = "\n".join(f"  {command}" for command in list_commands(endpoint))
     return (
-        f"A fleet of {clusters} clusters is up at {endpoint.url}; objects {storage}. Press Ctrl-C to stop. In another "
-        f"terminal:\n\n{listed}\n"
+        f"A fleet of {clusters} clusters is up at {endpoint.url}, its API at {api}; objects {storage}. Press Ctrl-C to "
+        f"stop. In another terminal:\n\n{listed}\n"
     )
 
 
@@ -61,18 +61,18 @@ class UpView:
         self._endpoint = endpoint
         self._thresholds = HeartbeatThresholds(_LATE * interval, settings.eligibility.heartbeat_timeout.seconds)
 
-    async def run(self, clock: Clock, console: Console | None = None) -> None:
+    async def run(self, clock: Clock, console: Console | None = None, *, api: str = "") -> None:
         """Run until cancelled, then restore the terminal."""
-        picture = LiveScreen(lambda: self.picture(clock))
+        picture = LiveScreen(lambda: self.picture(clock, api=api))
         with Live(picture, console=console, screen=True, auto_refresh=False) as live:
             while True:
                 live.refresh()
                 await clock.sleep(_EVERY)
 
-    def picture(self, clock: Clock) -> Screen:
+    def picture(self, clock: Clock, *, api: str = "") -> Screen:
         placements = [placement for kinds in self._caches.kinds for placement in kinds.placements.store.values()]
         return Screen(
-            title=f"fleet up: {self._endpoint.url}, Ctrl-C to stop",
+            title=f"fleet up: {self._endpoint.url}{f', API {api}' if api else ''}, Ctrl-C to stop",
             clusters=cluster_rows(
                 self._caches.clusters.values(), now=epoch_nanoseconds(clock), thresholds=self._thresholds
             ),

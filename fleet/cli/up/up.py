@@ -34,7 +34,7 @@ from fleet.eventloop import loop_factory
 from fleet.hub.http.server import Endpoint, HubSettings, serve
 from fleet.informers.cache import Caches
 from fleet.kube.api import Method, Request
-from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
+from fleet.kube.client.rate_limiter import RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.manager import logs
 from fleet.manager.hub_connection import build_rate_limiter
@@ -49,11 +49,11 @@ _SHORTEST_TIMEOUT: Final = 30
 _MISSED: Final = 4
 _GRACE: Final = 3.0
 """Seconds for the controller to finish work in flight."""
+_SEED: Final = 20
+"""Of the demo: members begin and behave alike in every run."""
 _GOODBYE: Final = 30.0
 """Seconds after which a server that stopped listening has surely terminated."""
-_QPS: Final = 2000.0
-"""More than the hub can serve in this process: effectively no rate limit."""
-_MANY_MEMBERS: Final = RateLimit(rate=5000, burst=5000)
+_MEMBER_WRITES: Final = 256
 """Members are separate machines in reality, so their requests are not limited together."""
 
 
@@ -137,7 +137,7 @@ class Up:
         publish: Callable[[Headline], None] = (lambda _: None) if self._shows_view else lines.headline
         headlines = Headlines(self._clock, publish=publish)
         self._configure_logs(headlines)
-        demo = Demo(members, clock=self._clock, random=Random(), announce=headlines.announce)
+        demo = Demo(members, clock=self._clock, random=Random(_SEED), announce=headlines.announce)
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(demo.run(), name="demo")]
             try:
@@ -169,10 +169,12 @@ class Up:
             if self._options.ready_file is not None:
                 write_ready_file(self._options.ready_file, self._endpoint, answers)
             lines.write(
-                render_greeting(self._endpoint, self._options.data_dir, clusters=len(controller.caches.clusters))
+                render_greeting(
+                    self._endpoint, self._options.data_dir, api=answers.url, clusters=len(controller.caches.clusters)
+                )
             )
             if self._shows_view:
-                await show.run(self._clock)
+                await show.run(self._clock, api=answers.url)
             await asyncio.Event().wait()
 
     def stop(self) -> bool:
@@ -187,6 +189,7 @@ class Up:
             logs.configure("warning", "console", stream=cast(TextIO, LogHeadlines(headlines)))
         else:
             logs.configure("warning")
+        logs.warn_of_inert(self._effective)
 
 
 class LineWriter:
@@ -209,15 +212,13 @@ class LineWriter:
 
 
 def adapt_settings(effective: Effective, *, interval: float = 0.0) -> Settings:
-    """Shorten the heartbeat timeout and lift the rate limit, unless set explicitly.
+    """Shorten the heartbeat timeout, unless set explicitly.
 
     `interval`: seconds between two heartbeats of a member."""
     settings, origins = effective.settings, effective.origins
     timeout = Duration(f"{max(_SHORTEST_TIMEOUT, round(_MISSED * interval))}s")
     if origins[_HEARTBEAT_TIMEOUT] == DEFAULT:
         settings = _override(settings, "eligibility", heartbeat_timeout=timeout)
-    if origins["api.qps"] == DEFAULT:
-        settings = _override(settings, "api", qps=_QPS)
     return settings
 
 
@@ -277,7 +278,7 @@ async def _connect(
     endpoint: Endpoint, effective: Effective, clock: Clock
 ) -> AsyncIterator[tuple[Transport, Transport]]:
     """Connections of the controller, with its rate limits, and of the members."""
-    own, theirs = build_rate_limiter(adapt_settings(effective), clock), RateLimiter(clock, default=_MANY_MEMBERS)
+    own, theirs = build_rate_limiter(adapt_settings(effective), clock), RateLimiter(clock, concurrency=_MEMBER_WRITES)
     path = endpoint.kubeconfig
     async with (
         await Transport.from_kubeconfig(path, clock=clock, rate_limiter=own) as controller,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from fleet.errors import InputError
 from fleet.explain.answer.attempt import UNKNOWN, AnswerContext, build_attempt
 from fleet.explain.answer.parts import (
@@ -21,19 +23,32 @@ from fleet.explain.answer.parts import (
     VerdictPart,
 )
 from fleet.explain.answer.rows import Rows
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
-from fleet.explain.facts.placement_outcome import PARTIAL, SELECTED, UNDECIDED, Effect, name_outcome, rate_outcome
+from fleet.explain.facts.newcomers import consider_newcomers
+from fleet.explain.facts.outcomes import (
+    PARTIAL,
+    SELECTED,
+    UNDECIDED,
+    ClusterOutcomes,
+    Effect,
+    name_outcome,
+    rate_outcome,
+)
 from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.facts.rejections import find_first_rejection
 from fleet.explain.facts.summary import summarize
 from fleet.explain.fixes.fixes import Fix, Fixes
+from fleet.explain.remarks.remarks import find_remarks
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.request import PolicyProblem
 from fleet.framework.status import message_of
+from fleet.model.operators import LABEL_OPERATORS, find_meant_operator
+from fleet.snapshot.columns.numbers import OPERATORS
 
 __all__ = ["ROWS_SHOWN", "Answer", "AnswerContext", "build_answer", "state_of"]
 
 ROWS_SHOWN: Final = 20
+UNUSABLE: Final = "nothing is scheduled until the placement can be used"
 _STATES: Final[Mapping[int, State]] = {UNDECIDED: "SchedulerError", PARTIAL: "Partial", SELECTED: "Scheduled"}
 
 
@@ -52,17 +67,25 @@ def build_answer(
 ) -> Answer:
     """`redact` decides which clusters may not be named. With `cluster`, exactly that row, or an InputError."""
     redaction = Redaction(decision.frame, redact)
-    rows = Rows(decision, inp, redaction, everything=everything)
+    considered, question = consider_newcomers(decision, inp)
+    rows = Rows(considered, question, redaction, everything=everything)
     shown, following = (
-        _build_page(rows, decision, limit, cursor) if cluster is None else (_build_single(rows, cluster, redaction), "")
+        _build_page(rows, considered, limit, cursor)
+        if cluster is None
+        else (_build_single(rows, cluster, redaction), "")
     )
     return Answer(
         placement=_build_placement(inp, context),
-        verdict=_build_verdict(decision, redaction, context),
-        attempt=build_attempt(inp, decision, rows, redaction, context, shown=shown, following=following),
+        remarks=(*find_remarks(inp.request, decision.frame, inp.profile, redaction), *context.remarks),
+        verdict=_build_verdict(considered, redaction, context),
+        attempt=build_attempt(
+            inp, decision, rows, redaction, context, considered=considered, shown=shown, following=following
+        ),
         fixes=None if fixes is None else _redact_fixes(fixes, decision, redaction, may_edit_clusters=may_edit_clusters),
         fixes_truncated=fixes is not None and fixes.truncated,
         fixes_evaluated_on=None if fixes is None else context.fixes_evaluated_on or context.evaluated_on,
+        status_notes=context.status_notes,
+        given_up=tuple(past for past in context.given_up if not redaction.hides(past.cluster)),
         history_unavailable_since=context.history_unavailable_since,
         redacted=redaction.count,
     )
@@ -147,13 +170,22 @@ def _build_verdict(decision: Decision, redaction: Redaction, context: AnswerCont
         selected=counts.selected,
         in_use=counts.selected + counts.already_selected,
         counts=counts,
-        summary=summarize(decision, redaction),
+        summary=UNUSABLE if context.problems else summarize(decision, redaction),
         since=context.since,
-        problems=tuple(ProblemPart(problem.field, problem.value, problem.message) for problem in request.problems),
+        problems=(*context.problems, *map(_build_problem, request.problems)),
         error=redaction.redact_text(_describe_error(decision)),
         invalid=tuple(_build_ineligible(decision, outcomes, redaction)),
         missing=redaction.select_visible(decision.missing),
     )
+
+
+def _build_problem(problem: PolicyProblem) -> ProblemPart:
+    repair = ""
+    if problem.field.endswith(".operator"):
+        choices = OPERATORS if ".propertySelector." in problem.field else LABEL_OPERATORS
+        meant = find_meant_operator(str(problem.value), choices)
+        repair = f"operator {problem.value} → {meant}" if meant else ""
+    return ProblemPart(problem.field, problem.value, problem.message, repair)
 
 
 def _describe_error(decision: Decision) -> str:
@@ -184,12 +216,15 @@ def _build_ineligible(
 def _redact_fixes(
     fixes: Fixes, decision: Decision, redaction: Redaction, *, may_edit_clusters: bool
 ) -> tuple[Fix, ...]:
-    """Those that name no hidden cluster, marked where another role is needed."""
+    """Those that name no hidden cluster, marked where another role is needed. What a new cluster would have to be may
+    follow from hidden ones."""
     has_hidden_names = any(map(redaction.hides, decision.request.cluster_names))
     return tuple(
         _redact_fix(fix, redaction, needs="" if may_edit_clusters or fix.scope != "cluster" else "cluster-admin")
         for fix in fixes.fixes
-        if not any(map(redaction.hides, fix.list_clusters())) and not (has_hidden_names and fix.reveals_names)
+        if not any(map(redaction.hides, fix.list_clusters()))
+        and not (has_hidden_names and fix.reveals_names)
+        and not (redaction.rows and fix.adds_clusters)
     )
 
 
@@ -198,4 +233,4 @@ def _redact_fix(fix: Fix, redaction: Redaction, *, needs: str) -> Fix:
     visible = redaction.select_visible(effect.targets)
     more = effect.more + len(effect.targets) - len(visible)
     shown = Effect(effect.before, effect.after, effect.fit, effect.selected, visible, more)
-    return Fix(edits=fix.edits, scope=fix.scope, text=fix.text, effect=shown, turned=fix.turned, needs=needs)
+    return msgspec.structs.replace(fix, effect=shown, needs=needs)

@@ -14,19 +14,30 @@ from fleet.explain.answer.parts import (
     DomainPart,
     GroupPart,
     HookStatus,
+    PastUse,
     PostFilterPart,
+    ProblemPart,
     RoundPart,
     SkippedPlugin,
     State,
+    StatusNote,
     WarningPart,
+    WritePart,
 )
 from fleet.explain.answer.rows import Rows
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
 from fleet.explain.facts.full_domains import FullDomain, Unusable, find_full_domains
-from fleet.explain.facts.nearness import find_closest_row
-from fleet.explain.facts.phrases import describe_lack
+from fleet.explain.facts.outcomes import ClusterOutcomes
 from fleet.explain.facts.redaction import STAND_IN, Redaction
-from fleet.explain.facts.rejections import NAMES_SHOWN, RejectionGroup, find_first_rejection, group_rejections
+from fleet.explain.facts.rejections import (
+    NAMES_SHOWN,
+    RejectionGroup,
+    describe_lack,
+    describe_reason,
+    find_closest_row,
+    find_first_rejection,
+    group_rejections,
+)
+from fleet.explain.remarks.remark import Remark
 from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
     MISSING_TOPOLOGY_KEY,
@@ -62,8 +73,15 @@ class AnswerContext:
     fixes_evaluated_on: Literal["recorded", "current"] | None = None
     """None: on the inputs of the decision."""
     history_unavailable_since: str = ""
+    remarks: tuple[Remark, ...] = ()
+    """About what the placement selects, which no decision reads."""
     effects: Mapping[str, tuple[HookStatus, ...]] = field(default_factory=dict)
-    """Statuses of the effect hooks: reserve, permit, preBind, bind."""
+    """Statuses of the effect hooks that ran: reserve, permit, preBind, bind."""
+    writes: tuple[WritePart, ...] = ()
+    problems: tuple[ProblemPart, ...] = ()
+    """In the placement, beside those of its policy."""
+    status_notes: tuple[StatusNote, ...] = ()
+    given_up: tuple[PastUse, ...] = ()
 
 
 UNKNOWN: Final = AnswerContext()
@@ -79,11 +97,12 @@ def build_attempt(
     redaction: Redaction,
     context: AnswerContext,
     *,
+    considered: Decision,
     shown: tuple[ClusterRow, ...],
     following: str,
 ) -> AttemptPart:
+    """`considered` is the decision with the verdicts on newcomers, where it has none of its own."""
     verdicts, effects = decision.verdicts, context.effects
-    scored = any(scored_round.scores.columns for scored_round in decision.rounds)
     blocked = find_full_domains(decision, among=~redaction.rows, most=NAMES_SHOWN)
     shown_domains = tuple(islice(_build_domains(blocked, decision, redaction), NAMES_SHOWN))
     return AttemptPart(
@@ -101,9 +120,10 @@ def build_attempt(
         examined=0 if verdicts is None or verdicts.fill is not None else verdicts.examined.bit_count(),
         ranking=inp.profile.ranking,
         tie_break=decision.tie_break,
-        scores_from="recorded" if scored else None,
+        scores_from="recorded" if _is_scored(decision) else "explain" if _is_scored(considered) else None,
         skipped=_build_skipped(decision),
-        groups=_build_groups(decision, redaction),
+        newcomers=considered is not decision,
+        groups=_build_groups(inp, considered, redaction),
         clusters=shown,
         next_cursor=following,
         strangers=tuple(rows.build_strangers()),
@@ -116,18 +136,25 @@ def build_attempt(
         permit=effects.get("permit", ()),
         pre_bind=effects.get("preBind", ()),
         bind=effects.get("bind", ()),
+        writes=context.writes,
         notes=redaction.redact_value({plugin: dict(notes) for plugin, notes in decision.notes.items()}),
         warnings=tuple(_build_warnings(inp, decision, redaction)),
     )
 
 
-def _build_groups(decision: Decision, redaction: Redaction) -> tuple[GroupPart, ...]:
+def _is_scored(decision: Decision) -> bool:
+    return any(scored_round.scores.columns for scored_round in decision.rounds)
+
+
+def _build_groups(inp: DecisionInput, decision: Decision, redaction: Redaction) -> tuple[GroupPart, ...]:
     outcomes = ClusterOutcomes(decision)
-    groups = (_build_group(outcomes, group, redaction) for group in group_rejections(outcomes))
+    groups = (_build_group(inp, outcomes, group, redaction) for group in group_rejections(outcomes))
     return tuple(sorted(groups, key=lambda part: (-part.count, part.plugin, part.reason)))
 
 
-def _build_group(outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction) -> GroupPart:
+def _build_group(
+    inp: DecisionInput, outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction
+) -> GroupPart:
     frame, named = outcomes.frame, group.rows & ~redaction.rows
     in_order = frame.sort_by_name(named)
     return GroupPart(
@@ -138,12 +165,14 @@ def _build_group(outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Re
         clusters=tuple(frame.name(row) for row in in_order[:NAMES_SHOWN]),
         more=max(len(in_order) - NAMES_SHOWN, 0),
         hidden=(group.rows & redaction.rows).bit_count(),
-        closest=_find_closest(outcomes, group._replace(rows=named), redaction) if named else None,
+        closest=_find_closest(inp, outcomes, group._replace(rows=named), redaction) if named else None,
     )
 
 
-def _find_closest(outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction) -> Closest:
-    row = find_closest_row(outcomes, group)
+def _find_closest(
+    inp: DecisionInput, outcomes: ClusterOutcomes, group: RejectionGroup, redaction: Redaction
+) -> Closest:
+    row = find_closest_row(outcomes, inp, group)
     rejection = find_first_rejection(outcomes, row)
     assert rejection is not None
     return Closest(outcomes.frame.name(row), describe_lack(redaction.redact_rejection(rejection)))
@@ -249,6 +278,7 @@ def _build_domains(domains: Iterable[FullDomain], decision: Decision, redaction:
 
 
 def _redact_unusable(cluster: Unusable, redaction: Redaction) -> Unusable:
-    return (
-        cluster if cluster.refusal is None else Unusable(cluster.cluster, redaction.redact_rejection(cluster.refusal))
-    )
+    if cluster.refusal is None:
+        return cluster
+    shown = redaction.redact_rejection(cluster.refusal)
+    return Unusable(cluster.cluster, shown, describe_reason(shown))

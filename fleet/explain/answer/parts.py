@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from fleet.explain.facts.cluster_explanation import Answer as PluginAnswer
-from fleet.explain.facts.cluster_explanation import BindingFate
-from fleet.explain.facts.cluster_outcome import ClusterCounts
+from fleet.explain.facts.clusters import Answer as PluginAnswer
+from fleet.explain.facts.clusters import BindingFate, Margin
 from fleet.explain.facts.full_domains import Unusable
-from fleet.explain.facts.margins import Margin
+from fleet.explain.facts.outcomes import ClusterCounts
 from fleet.explain.fixes.fixes import Fix
+from fleet.explain.remarks.remark import Remark
 
 State = Literal[
     "Queued",
@@ -36,7 +36,8 @@ State = Literal[
     "Deleted",
 ]
 RowOutcome = Literal["selected", "fit-not-selected", "already-selected", "rejected", "not-evaluated"]
-Because = Literal["", "rank", "minTargets", "spread", "reserveFailed"]
+Because = Literal["", "rank", "minTargets", "spread", "reserveFailed", "enough"]
+"""`enough`: as many clusters as wanted are in use."""
 Key = tuple[int, int, int]
 """Topology, affinity and the bonus for a binding that is there: compared in this order."""
 
@@ -61,6 +62,8 @@ class ProblemPart(AnswerPart, frozen=True):
     field: str
     value: Any
     message: str
+    repair: str = ""
+    """The change that was probably meant: `operator Equals → In`."""
 
 
 class IneligibleCluster(AnswerPart, frozen=True):
@@ -109,7 +112,32 @@ class FilterVerdict(AnswerPart, frozen=True, kw_only=True):
     code: str = ""
     reason: str = ""
     message: str = ""
+    short: str = ""
+    """The reason in a few words."""
+    lacks: str = ""
+    """What keeps the cluster out, with its values."""
+    lines: tuple[str, ...] = ()
+    """The values behind it, line by line, as far as the message lacks them."""
     details: Mapping[str, Any] = {}
+
+
+class StatusNote(AnswerPart, frozen=True, kw_only=True):
+    """Something that the placement's own status says, or lacks, which the decision does not show."""
+
+    condition: str = ""
+    """The condition that is False; empty where it is not about one."""
+    reason: str
+    message: str = ""
+
+
+class PastUse(AnswerPart, frozen=True, kw_only=True):
+    """A cluster that the placement used and gave up."""
+
+    cluster: str
+    at: str
+    because: str
+    n: int
+    """The attempt that gave it up."""
 
 
 class ClusterRow(AnswerPart, frozen=True, kw_only=True):
@@ -136,6 +164,10 @@ class ClusterRow(AnswerPart, frozen=True, kw_only=True):
     """The plugin that rejected it first."""
     rejections: tuple[FilterVerdict, ...] = ()
     retained: bool = False
+    since: str = ""
+    """Of a cluster in use: when its binding was created."""
+    concerns: tuple[FilterVerdict, ...] = ()
+    """Of a cluster in use: what would keep it from being chosen now."""
     bindings: tuple[BindingFate, ...] = ()
 
 
@@ -169,6 +201,15 @@ class HookStatus(AnswerPart, frozen=True, kw_only=True):
     code: str
     message: str = ""
     target: str = ""
+
+
+class WritePart(AnswerPart, frozen=True, kw_only=True):
+    cluster: str
+    action: str
+    """create, refresh, revive, unschedule or dropFinalizer."""
+    result: str
+    """Such as written; how it ended."""
+    error: str = ""
 
 
 class RoundPart(AnswerPart, frozen=True):
@@ -238,6 +279,11 @@ class AttemptPart(AnswerPart, frozen=True, kw_only=True):
     permit: tuple[HookStatus, ...] = ()
     pre_bind: tuple[HookStatus, ...] = ()
     bind: tuple[HookStatus, ...] = ()
+    writes: tuple[WritePart, ...] = ()
+    """The writes of bindings that the attempt sent."""
+    newcomers: bool = False
+    """Whether the attempt evaluated no cluster: groups and ranks are those of a round for one more cluster, which ran
+    for this answer."""
     notes: Mapping[str, Any] = {}
     warnings: tuple[WarningPart, ...] = ()
 
@@ -249,11 +295,16 @@ class Answer(AnswerPart, frozen=True, kw_only=True):
     placement: PlacementPart
     verdict: VerdictPart
     attempt: AttemptPart
+    remarks: tuple[Remark, ...] = ()
+    """Mistakes of meaning in the policy: names that nothing has, contradictions, parts without effect."""
     fixes: tuple[Fix, ...] | None = None
     """None where they were not requested."""
     fixes_truncated: bool = False
     fixes_evaluated_on: Literal["recorded", "current"] | None = None
     """The fleet on which the fixes were verified; the decision itself may still be a recorded one."""
+    status_notes: tuple[StatusNote, ...] = ()
+    given_up: tuple[PastUse, ...] = ()
+    """The latest first, without clusters that are in use again; as far as the recent history goes."""
     history_unavailable_since: str = ""
     """Since when the history has been unavailable; empty while it is available."""
     redacted: int = 0

@@ -7,17 +7,25 @@ from functools import cached_property
 from typing import Final
 
 from fleet.explain.answer.parts import Because, ClusterRow, FilterVerdict, Key, PluginScore, RowOutcome
-from fleet.explain.facts.cluster_explanation import ClusterExplanation, Explainer, PluginVerdict
-from fleet.explain.facts.cluster_outcome import ClusterOutcome
-from fleet.explain.facts.margins import Margin, ScoreParts, find_decider
-from fleet.explain.facts.nearness import order_by_distance
+from fleet.explain.facts.clusters import ClusterExplanation, Explainer, Margin, PluginVerdict, ScoreParts, find_decider
+from fleet.explain.facts.outcomes import ClusterOutcome
 from fleet.explain.facts.redaction import Redaction
-from fleet.explain.facts.rejections import NOT_LISTED, PICK_FIXED_PLUGIN, ClusterRejection
+from fleet.explain.facts.rejections import (
+    NOT_LISTED,
+    PICK_FIXED_PLUGIN,
+    ClusterRejection,
+    describe_lack,
+    describe_reason,
+    list_values,
+    order_by_distance,
+)
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.cycle.decision import Decision, Round
+from fleet.framework.cycle.decision import Decision, Outcome, Round
 from fleet.framework.status import Code
 from fleet.snapshot.row_order import RowOrder
 
+NEXT: Final = "would be the next"
+_IDLE: Final = (Outcome.UNCHANGED, Outcome.SHRINK)
 _OUTCOMES: Final[dict[ClusterOutcome, RowOutcome]] = {
     ClusterOutcome.SELECTED: "selected",
     ClusterOutcome.REFRESHED: "selected",
@@ -34,7 +42,7 @@ class Rows:
     def __init__(self, decision: Decision, inp: DecisionInput, redaction: Redaction, *, everything: bool) -> None:
         """With `everything`, each row has the verdict of every filter."""
         self._decision, self._frame, self._redaction, self._everything = decision, decision.frame, redaction, everything
-        self._explainer = Explainer(decision, inp)
+        self._inp, self._explainer = inp, Explainer(decision, inp)
         self._outcomes = self._explainer.outcomes
         self._weighted = inp.profile.ranking == "weighted"
 
@@ -53,7 +61,7 @@ class Rows:
         yield from self._ranked.among(outcomes.fit)
         yield from self._frame.sort_by_name(outcomes.fit & ~self._ranked.bits)
         rejected_rows = list(self._explainer.matrix.rejected.values())
-        yield from order_by_distance(self._decision.request, self._frame, outcomes.rejected, rejected_rows)
+        yield from order_by_distance(self._inp, outcomes.rejected, rejected_rows)
         yield from self._frame.sort_by_name(outcomes.idle)
 
     @cached_property
@@ -66,7 +74,10 @@ class Rows:
         if not self._decision.rounds or self._decision.request.wanted is None:
             return RowOrder((), self._frame.size)
         picks = [target.row for target in self._decision.targets]
-        return RowOrder([*picks, *self._explainer.ranking.order.among(~self._target_rows)], self._frame.size)
+        return RowOrder(
+            [*picks, *self._explainer.ranking.order.among(~self._target_rows & ~self._outcomes.leaving)],
+            self._frame.size,
+        )
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
@@ -97,19 +108,28 @@ class Rows:
             key=None if self._weighted else key,
             margin_to_next=self._compute_margin_to_next(place),
             margin=margin,
-            short=_describe_margin(margin) if explanation.outcome is ClusterOutcome.NOT_PICKED else "",
+            short=self._describe_distance(margin, row) if explanation.outcome is ClusterOutcome.NOT_PICKED else "",
             tie=self._is_tied(row),
             step=explanation.step,
             scores=self._collect_scores(row, key),
             first="" if explanation.first is None else explanation.first.plugin,
             rejections=tuple(self._build_verdicts(explanation, row)),
             retained=explanation.retained,
+            since=self._find_start(row),
+            concerns=tuple(self._build_rejection(concern, row) for concern in explanation.concerns),
             bindings=explanation.bindings,
         )
+
+    def _find_start(self, row: int) -> str:
+        bindings = self._decision.bindings
+        holder = bindings.bound.get(row) or bindings.scheduled.get(row) or bindings.obsolete.get(row)
+        return "" if holder is None else holder.metadata.creation_timestamp or ""
 
     def _find_because(self, explanation: ClusterExplanation, margin: Margin | None) -> Because:
         if explanation.outcome is not ClusterOutcome.NOT_PICKED:
             return ""
+        if self._decision.outcome in _IDLE:
+            return "enough"
         least = self._decision.request.min_targets
         if least is not None and (self._decision.active or 0) < least:
             return "minTargets"
@@ -135,6 +155,9 @@ class Rows:
             code=str(self._find_code(rejection, row)),
             reason=rejection.reason,
             message=shown.message,
+            short=describe_reason(shown),
+            lacks=describe_lack(shown),
+            lines=tuple(list_values(shown, self._decision.now)),
             details=shown.details,
         )
 
@@ -184,6 +207,12 @@ class Rows:
         total = sum(parts) if self._weighted else None
         name = self._frame.name(self._ranked.at(runner_up))
         return self._redact_margin(Margin(name, find_decider(ScoreParts(*parts, total=total)), *parts, total=total))
+
+    def _describe_distance(self, margin: Margin | None, row: int) -> str:
+        """Where all wanted clusters are in use, the distance to the one that would be next."""
+        if self._decision.outcome not in _IDLE:
+            return _describe_margin(margin, "the last pick")
+        return NEXT if self._ranked.of(row) == 0 else _describe_margin(margin, "the next")
 
     def _redact_margin(self, margin: Margin) -> Margin:
         if not self._redaction.hides(margin.to):
@@ -264,11 +293,11 @@ def _subtract(mine: Key, other: Key) -> Key:
     return (mine[0] - other[0], mine[1] - other[1], mine[2] - other[2])
 
 
-def _describe_margin(margin: Margin | None) -> str:
+def _describe_margin(margin: Margin | None, other: str) -> str:
     """`3 points of affinity short of the last pick c7`"""
     if margin is None:
         return ""
-    last = f"the last pick {margin.to}" if margin.to else "the last pick"
+    last = f"{other} {margin.to}" if margin.to else other
     if margin.decided_by == "name":
         return f"level with {last}, the tie-break decides"
     if margin.decided_by == "obsolete":

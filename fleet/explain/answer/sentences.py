@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from fleet.explain.answer.parts import Answer, ClusterRow, DomainPart, FilterVerdict, VerdictPart, WarningPart
-from fleet.explain.facts.cluster_outcome import ClusterOutcome
-from fleet.explain.facts.phrases import describe_lack, describe_reason
-from fleet.explain.facts.rejections import PICK_FIXED_PLUGIN, ClusterRejection, RejectionDetails
+from fleet.explain.facts.outcomes import ClusterOutcome
+from fleet.explain.facts.rejections import PICK_FIXED_PLUGIN
 from fleet.framework.context import (
     MISSING_PREVIOUS_STATE,
     MISSING_TOPOLOGY_KEY,
@@ -17,9 +16,8 @@ from fleet.framework.context import (
     UNKNOWN_BINDING_STATE,
     UNREADABLE_PROPERTY,
 )
-from fleet.framework.explaining import LOWEST, describe_expression
+from fleet.framework.explaining import LOWEST
 from fleet.model.keys import PICK_FIXED
-from fleet.model.timestamps import DAY, HOUR, MINUTE, SECOND, timestamp_or_none
 
 NAMES: Final = 6
 """In one line."""
@@ -47,12 +45,6 @@ _REMOVALS: Final[Mapping[str, str]] = {
     ClusterOutcome.REMOVED: "fewer clusters are wanted",
     ClusterOutcome.NOT_EVALUATED: "made for an earlier policy",
 }
-_TIMES: Final = {"lastSeen": "last heartbeat", "since": "unhealthy since"}
-_IN_MESSAGE: Final = frozenset(
-    {*_TIMES, "check", "when", "key", "value", "effect", "namespace", "maxSkew", "skew", "alreadySelected"}
-)
-"""Details that the message of an in-tree plugin contains."""
-_UNITS: Final = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
 
 
 def describe_cluster(row: ClusterRow, verdict: VerdictPart | None = None) -> str:
@@ -61,13 +53,29 @@ def describe_cluster(row: ClusterRow, verdict: VerdictPart | None = None) -> str
     if known is None:
         rejected = f"{row.name} is rejected" + (f" by {join_words(rejecting)}" if rejecting else "")
         return f"{rejected}; its binding stays for now" if row.standing == ClusterOutcome.RETAINED else rejected
+    if row.because == "enough":
+        return f"{row.name} fits, but as many clusters as wanted are in use"
     text = f"{row.name} {known}"
+    if row.standing == ClusterOutcome.KEPT and row.concerns:
+        return f"{text}, though it would not be chosen now: {describe_concerns(row)}"
     if row.standing == ClusterOutcome.NOT_EVALUATED and verdict is not None:
         return f"{text}: {_why_not_evaluated(verdict)}"
     if row.standing == ClusterOutcome.NOT_LISTED:
         others = [plugin for plugin in rejecting if plugin != PICK_FIXED_PLUGIN]
         return text + (f", and rejected by {join_words(others)}" if others else "")
     return f"{text}; it would not qualify as a newcomer, but stays over the policy change" if row.retained else text
+
+
+def describe_concerns(row: ClusterRow) -> str:
+    """What a cluster in use lacks."""
+    return ", ".join(describe_rejection(concern) for concern in row.concerns)
+
+
+def describe_rejection(verdict: FilterVerdict) -> str:
+    """The reason with its values."""
+    if not verdict.lacks or verdict.lacks == verdict.short:
+        return verdict.short or verdict.message
+    return verdict.lacks if verdict.lacks.startswith(verdict.short) else f"{verdict.short} ({verdict.lacks})"
 
 
 def _why_not_evaluated(verdict: VerdictPart) -> str:
@@ -90,21 +98,16 @@ def describe_removal(row: ClusterRow) -> str:
     """The reason why a binding for this cluster is given up."""
     rejection = next((filter for filter in row.rejections if filter.verdict == "reject"), None)
     if rejection is not None:
-        return describe_reason(_rejection_of(rejection))
+        return rejection.short
     if row.standing == ClusterOutcome.NOT_PICKED:
         return f"not picked again, rank {row.rank}"
     return _REMOVALS.get(row.standing, "a second binding for the cluster")
 
 
-def _rejection_of(verdict: FilterVerdict) -> ClusterRejection:
-    details = verdict.details if isinstance(verdict.details, RejectionDetails) else dict(verdict.details)
-    return ClusterRejection(verdict.plugin, verdict.reason, verdict.message, details)
-
-
 def describe_domain(domain: DomainPart) -> str:
     """`nyc-1 agent silent, nyc-2 in use`"""
     unusable = [
-        f"{cluster.cluster} {'in use' if cluster.refusal is None else describe_reason(cluster.refusal)}"
+        f"{cluster.cluster} {'in use' if cluster.refusal is None else cluster.short}"
         for cluster in domain.clusters[:NAMES]
     ]
     left = len(domain.clusters) - len(unusable) + domain.more + domain.hidden
@@ -116,38 +119,17 @@ def describe_domain(domain: DomainPart) -> str:
 
 def describe_details(verdict: FilterVerdict, answer: Answer) -> Iterator[str]:
     """The values behind a rejection, line by line."""
-    details = verdict.details
-    if "terms" in details:
-        for term in details["terms"]:
-            yield from (f"term {term['term'] + 1}: {describe_expression(failed)}" for failed in term["failed"])
-    elif LOWEST in details:
-        yield describe_lack(_rejection_of(verdict))
+    yield from verdict.lines
+    if LOWEST in verdict.details:
         for domain in answer.attempt.full_domains:
-            if domain.key == details["key"] and domain.domain in details[LOWEST]:
+            if domain.key == verdict.details["key"] and domain.domain in verdict.details[LOWEST]:
                 yield f"{domain.key}={domain.domain} has no cluster left: {describe_domain(domain)}"
-    else:
-        yield from _describe_times(details, answer.attempt.at)
-        for key, value in details.items():
-            if key not in _IN_MESSAGE:
-                yield f"{key}: {', '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
 
 
-def _describe_times(details: Mapping[str, Any], at: str) -> Iterator[str]:
-    now = timestamp_or_none(at)
-    for key, words in _TIMES.items():
-        then = timestamp_or_none(details.get(key))
-        if then is not None and now is not None:
-            yield f"{words} {details[key]}, {format_age(now - then)} before this decision"
-
-
-def format_age(nanoseconds: int) -> str:
-    """`42m10s`: the two largest units that are not zero, rounded down."""
-    left, parts = max(nanoseconds, 0), []
-    for name, unit in _UNITS:
-        count, left = divmod(left, unit)
-        if count:
-            parts.append(f"{count}{name}")
-    return "".join(parts[:2]) or "0s"
+def format_moment(moment: str) -> str:
+    """`2026-03-02 09:14:03 UTC` of an RFC 3339 time in UTC; anything else as it is."""
+    date, separator, time = moment.partition("T")
+    return f"{date} {time[:8]} UTC" if separator and time.endswith("Z") else moment
 
 
 # --- lists ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,15 +18,13 @@ from fleet.framework.cycle.decision import Decision
 
 Fixing = Callable[[Scenario, Decision], Fixes]
 
-EFFECT_HOOKS: Final = ("reserve", "permit", "preBind", "bind", "postBind")
-
 
 class Simulated(msgspec.Struct, frozen=True, rename="camel"):
     answer: Answer
     compare: DecisionComparison | None
     """None where it was not requested."""
-    would_run: tuple[str, ...]
-    """Effect hooks that would have run: a simulation stops before them."""
+    would_run: tuple[str, ...] = ()
+    """Effect hooks that would have run. Always empty: nothing runs these hooks yet."""
 
 
 def simulate(
@@ -34,24 +32,19 @@ def simulate(
     edits: Sequence[Edit],
     *,
     with_comparison: bool = True,
+    before: Decision | None = None,
     redact: Hidden | None = None,
     fix: Fixing | None = None,
     **options: Any,
 ) -> Simulated:
-    """`fix` searches fixes for the edited scenario; `options` are passed to `build_answer`."""
+    """`before` is what to compare with, if not the scenario without the edits. `fix` searches fixes for the edited
+    scenario; `options` are passed to `build_answer`."""
     after = scenario.apply(edits, hidden=redact)
     decision = after.decide()
     comparison = None
     if with_comparison:
-        comparison = compare(scenario.decide(), decision, redact=redact)
+        comparison = compare(scenario.decide() if before is None else before, decision, redact=redact)
     return Simulated(
         answer=build_answer(after.question, decision, redact=redact, fixes=fix and fix(after, decision), **options),
         compare=comparison,
-        would_run=list_effect_hooks(after, decision),
     )
-
-
-def list_effect_hooks(scenario: Scenario, decision: Decision) -> tuple[str, ...]:
-    if not any(target.operation is not None for target in decision.targets):
-        return ()
-    return tuple(hook for hook in EFFECT_HOOKS if scenario.question.profile.hooks.get(hook))

@@ -10,13 +10,16 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
-from fleet.explain.facts.equivalence import find_equivalence_classes
-from fleet.explain.facts.rejections import ClusterRejection, find_first_rejection, group_rejections
+from fleet.explain.facts.outcomes import ClusterOutcomes
+from fleet.explain.facts.rejections import (
+    ClusterRejection,
+    find_equivalence_classes,
+    find_first_rejection,
+    group_rejections,
+)
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.explaining import LOWEST
-
-SKEW_EXCEEDED = "SkewExceeded"
+from fleet.snapshot.columns.bitset import each_row
 
 
 class Unusable(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,6 +27,8 @@ class Unusable(msgspec.Struct, frozen=True, rename="camel"):
 
     cluster: str
     refusal: ClusterRejection | None
+    short: str = ""
+    """The reason in a few words."""
 
 
 class FullDomain(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,7 +51,7 @@ def find_full_domains(decision: Decision, *, among: int = -1, most: int | None =
         return ()
     outcomes = ClusterOutcomes(decision)
     domains: dict[tuple[str, str], FullDomain] = {}
-    for rejection in _find_skew_rejections(outcomes):
+    for rejection in _find_blocked(outcomes):
         for domain in rejection.details[LOWEST]:
             key = rejection.details["key"]
             if (key, domain) not in domains:
@@ -54,13 +59,14 @@ def find_full_domains(decision: Decision, *, among: int = -1, most: int | None =
     return tuple(domains[name] for name in sorted(domains))
 
 
-def _find_skew_rejections(outcomes: ClusterOutcomes) -> Iterator[ClusterRejection]:
-    """One rejection of each equivalence class."""
+def _find_blocked(outcomes: ClusterOutcomes) -> Iterator[ClusterRejection]:
+    """Rejections for the sake of emptier domains, one of each equivalence class."""
     for group in group_rejections(outcomes):
-        if group.reason == SKEW_EXCEEDED:
+        first = find_first_rejection(outcomes, next(each_row(group.rows)))
+        if first is not None and LOWEST in first.details:
             for _, representative in find_equivalence_classes(outcomes.decision, group):
                 rejection = find_first_rejection(outcomes, representative)
-                if rejection is not None:
+                if rejection is not None and LOWEST in rejection.details:
                     yield rejection
 
 

@@ -1,23 +1,38 @@
-"""Rejections of clusters: the rejecting plugin's status of one cluster, and rejected rows by plugin and reason.
+"""Rejections of clusters: the rejecting plugin's status of one cluster, groups by plugin and reason, and their phrases.
 
-Statuses are computed by `Verdicts` from the plugins.
+Statuses are computed by `Verdicts` from the plugins, and phrases are declared by them. A reason without a phrase is
+described by its name, and a rejection without a declared reason by its message.
+
+Messages are built per cluster, and a fleet has thousands. A plugin may name the few columns that its messages depend
+on, such as taints or one label; clusters equal in these are a class with the same message, explained once.
+
+The closest of rejected clusters is rejected by the fewest plugins, then keeps most to the rules of those that measure a
+distance. Sets of rows are integers, one bit per row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import Formatter
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
+from fleet.explain.facts.outcomes import ClusterOutcomes
+from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.cycle.decision import Decision
 from fleet.framework.status import Code, message_of
 from fleet.framework.types import Reason
-from fleet.framework.verdicts import FilterRejection, Verdicts
-from fleet.snapshot.columns.bitset import each_row, from_rows, to_rows
+from fleet.framework.verdicts import FilterRejection, Judge, Verdicts
+from fleet.snapshot.columns.bitset import each_row, from_rows, split_by_count, to_rows
 
 PICK_FIXED_PLUGIN: Final = "PickFixed"
 NOT_LISTED: Final = "NotListed"
+
+
+_CODES: Final = frozenset(str(code) for code in Code)
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class RejectionDetails(dict[str, Any]):
@@ -134,3 +149,87 @@ def split_by_reason(verdicts: Verdicts, rejection: FilterRejection, rows: int) -
         name = _find_reason_name(verdicts, same[0])
         by_name[name] = by_name.get(name, 0) | from_rows(same)
     return by_name
+
+
+def find_equivalence_classes(decision: Decision, group: RejectionGroup) -> Iterator[tuple[int, int]]:
+    """Sets of rows with the same message, each with one of its rows; together they are all rows of the group."""
+    rows = to_rows(group.rows, decision.frame.size)
+    judge = None if decision.verdicts is None else decision.verdicts.find_judge(group.plugin)
+    list_columns = getattr(judge and judge.plugin, "explanation_columns", None)
+    columns = [] if list_columns is None else list_columns(decision.request, decision.frame)
+    if not columns:
+        yield from ((1 << row, row) for row in rows.tolist())
+        return
+    values = zip(*(column.ids[rows].tolist() for column in columns), strict=True)
+    classes: dict[tuple[int, ...], list[int]] = {}
+    for row, value in zip(rows.tolist(), values, strict=True):
+        classes.setdefault(value, []).append(row)
+    for members in classes.values():
+        yield from_rows(members), members[0]
+
+
+# --- phrases ----------------------------------------------------------------------------------------------------------
+
+
+def find_plain_phrase(name: str, reason: Reason | None) -> str | None:
+    """The phrase for a reason that reads the same for every cluster; None where it depends on the cluster."""
+    if name in _CODES or (reason is not None and callable(reason.short)):
+        return None
+    declared = "" if reason is None else str(reason.short)
+    return declared or _HUMP.sub(" ", name).lower()
+
+
+def describe_reason(rejection: ClusterRejection) -> str:
+    """The phrase under which a rejection is counted."""
+    reason = rejection.declared
+    if reason is not None and callable(reason.short):
+        return reason.short(rejection.details)
+    return find_plain_phrase(rejection.reason, reason) or rejection.message
+
+
+def list_values(rejection: ClusterRejection, now: int) -> Iterator[str]:
+    """The values behind a rejection, line by line, as far as its message lacks them."""
+    reason = rejection.declared
+    if reason is not None and reason.lines is not None:
+        yield from reason.lines(rejection.details, now)
+        return
+    in_message = set() if reason is None else {name for _, name, _, _ in Formatter().parse(reason.form)}
+    for key, value in rejection.details.items():
+        if key not in in_message:
+            yield f"{key}: {', '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+
+
+def describe_lack(rejection: ClusterRejection) -> str:
+    """What keeps this cluster out, with its values; of several terms, those of the closest one."""
+    reason = rejection.declared
+    if reason is None or reason.lacks is None:
+        return describe_reason(rejection)
+    return reason.lacks(rejection.details)
+
+
+# --- distance ---------------------------------------------------------------------------------------------------------
+
+
+def order_by_distance(inp: DecisionInput, rejected: int, rejections: Sequence[int]) -> Iterator[int]:
+    """The rejected rows in this order, then by name. `rejections` are the rows each filter rejects on its own."""
+    for members in split_by_count(rejections, rejected):
+        if members:
+            for nearest in _split(inp.profile.judges, inp, members):
+                yield from inp.frame.sort_by_name(nearest)
+
+
+def find_closest_row(outcomes: ClusterOutcomes, inp: DecisionInput, group: RejectionGroup) -> int:
+    """The first by name for plugins that measure no distance."""
+    judges = [judge for judge in inp.profile.judges if judge.name == group.plugin]
+    closest = next(members for members in _split(judges, inp, group.rows) if members)
+    return outcomes.frame.sort_by_name(closest)[0]
+
+
+def _split(judges: Iterable[Judge], inp: DecisionInput, rows: int) -> Iterable[int]:
+    """By the distance that the first of these plugins measures, then by that of the next."""
+    sets = [rows]
+    for judge in judges:
+        split = getattr(judge.plugin, "split_by_distance", None)
+        if split is not None:
+            sets = [members for whole in sets for members in split(inp.request, inp.frame, whole)]
+    return sets

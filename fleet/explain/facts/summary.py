@@ -6,11 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
-from fleet.explain.facts.equivalence import find_equivalence_classes
-from fleet.explain.facts.phrases import describe_reason, find_plain_phrase
+from fleet.explain.facts.outcomes import ClusterOutcomes
 from fleet.explain.facts.redaction import Redaction
-from fleet.explain.facts.rejections import RejectionGroup, find_first_rejection, find_reason, group_rejections
+from fleet.explain.facts.rejections import (
+    RejectionGroup,
+    describe_reason,
+    find_equivalence_classes,
+    find_first_rejection,
+    find_plain_phrase,
+    find_reason,
+    group_rejections,
+)
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.types import Reason
 from fleet.model.keys import PICK_FIXED
@@ -24,6 +30,8 @@ def summarize(decision: Decision, redaction: Redaction | None = None) -> str:
     redaction = redaction or Redaction(decision.frame, None)
     outcomes = ClusterOutcomes(decision)
     counts, need = outcomes.count(), count_needed(decision)
+    if decision.fulfilled and counts.already_selected and not counts.selected:
+        return _shorten(_summarize_in_use(outcomes, need, redaction))
     head = f"{counts.selected}/{counts.total} clusters selected"
     if need is not None:
         head += f", need {need}"
@@ -31,6 +39,20 @@ def summarize(decision: Decision, redaction: Redaction | None = None) -> str:
     bad = ", ".join(f"{count} {text}" for count, text in _count_buckets(outcomes, redaction))
     rest = "; ".join(part for part in (good, bad, _describe_missing(decision)) if part)
     return _shorten(f"{head}: {rest}" if rest else head)
+
+
+def _summarize_in_use(outcomes: ClusterOutcomes, need: int | None, redaction: Redaction) -> str:
+    """`4 of 4 wanted clusters in use; 3 others fit, 2 cannot: 2 agent silent`"""
+    counts, removed = outcomes.count(), outcomes.leaving.bit_count()
+    wanted = "" if need is None else f" of {need} {'listed' if outcomes.is_fixed else 'wanted'}"
+    used = f"{counts.already_selected}{wanted} {'cluster' if counts.already_selected == 1 else 'clusters'} in use"
+    others = [f"{counts.fit} {'other fits' if counts.fit == 1 else 'others fit'}" if counts.fit else "no other fits"]
+    others += [f"{counts.rejected} cannot"] if counts.rejected else []
+    if outcomes.is_fixed or outcomes.decision.verdicts is None or counts.total == counts.already_selected:
+        others = []
+    buckets = ", ".join(f"{count} {text}" for count, text in _count_buckets(outcomes, redaction))
+    rest = ": ".join(part for part in (", ".join(others), buckets) if part)
+    return "; ".join(part for part in (used, f"{removed} given up" if removed else "", rest) if part)
 
 
 def count_needed(decision: Decision) -> int | None:
@@ -51,8 +73,9 @@ def _count_buckets(outcomes: ClusterOutcomes, redaction: Redaction) -> list[tupl
         else:
             for text, count in _count_details(outcomes, group, redaction):
                 totals[text] += count
-    if outcomes.idle:
-        totals["not evaluated"] += outcomes.idle.bit_count()
+    idle = outcomes.idle & ~outcomes.leaving
+    if idle:
+        totals["not evaluated"] += idle.bit_count()
     return sorted(((count, text) for text, count in totals.items()), key=lambda bucket: (-bucket[0], bucket[1]))
 
 

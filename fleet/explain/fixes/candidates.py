@@ -28,6 +28,8 @@ class Candidate:
     size: float = 1.0
     """Relative size of the change, for choosing between equals."""
     title: str = ""
+    settles: bool = False
+    """It asks for less."""
 
     @property
     def text(self) -> str:
@@ -52,6 +54,8 @@ class Dial:
     """The edits that set the number."""
     guess: int | None = None
     """Where the effect probably begins."""
+    settles: bool = False
+    """To turn it is to ask for less."""
 
     @property
     def step(self) -> int:
@@ -59,7 +63,8 @@ class Dial:
 
     def build_candidate(self, value: int) -> Candidate:
         size = abs(value - self.start) / max(abs(self.start), 1)
-        return Candidate(self.build_edits(value), self.plugin, size, f"{self.field} {self.start} → {value}")
+        title = f"{self.field} {self.start} → {value}"
+        return Candidate(self.build_edits(value), self.plugin, size, title, settles=self.settles)
 
 
 Proposal = Candidate | Dial

@@ -5,12 +5,11 @@ The bound counts work and not time, so that the same question has the same answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from fleet.errors import InputError
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
-from fleet.explain.facts.placement_outcome import SELECTED, UNDECIDED, count_fitting, name_outcome, rate_outcome
+from fleet.explain.facts.outcomes import SELECTED, UNDECIDED, ClusterOutcomes, count_fitting, name_outcome, rate_outcome
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, encode_key
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
@@ -48,6 +47,9 @@ class Goal(Protocol):
         """What the first part of a measure cannot exceed."""
 
     def measure(self, decision: Decision) -> Measure: ...
+    def is_partial(self, before: Decision, after: Decision) -> bool:
+        """Whether it is closer to the aim, though no better by name."""
+
     def name(self, decision: Decision) -> str: ...
 
 
@@ -58,6 +60,9 @@ class BetterOutcome:
 
     def measure(self, decision: Decision) -> Measure:
         return rate_outcome(decision), count_fitting(ClusterOutcomes(decision))
+
+    def is_partial(self, before: Decision, after: Decision) -> bool:
+        return (after.active or 0) > (before.active or 0)
 
     def name(self, decision: Decision) -> str:
         return name_outcome(decision)
@@ -86,6 +91,10 @@ class ClusterChosen:
             return (int(self.qualifies), 0)
         return (1 if outcomes.fit >> row & 1 else 0, 0)
 
+    def is_partial(self, before: Decision, after: Decision) -> bool:
+        del before, after
+        return False
+
     def name(self, decision: Decision) -> str:
         return _OUTCOME_NAMES[self.measure(decision)[0]]
 
@@ -111,6 +120,10 @@ class FixEvaluator:
     def measure(self, edits: Edits) -> Measure:
         decision = self.decide(edits)
         return NOTHING if decision is None or decision.request.problems else self.goal.measure(decision)
+
+    def is_partial(self, edits: Edits) -> bool:
+        before, after = self.decide(()), self.decide(edits)
+        return before is not None and after is not None and self.goal.is_partial(before, after)
 
     def improves(self, edits: Edits) -> bool:
         return self.measure(edits) > self.before
@@ -147,7 +160,7 @@ class FixEvaluator:
                 edits, position = fewer, 0
             else:
                 position += 1
-        return candidate if edits == candidate.edits else Candidate(edits, candidate.plugin, candidate.size)
+        return candidate if edits == candidate.edits else replace(candidate, edits=edits, title="")
 
     def turn(self, dial: Dial) -> tuple[Candidate, int] | None:
         """The dial at the first value with the effect it has when turned all the way."""

@@ -6,15 +6,15 @@ scenario and decided, and only those that improve the outcome are returned, made
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, islice, product
 from typing import Final, Literal
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import ClusterOutcome, ClusterOutcomes
-from fleet.explain.facts.placement_outcome import SELECTED, Effect, build_effect, rate_outcome
-from fleet.explain.facts.verdict_matrix import VerdictMatrix
+from fleet.explain.facts.clusters import VerdictMatrix
+from fleet.explain.facts.outcomes import SELECTED, ClusterOutcome, ClusterOutcomes, Effect, build_effect, rate_outcome
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal, encode_key
 from fleet.explain.fixes.evaluator import (
     DEEP,
@@ -25,8 +25,9 @@ from fleet.explain.fixes.evaluator import (
     Exhausted,
     FixEvaluator,
 )
-from fleet.explain.fixes.suggestions import add_name, drop_names, propose_weights, suggest_changes
-from fleet.explain.whatif.edits import Edit, Patch, Scope, SetCount, list_clusters
+from fleet.explain.fixes.newcomers import propose_newcomers
+from fleet.explain.fixes.suggestions import add_name, drop_names, suggest_changes, suggest_rank
+from fleet.explain.whatif.edits import AddCluster, Edit, Patch, Scope, SetCount, changes_facts, list_clusters
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.explaining import RejectedClusters
@@ -62,6 +63,14 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     turned: Turned | None = None
     needs: str = ""
     """The role that may do it, where the caller lacks it."""
+    settles: bool = False
+    """It asks for less: what remains where nothing else helps, or is worth it."""
+    changes_facts: bool = False
+    """It says something else about a cluster, and is only right where that is true."""
+
+    @property
+    def adds_clusters(self) -> bool:
+        return any(isinstance(edit, AddCluster) for edit in self.edits)
 
     @property
     def reveals_names(self) -> bool:
@@ -141,15 +150,28 @@ class _Verified(msgspec.Struct, frozen=True):
     candidate: Candidate
     turned: Turned | None = None
 
+    @property
+    def key(self) -> bytes:
+        return encode_key(self.candidate.edits)
+
+    @property
+    def changes_facts(self) -> bool:
+        return any(map(changes_facts, self.candidate.edits))
+
+    @property
+    def adds_clusters(self) -> bool:
+        return any(isinstance(edit, AddCluster) for edit in self.candidate.edits)
+
 
 def _evaluate_fixes(evaluator: FixEvaluator, proposals: Iterable[Proposal], pairs: Iterable[Proposal] = ()) -> Fixes:
-    """Pairs are a last resort: they are tried when no single fix fulfills the policy."""
+    """Pairs are a last resort: they are tried when no single fix fulfills the policy, other than another cluster."""
     verified: list[_Verified] = []
     truncated = False
     try:
         for proposal in proposals:
             verified += _evaluate(evaluator, proposal)
-        if all(evaluator.measure(fix.candidate.edits)[0] < evaluator.goal.best for fix in verified):
+        rated = (evaluator.measure(fix.candidate.edits)[0] for fix in verified if not fix.adds_clusters)
+        if all(outcome < evaluator.goal.best for outcome in rated):
             for proposal in pairs:
                 verified += _evaluate(evaluator, proposal)
     except Exhausted:
@@ -170,18 +192,32 @@ def _evaluate(evaluator: FixEvaluator, proposal: Proposal) -> Iterator[_Verified
 
 
 def _select_best(evaluator: FixEvaluator, verified: Sequence[_Verified]) -> tuple[Fix, ...]:
-    """Those that raise the outcome, else those that let more qualify; the best and smallest first."""
-    unique = {encode_key(fix.candidate.edits): fix for fix in reversed(verified)}
+    """Those that raise the outcome, and those that bring it closer; else those that let more qualify. The best and
+    smallest first, what asks for less last, and another cluster only where nothing else would do."""
+    unique = {fix.key: fix for fix in reversed(verified)}
     outcomes = {key: evaluator.measure(fix.candidate.edits)[0] for key, fix in unique.items()}
-    if any(outcome > evaluator.before[0] for outcome in outcomes.values()):
-        unique = {key: fix for key, fix in unique.items() if outcomes[key] > evaluator.before[0]}
+    raising = {key for key, outcome in outcomes.items() if outcome > evaluator.before[0]}
+    if raising:
+        closer = {key for key, fix in unique.items() if evaluator.is_partial(fix.candidate.edits)}
+        unique = {key: fix for key, fix in unique.items() if key in raising | closer}
 
-    def order(fix: _Verified) -> tuple[int, int, int, float, str]:
+    def order(fix: _Verified) -> tuple[bool, int, int, int, float, str]:
         candidate = fix.candidate
-        outcome = outcomes[encode_key(candidate.edits)]
-        return -outcome, _SCOPES.index(candidate.scope), len(candidate.edits), candidate.size, candidate.text
+        outcome = outcomes[fix.key]
+        scope, size = _SCOPES.index(candidate.scope), len(candidate.edits)
+        return candidate.settles, -outcome, scope, size, candidate.size, candidate.text
 
-    return tuple(_build_fix(evaluator, fix) for fix in sorted(unique.values(), key=order)[:MOST_FIXES])
+    fixes = [_build_fix(evaluator, fix) for fix in _drop_newcomers(sorted(unique.values(), key=order), outcomes)]
+    settling = [fix for fix in fixes if fix.settles][:MOST_FIXES]
+    others = [fix for fix in fixes if not fix.settles]
+    return (*others[: MOST_FIXES - len(settling)], *settling)
+
+
+def _drop_newcomers(fixes: Sequence[_Verified], outcomes: Mapping[bytes, int]) -> Iterator[_Verified]:
+    """Where something else does as well, which neither asks for less nor depends on what is true of a cluster."""
+    others = [fix for fix in fixes if not (fix.candidate.settles or fix.changes_facts or fix.adds_clusters)]
+    best = max((outcomes[fix.key] for fix in others), default=None)
+    return (fix for fix in fixes if not fix.adds_clusters or best is None or outcomes[fix.key] > best)
 
 
 def _build_fix(evaluator: FixEvaluator, verified: _Verified) -> Fix:
@@ -189,7 +225,15 @@ def _build_fix(evaluator: FixEvaluator, verified: _Verified) -> Fix:
     decision = evaluator.decide(candidate.edits)
     assert decision is not None
     effect = build_effect(evaluator.before_name, evaluator.goal.name(decision), decision)
-    return Fix(edits=candidate.edits, scope=candidate.scope, text=candidate.text, effect=effect, turned=verified.turned)
+    return Fix(
+        edits=candidate.edits,
+        scope=candidate.scope,
+        text=candidate.text,
+        effect=effect,
+        turned=verified.turned,
+        settles=candidate.settles,
+        changes_facts=verified.changes_facts,
+    )
 
 
 # --- what to try ----------------------------------------------------------------------------------------------------
@@ -214,6 +258,8 @@ class _Search:
         ]
         yield from (suggestion for suggestion in about_policy if isinstance(suggestion, Candidate))
         yield from (suggestion for suggestion in about_policy if isinstance(suggestion, Dial))
+        if self._request.placement_type != PICK_FIXED:
+            yield from propose_newcomers(self._decision, self._scenario.question.profile, need=self._count_missing())
         yield from (suggestion for suggestion in suggested if suggestion not in about_policy)
 
     def _propose_smaller(self) -> Iterator[Proposal]:
@@ -221,7 +267,7 @@ class _Search:
         if self._request.placement_type == PICK_FIXED and have:
             yield drop_names(self._request, [*self._decision.invalid, *self._decision.missing])
         if wanted is not None and 0 < have < wanted:
-            yield _build_count_dial(wanted, furthest=have, guess=have)
+            yield replace(_build_count_dial(wanted, furthest=have, guess=have), settles=True)
 
     def _find_single_rejections(self) -> list[tuple[str, str, int]]:
         """Plugin, reason and rows that no other filter rejects; the largest groups first."""
@@ -271,16 +317,17 @@ class _Search:
             rows &= sum(1 << row for row in named if row is not None)
         return rows
 
+    def _count_missing(self) -> int:
+        """At least 1."""
+        return max((self._request.wanted or 0) - (self._decision.active or 0), 1)
+
     def _suggest(self, plugin: str, reason: str, rows: int) -> Iterator[Proposal]:
-        missing = 1
-        if self._request.wanted is not None:
-            missing = max(self._request.wanted - (self._decision.active or 0), 1)
         rejected = RejectedClusters(
             request=self._request,
             frame=self._frame,
             reason=reason,
             rows=rows,
-            need=missing,
+            need=self._count_missing(),
             in_use=self._decision.bindings.active_rows,
         )
         return suggest_changes(self._scenario.question, plugin, rejected)
@@ -345,7 +392,7 @@ class _Search:
         yield _build_count_dial(wanted, furthest=self._highest_count, guess=guess)
         policy = self._scenario.snapshot.spec.policy or PlacementPolicy()
         if last is not None and last.picked:
-            yield from propose_weights(self._scenario.question, policy, row, last.picked[-1])
+            yield from suggest_rank(self._scenario.question, policy, row, last.picked[-1])
 
 
 def _build_count_dial(wanted: int, *, furthest: int, guess: int | None = None) -> Dial:

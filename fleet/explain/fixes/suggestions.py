@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
-
-import msgspec
+from typing import Any, TypeVar
 
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, Proposal
 from fleet.explain.whatif.edits import Patch, parse_edits
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.explaining import NumberSuggestion, RejectedClusters, Suggestion
+from fleet.framework.explaining import NumberSuggestion, OutrankedCluster, RejectedClusters, Suggestion
 from fleet.framework.request import PlacementRequest
+from fleet.model.views import PlacementPolicy
+
+T = TypeVar("T")
 
 
 def suggest_changes(question: DecisionInput, plugin: str, rejected: RejectedClusters) -> Iterator[Proposal]:
     """If a plugin fails here, only its own further suggestions are lost; of several, one that cannot be read is."""
     judge = next((judge for judge in question.profile.judges if judge.name == plugin), None)
     suggest = getattr(judge and judge.plugin, "suggest", None)
-    if suggest is None:
-        return
-    for suggestion in _iterate_safely(suggest, rejected):
+    if suggest is not None:
+        yield from _propose(plugin, suggest, rejected)
+
+
+def suggest_rank(question: DecisionInput, policy: PlacementPolicy, row: int, picked: int) -> Iterator[Proposal]:
+    """Changes that may bring a cluster before the one picked instead, from the plugins that score."""
+    request, frame = question.request, question.frame
+    outranked = OutrankedCluster(request=request, policy=policy, frame=frame, row=row, picked=picked)
+    for entry in question.profile.scores:
+        suggest = getattr(entry.plugin, "suggest_rank", None)
+        if suggest is not None:
+            yield from _propose(entry.name, suggest, outranked)
+
+
+def _propose(plugin: str, suggest: Callable[[T], Iterable[Any]], subject: T) -> Iterator[Proposal]:
+    for suggestion in _iterate_safely(suggest, subject):
         try:
             proposal = _build_proposal(plugin, suggestion)
         except Exception:
@@ -29,10 +43,10 @@ def suggest_changes(question: DecisionInput, plugin: str, rejected: RejectedClus
         yield proposal
 
 
-def _iterate_safely(suggest: Callable[[RejectedClusters], Iterable[Any]], rejected: RejectedClusters) -> Iterator[Any]:
+def _iterate_safely(suggest: Callable[[T], Iterable[Any]], subject: T) -> Iterator[Any]:
     """Up to the first failure."""
     try:
-        yield from suggest(rejected)
+        yield from suggest(subject)
     except Exception:
         return
 
@@ -64,9 +78,8 @@ def _parse_number_edits(suggestion: NumberSuggestion, value: int) -> Edits:
 def drop_names(request: PlacementRequest, dropped: Sequence[str]) -> Candidate:
     """PickFixed without some of its names."""
     kept = [name for name in request.cluster_names if name not in set(dropped)]
-    return Candidate(
-        (Patch({"clusterNames": kept}),), "", size=float(len(dropped)), title=_describe_names(dropped, "without")
-    )
+    title = _describe_names(dropped, "without")
+    return Candidate((Patch({"clusterNames": kept}),), "", size=float(len(dropped)), title=title, settles=True)
 
 
 def add_name(request: PlacementRequest, name: str) -> Candidate:
@@ -77,37 +90,3 @@ def add_name(request: PlacementRequest, name: str) -> Candidate:
 
 def _describe_names(names: Sequence[str], word: str) -> str:
     return f"cluster names {word} {', '.join(names)}"
-
-
-def propose_weights(question: DecisionInput, policy: msgspec.Struct, row: int, other: int) -> Iterator[Dial]:
-    """Other weights for preferences that distinguish a cluster from the one picked instead."""
-    document: dict[str, Any] = msgspec.to_builtins(policy)
-    affinity = document.get("affinity", {}).get("clusterAffinity", {})
-    preferred = affinity.get(_PREFERRED, [])
-    weighed = [position for position, preference in enumerate(preferred) if preference.get("weight")]
-    for position, preference in zip(weighed, question.request.preferred, strict=True):
-        if preference.labels is None and preference.sorter is None:
-            continue
-        rows = preference.label_rows(question.frame)
-        mine, theirs = rows >> row & 1, rows >> other & 1
-        ends = (100, -100) if preference.sorter is not None and mine == theirs else (100 if mine else -100,)
-        if mine or theirs:
-            yield from (
-                _build_weight_dial(preferred, position, preference.weight, end)
-                for end in ends
-                if end != preference.weight
-            )
-
-
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
-def _build_weight_dial(preferred: Sequence[Any], position: int, weight: int, end: int) -> Dial:
-    def set_weight(value: int) -> Edits:
-        changed = [
-            {**preference, "weight": value} if at == position else preference for at, preference in enumerate(preferred)
-        ]
-        return (Patch({"affinity": {"clusterAffinity": {_PREFERRED: changed}}}),)
-
-    field = f"weight of preference {position + 1}"
-    return Dial(plugin="ClusterAffinity", field=field, start=weight, limit=end, build_edits=set_weight)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import msgspec
 
 from fleet.errors import InputError
-from fleet.explain.facts.placement_outcome import name_outcome
+from fleet.explain.facts.outcomes import name_outcome
 from fleet.explain.whatif.diff import DiffSummary, Moved, diff_decisions, redact_move, redact_summary, summarize_diffs
 from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import Scenario

@@ -20,7 +20,7 @@ from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT
 from fleet.model.labels import is_label_value, is_qualified_name, is_subdomain
 from fleet.model.quantity import quantity_or_none
 from fleet.model.timestamps import format_timestamp
-from fleet.model.views import AgentStatus, Condition, MemberCluster, MemberClusterSpec, PropertyValue, Taint
+from fleet.model.views import AgentStatus, Condition, MemberCluster, MemberClusterSpec, Metadata, PropertyValue, Taint
 from fleet.snapshot.table import Table
 
 LONG_AGO = 0
@@ -35,7 +35,7 @@ def apply_to_fleet(table: Table, edit: Edit, *, now: int, place: str, redaction:
             _find_cluster(table, edit.cluster, f"{place}.cluster", redaction)
             table.remove(edit.cluster)
         case AddCluster():
-            _add_cluster(table, edit, place, redaction)
+            _add_cluster(table, edit, now, place, redaction)
         case LabelCluster() | AddTaint() | RemoveTaint() | SetReady() | SetProperty():
             before = _find_cluster(table, edit.cluster, f"{place}.cluster", redaction)
             table.put(_apply_to_cluster(before, edit, now=now, place=place))
@@ -52,8 +52,8 @@ def _find_cluster(table: Table, name: str, field: str, redaction: Redaction) -> 
     return cluster
 
 
-def _add_cluster(table: Table, edit: AddCluster, place: str, redaction: Redaction) -> None:
-    like = _find_cluster(table, edit.like, f"{place}.like", redaction)
+def _add_cluster(table: Table, edit: AddCluster, now: int, place: str, redaction: Redaction) -> None:
+    like = _find_cluster(table, edit.like, f"{place}.like", redaction) if edit.like else _build_cluster(now)
     if edit.name in table:
         raise InputError(f"a cluster named {edit.name!r} exists already", field=f"{place}.name", value=edit.name)
     if not is_subdomain(edit.name):
@@ -61,7 +61,26 @@ def _add_cluster(table: Table, edit: AddCluster, place: str, redaction: Redactio
         message = is_no_name if edit.name else "the new cluster needs a name"
         raise InputError(message, field=f"{place}.name", value=edit.name)
     metadata = msgspec.structs.replace(like.metadata, name=edit.name, uid="", deletion_timestamp=None)
-    table.put(msgspec.structs.replace(like, metadata=metadata))
+    table.put(_describe_further(msgspec.structs.replace(like, metadata=metadata), edit, now=now, place=place))
+
+
+def _build_cluster(now: int) -> MemberCluster:
+    """Joined, healthy, and nothing else."""
+    return _make_ready(MemberCluster(metadata=Metadata()), now)
+
+
+def _describe_further(cluster: MemberCluster, edit: AddCluster, *, now: int, place: str) -> MemberCluster:
+    """Each label, property and taint as the edit of its own would add it."""
+    name = edit.name
+    for key, value in edit.labels.items():
+        cluster = _set_label(cluster, LabelCluster(cluster=name, key=key, value=value), f"{place}.labels")
+    for key, value in edit.properties.items():
+        added = SetProperty(cluster=name, property=key, value=value)
+        cluster = _set_property(cluster, added, now=now, place=f"{place}.properties")
+    for taint in edit.taints:
+        added_taint = AddTaint(cluster=name, key=taint.key, value=taint.value, effect=taint.effect)
+        cluster = _add_taint(cluster, added_taint, f"{place}.taints")
+    return cluster
 
 
 def _apply_to_cluster(

@@ -11,15 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
-from fleet.explain.facts.phrases import describe_lack
-from fleet.explain.facts.placement_outcome import TARGETS_SHOWN, list_clusters_in_use, name_outcome
+from fleet.explain.facts.outcomes import TARGETS_SHOWN, ClusterOutcomes, list_clusters_in_use, name_outcome
 from fleet.explain.facts.redaction import Hidden, Redaction
-from fleet.explain.facts.rejections import NAMES_SHOWN, find_first_rejection, group_rejections
+from fleet.explain.facts.rejections import NAMES_SHOWN, describe_lack, find_first_rejection, group_rejections
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Target
+from fleet.framework.policy.terms import Preference
 from fleet.framework.request import PlacementRequest
-from fleet.framework.terms import Preference
 from fleet.model.views import Toleration
 from fleet.snapshot.columns.bitset import each_row
 from fleet.snapshot.frame import Frame
@@ -115,7 +113,7 @@ def compare(before: Decision, after: Decision, *, redact: Hidden | None = None) 
         transitions=transitions,
         not_compared=unknown,
         scores=tuple(_compare_scores(before, after)),
-        changes=tuple(_compare_inputs(before, after)),
+        changes=tuple(compare_inputs(before, after)),
     )
     return comparison if redact is None else _redact(comparison, *redactions)
 
@@ -211,7 +209,7 @@ def _read_key(target: Target) -> tuple[int, int, int] | None:
     return None if scores is None else (scores.topology, scores.affinity, target.obsolete)
 
 
-def _compare_inputs(before: Decision, after: Decision) -> Iterator[InputChange]:
+def compare_inputs(before: Decision, after: Decision) -> Iterator[InputChange]:
     inputs_before, inputs_after = _collect_inputs(before), _collect_inputs(after)
     for what, value in inputs_before.items():
         if value != inputs_after[what]:

@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from fleet.explain.facts.cluster_outcome import ClusterOutcomes
-from fleet.explain.facts.placement_outcome import list_clusters_in_use, name_outcome
+from fleet.explain.facts.outcomes import ClusterOutcomes, list_clusters_in_use, name_outcome
 from fleet.explain.facts.rejections import group_rejections
 from fleet.framework.cycle.decision import Decision
 from fleet.snapshot.columns.bitset import each_row

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, Literal
 
 import msgspec
@@ -57,10 +58,12 @@ class RelaxAffinity(BaseEdit, frozen=True, tag="relaxAffinity"):
 
 
 class RelaxSpread(BaseEdit, frozen=True, tag="relaxSpread"):
-    """Of the constraints that forbid, if there are any with the key; else of those that only rank."""
+    """Of the constraints that forbid, if there are any with the key; else of those that only rank. A wider skew, or
+    only a preference, or both."""
 
     key: str
-    max_skew: int
+    max_skew: int | None = None
+    when_unsatisfiable: Literal["ScheduleAnyway"] | None = None
 
 
 class Patch(BaseEdit, frozen=True, tag="patch"):
@@ -108,9 +111,20 @@ class SetProperty(BaseEdit, frozen=True, tag="setProperty"):
     value: str
 
 
+class NewTaint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
 class AddCluster(BaseEdit, frozen=True, tag="addCluster"):
+    """A cluster that may take work; or like another one, with these labels, properties and taints in addition."""
+
     name: str
-    like: str
+    like: str = ""
+    labels: dict[str, str] = {}
+    properties: dict[str, str] = {}
+    taints: tuple[NewTaint, ...] = ()
 
 
 class RemoveCluster(BaseEdit, frozen=True, tag="removeCluster"):
@@ -118,10 +132,12 @@ class RemoveCluster(BaseEdit, frozen=True, tag="removeCluster"):
 
 
 class Evict(BaseEdit, frozen=True, tag="evict"):
-    """The placement's binding on the cluster is gone; with a name, only that one."""
+    """The placement's binding on the cluster is gone; with a name, only that one. `placement` is another placement
+    than the simulated one: it counts for the impact."""
 
     cluster: str
     binding: str = ""
+    placement: str = ""
 
 
 PlacementEdit = Tolerate | SetCount | RelaxAffinity | RelaxSpread | Patch
@@ -144,6 +160,37 @@ _KINDS: Final[tuple[type[BaseEdit], ...]] = (
     Evict,
 )
 OPERATIONS: Final[Mapping[str, type[BaseEdit]]] = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
+EXAMPLES: Final[Mapping[str, str]] = {
+    "tolerate": "tolerate key=dedicated value=batch effect=NoSchedule",
+    "setCount": "setCount value=4",
+    "relaxAffinity": "relaxAffinity term=0 expression='tier In [gold, silver]'",
+    "relaxSpread": "relaxSpread key=region maxSkew=2",
+    "patch": '{"op": "patch", "patch": {"numberOfClusters": 4}}',
+    "labelCluster": "labelCluster cluster=ams-1 key=env value=prod",
+    "addTaint": "addTaint cluster=ams-1 key=down effect=NoSchedule",
+    "removeTaint": "removeTaint cluster=ams-1 key=down",
+    "setReady": "setReady cluster=ams-1 value=false",
+    "setProperty": "setProperty cluster=ams-1 property=kubernetes-fleet.io/node-count value=12",
+    "addCluster": "addCluster name=ams-9 like=ams-1",
+    "removeCluster": "removeCluster cluster=ams-1",
+    "evict": "evict cluster=ams-1",
+}
+"""One of each operation, in the words of the command line."""
+MEANINGS: Final[Mapping[str, str]] = {
+    "tolerate": "one more toleration",
+    "setCount": "the number of clusters of a PickN policy",
+    "relaxAffinity": "a required term, counted from 0, without one expression",
+    "relaxSpread": "a wider skew, or only a preference (`whenUnsatisfiable=ScheduleAnyway`)",
+    "patch": "a JSON merge patch of the policy",
+    "labelCluster": "a label of a cluster; `null`, in JSON, takes it away",
+    "addTaint": "a taint of a cluster",
+    "removeTaint": "without value or effect: with any",
+    "setReady": "its agent is healthy, or has long been unhealthy",
+    "setProperty": "a property, which is a quantity",
+    "addCluster": "a cluster that may take work, or one like another; as words, taints are `key=value:effect`",
+    "removeCluster": "the cluster leaves the fleet",
+    "evict": "the placement's binding there is gone; `placement` is another one, for the impact",
+}
 NOT_YET: Final = (
     "setRequest",
     "setMinTargets",
@@ -200,7 +247,9 @@ def _describe_unknown(op: object) -> str:
         return f"the operation is missing; use one of {ways}"
     if op in NOT_YET:
         return f"{op} changes something that this release does not schedule by; use one of {ways}"
-    return f"{op!r} is not an operation; use one of {ways}"
+    near = get_close_matches(str(op).lower(), (name.lower() for name in OPERATIONS), n=1)
+    match = next((name for name in OPERATIONS if [name.lower()] == near), None)
+    return f"{op!r} is not an operation; {f'did you mean {match}?' if match else f'use one of {ways}'}"
 
 
 def _build_error(error: msgspec.ValidationError, op: str, document: Mapping[Any, Any], place: str) -> InputError:
@@ -210,6 +259,11 @@ def _build_error(error: msgspec.ValidationError, op: str, document: Mapping[Any,
     field = f"{place}.{path}" if path else place
     value = document.get(path) if path else dict(document)
     return InputError(f"{match['what']}; {op} takes {_describe_parameters(OPERATIONS[op])}", field=field, value=value)
+
+
+def list_operations() -> list[tuple[str, str, str, str]]:
+    """Each operation with its parameters, its meaning, and an example."""
+    return [(op, _describe_parameters(kind), MEANINGS[op], EXAMPLES[op]) for op, kind in OPERATIONS.items()]
 
 
 def _describe_parameters(kind: type[BaseEdit]) -> str:
@@ -235,7 +289,9 @@ def describe(edit: Edit) -> str:
         case RelaxAffinity():
             return f"affinity term {edit.term + 1} without {edit.expression}"
         case RelaxSpread():
-            return f"max skew of {edit.key} {edit.max_skew}"
+            wider = [] if edit.max_skew is None else [f"max skew of {edit.key} {edit.max_skew}"]
+            preferred = [] if edit.when_unsatisfiable is None else [f"spread over {edit.key} {edit.when_unsatisfiable}"]
+            return ", ".join([*wider, *preferred])
         case Patch():
             return f"policy {msgspec.json.encode(edit.patch).decode()}"
         case LabelCluster(value=None):
@@ -251,11 +307,24 @@ def describe(edit: Edit) -> str:
         case SetProperty():
             return f"{edit.cluster}: {edit.property} {edit.value}"
         case AddCluster():
-            return f"new cluster {edit.name} like {edit.like}"
+            return _describe_new_cluster(edit)
         case RemoveCluster():
             return f"{edit.cluster}: leaves the fleet"
         case Evict():
-            return f"{edit.cluster}: evict {edit.binding or 'the placement'}"
+            return f"{edit.cluster}: evict {edit.binding or edit.placement or 'the placement'}"
+
+
+def _describe_new_cluster(edit: AddCluster) -> str:
+    has = [f"{key}={value}" for key, value in edit.labels.items()]
+    has += [f"{name} {value}" for name, value in edit.properties.items()]
+    has += [f"taint {taint.key}{_format_value(taint.value)}:{taint.effect}" for taint in edit.taints]
+    listed = f" with {', '.join(has)}" if has else ""
+    return f"new cluster {edit.name} like {edit.like}{listed}" if edit.like else f"one more eligible cluster{listed}"
+
+
+def changes_facts(edit: Edit) -> bool:
+    """Whether it changes how a cluster is described, and not what is done with it."""
+    return isinstance(edit, LabelCluster | SetProperty)
 
 
 def list_clusters(edit: Edit) -> tuple[str, ...]:

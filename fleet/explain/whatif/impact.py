@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import msgspec
 
-from fleet.explain.facts.placement_outcome import name_outcome
+from fleet.explain.facts.outcomes import name_outcome
 from fleet.explain.facts.redaction import Hidden
 from fleet.explain.whatif.diff import DiffSummary, Moved, diff_decisions, redact_move, redact_summary, summarize_diffs
 from fleet.explain.whatif.edits import Edit
-from fleet.explain.whatif.scenario import apply_to_frame
+from fleet.explain.whatif.scenario import apply_to_frame, remove_evicted
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.snapshot.frame import Frame
 
@@ -42,7 +42,8 @@ def compute_impact(
     hidden: Hidden | None = None,
     expired: Callable[[], bool] = never_expires,
 ) -> Impact:
-    """Decide every placement on the fleet as it is and as it would be. Only clusters can be edited.
+    """Decide every placement on the fleet as it is and as it would be. Only clusters can be edited, and
+    placements evicted.
 
     Messages do not name `hidden` clusters; the rest is up to `redact_impact`."""
     edited = apply_to_frame(frame, edits, now=now, hidden=hidden)
@@ -54,7 +55,7 @@ def compute_impact(
             truncated = True
             break
         before = decide(replace(question, frame=frame, now=now))
-        after = decide(replace(question, frame=edited, now=now))
+        after = decide(replace(remove_evicted(question, edits), frame=edited, now=now))
         outcomes.append((name_outcome(before), name_outcome(after)))
         movement = diff_decisions(question.request.key, before, after)
         diffs += [] if movement is None else [movement]

@@ -13,8 +13,8 @@ import msgspec
 
 from fleet.errors import InputError
 from fleet.explain.whatif.edits import Edit, Patch, RelaxAffinity, RelaxSpread, SetCount, Tolerate
+from fleet.framework.policy.terms import LabelTest
 from fleet.framework.request import SCHEDULE_ANYWAY
-from fleet.framework.terms import LabelTest
 from fleet.model.keys import (
     NUMBER_OF_CLUSTERS,
     PARENT_PLACEMENT,
@@ -95,25 +95,32 @@ def _set_count(policy: PlacementPolicy, edit: SetCount, place: str) -> Placement
 
 
 def _set_skew(policy: PlacementPolicy, edit: RelaxSpread, place: str) -> PlacementPolicy:
+    if edit.max_skew is None and edit.when_unsatisfiable is None:
+        raise InputError("give maxSkew, or whenUnsatisfiable ScheduleAnyway", field=f"{place}.maxSkew")
     constraints = policy.topology_spread_constraints
     known = [constraint.topology_key for constraint in constraints]
     if edit.key not in known:
         message = f"no spread constraint has the key {edit.key!r}; there is {_join_names(known)}"
         raise InputError(message, field=f"{place}.key", value=edit.key)
-    if edit.max_skew < 1:
+    if edit.max_skew is not None and edit.max_skew < 1:
         raise InputError(f"{edit.max_skew} should be 1 or more", field=f"{place}.maxSkew", value=edit.max_skew)
     named = [constraint for constraint in constraints if constraint.topology_key == edit.key]
     meant = [constraint for constraint in named if constraint.when_unsatisfiable != SCHEDULE_ANYWAY] or named
     lowest = min(constraint.max_skew for constraint in meant)
     changed = tuple(
-        _widen(constraint, edit.max_skew, lowest) if constraint in meant else constraint for constraint in constraints
+        _relax(constraint, edit, lowest) if constraint in meant else constraint for constraint in constraints
     )
     return msgspec.structs.replace(policy, topology_spread_constraints=changed)
 
 
-def _widen(constraint: TopologySpreadConstraint, skew: int, lowest: int) -> TopologySpreadConstraint:
-    """Of several constraints with one key, those that are wider already stay as they are."""
-    return msgspec.structs.replace(constraint, max_skew=max(skew, constraint.max_skew) if skew >= lowest else skew)
+def _relax(constraint: TopologySpreadConstraint, edit: RelaxSpread, lowest: int) -> TopologySpreadConstraint:
+    """Of several constraints with one key, those that are wider already keep their skew."""
+    skew = constraint.max_skew if edit.max_skew is None else edit.max_skew
+    return msgspec.structs.replace(
+        constraint,
+        max_skew=max(skew, constraint.max_skew) if skew >= lowest else skew,
+        when_unsatisfiable=edit.when_unsatisfiable or constraint.when_unsatisfiable,
+    )
 
 
 def _remove_expression(policy: PlacementPolicy, edit: RelaxAffinity, place: str) -> PlacementPolicy:

@@ -66,7 +66,8 @@ class Scenario:
         for position, edit in enumerate(edits):
             place = f"edits[{position}]"
             if isinstance(edit, Evict):
-                scenario = scenario._remove_binding(edit, place)
+                if edit.placement in ("", self.question.request.key):
+                    scenario = scenario._remove_binding(edit, place)
             elif scope_of(edit) == "placement":
                 scenario = scenario._edit_policy(edit, place)
             else:
@@ -115,14 +116,25 @@ class _EditedFleet:
 
 
 def apply_to_frame(frame: Frame, edits: Sequence[Edit], *, now: int, hidden: Hidden | None = None) -> Frame:
-    """The fleet after edits of clusters; any other edit is an InputError."""
+    """The fleet after edits of clusters; any other edit is an InputError, but for evictions that name a placement."""
     fleet = _EditedFleet(frame, now=now, hidden=hidden)
     for position, edit in enumerate(edits):
+        if isinstance(edit, Evict) and edit.placement:
+            continue
         if scope_of(edit) == "placement" or isinstance(edit, Evict):
             message = f"{edit.op} is about one placement; change clusters to see what it means for all of them"
             raise InputError(message, field=f"edits[{position}].op", value=edit.op)
         fleet.edit(edit, f"edits[{position}]")
     return fleet.freeze()
+
+
+def remove_evicted(question: DecisionInput, edits: Sequence[Edit]) -> DecisionInput:
+    """Without the bindings that evictions take from this placement, which they name."""
+    own = [edit for edit in edits if isinstance(edit, Evict) and edit.placement == question.request.key]
+    kept = [
+        binding for binding in question.bindings if not any(_matches(binding, edit, question.request) for edit in own)
+    ]
+    return replace(question, bindings=kept) if own else question
 
 
 def _matches(binding: Binding, edit: Evict, request: PlacementRequest) -> bool:

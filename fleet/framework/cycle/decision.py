@@ -119,7 +119,7 @@ class Decision:
 
     @property
     def verdicts(self) -> Verdicts | None:
-        return self.fixed_verdicts if self.round is None else self.round.verdicts
+        return self.rounds[-1].verdicts if self.rounds else self.fixed_verdicts
 
     @property
     def rejectors(self) -> tuple[str, ...]:

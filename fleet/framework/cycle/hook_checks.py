@@ -9,7 +9,7 @@ import numpy as np
 from fleet.errors import PluginError
 from fleet.framework.profiles.profile import BoundHook
 from fleet.framework.status import MAX_CLUSTER_SCORE, MIN_CLUSTER_SCORE, Code, Status, code_of, message_of
-from fleet.framework.types import Verdict
+from fleet.framework.types import PluginTraits, Verdict
 from fleet.snapshot.columns.bitset import Int64Array, Mask, Rows, as_bits, to_rows
 from fleet.snapshot.frame import Frame
 
@@ -60,7 +60,8 @@ def check_verdict(entry: BoundHook, verdict: object, frame: Frame, alive: int) -
     rejected = alive & ~as_bits(verdict.ok, alive)
     if not rejected:
         return verdict
-    known = len(verdict.statuses if verdict.statuses is not None else getattr(entry.plugin, "REASONS", ()))
+    declared = getattr(entry.plugin, "REASONS", PluginTraits.REASONS).reasons
+    known = len(declared if verdict.statuses is None else verdict.statuses)
     low, high = _reason_range(entry, verdict, frame, rejected)
     if low < 1 or high > known:
         bad = low if low < 1 else high

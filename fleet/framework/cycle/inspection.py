@@ -29,6 +29,14 @@ def judge_all(decision: Decision, inp: DecisionInput) -> list[tuple[str, FilterR
     return cycle.runner.judge_all(inp.frame, narrowing)
 
 
+def judge_unplaced(inp: DecisionInput) -> list[tuple[str, FilterRejection]]:
+    """The same as if the placement had no binding yet: what each filter has against a cluster by itself, not against a
+    second binding for it or against one more in its domain."""
+    cycle = _again(replace(inp, bindings=()))
+    narrowing = cycle.runner.run_pre_filter(inp.frame)
+    return cycle.runner.judge_all(inp.frame, narrowing)
+
+
 def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
     """Every row the last round scored, best first: what `Round.order` is the beginning of."""
     last = decision.round

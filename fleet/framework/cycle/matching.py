@@ -8,9 +8,8 @@ from typing import Final
 
 from fleet.errors import StaleInputs
 from fleet.framework.bindings import PlacementBindings
-from fleet.framework.operations import Action, Operation, Target, WriteGroup, unschedule
+from fleet.framework.operations import Action, Operation, Target, WriteGroup, build_binding_name, unschedule
 from fleet.framework.request import PlacementRequest
-from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding
 

@@ -11,8 +11,7 @@ import numpy as np
 from fleet.framework.cycle.decision import Round
 from fleet.framework.cycle.runner import Runner
 from fleet.framework.operations import Target, TargetScores
-from fleet.framework.ranking import best_first, ranking_keys
-from fleet.framework.scores import PluginScores, ScoreTable
+from fleet.framework.scores import PluginScores, ScoreTable, best_first, ranking_keys
 from fleet.framework.types import Candidates, Component, Picks
 from fleet.framework.verdicts import Verdicts
 from fleet.snapshot.columns.bitset import Int64Array, Rows, from_rows, to_bools, to_rows

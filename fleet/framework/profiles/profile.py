@@ -120,23 +120,25 @@ class CompiledProfile:
     sort: BoundHook
     step_picker: BoundHook | None
     """The PostBatch plugin that may make all picks in one pass, if this profile allows it."""
+    scans_in_parts: bool
+    """Whether a partial scan saves anything: only per-cluster plugins cost per row."""
 
     @property
     def event_sources(self) -> EventSources:
-        """The plugins that name events: those with a Filter in their order, then the others in the order of hooks."""
+        """The plugins that name events."""
+        return self.find_plugins("events_to_register")
+
+    def find_plugins(self, method: str) -> tuple[tuple[str, Any], ...]:
+        """Those that have an optional method: the ones with a Filter in their order, then the others in the order of
+        hooks."""
         hooks = (self.filters, *self.hooks.values())
         plugins = {entry.name: entry.plugin for hook in hooks for entry in hook}
-        return tuple((name, plugin) for name, plugin in plugins.items() if hasattr(plugin, "events_to_register"))
+        return tuple((name, plugin) for name, plugin in plugins.items() if hasattr(plugin, method))
 
     @property
     def picker_position(self) -> int:
         """The position of the picker's Filter: the last."""
         return len(self.filters) - 1
-
-    @property
-    def scans_in_parts(self) -> bool:
-        """Whether a partial scan saves anything: only per-cluster plugins cost per row."""
-        return any(entry.scalar for entry in (*self.filters, *self.scores))
 
 
 def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> CompiledProfile:
@@ -174,6 +176,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         scores=hooks["score"],
         sort=hooks["sort"][0],
         step_picker=_step_picker(profile, hooks),
+        scans_in_parts=any(entry.scalar for entry in (*filters, *hooks["score"])),
     )
 
 

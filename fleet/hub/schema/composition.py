@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fleet.hub.schema.field_errors import INVALID
-from fleet.hub.schema.findings import Path, SchemaFinding
+from fleet.hub.schema.field_errors import INVALID, Path, SchemaFinding
 from fleet.hub.schema.formats import find_format_check
 
 JSONSchema = Mapping[str, Any]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fleet.hub.names import DNS_1035_LABEL, DNS_1035_MESSAGE
-from fleet.hub.schema.field_errors import INVALID, REQUIRED
-from fleet.hub.schema.findings import MapKey, Path, SchemaFinding
+from fleet.hub.schema.field_errors import INVALID, REQUIRED, MapKey, Path, SchemaFinding
 
 JSONSchema = Mapping[str, Any]
 Check = Callable[[Any, Path, list[SchemaFinding]], None]

@@ -1,4 +1,4 @@
-"""Errors of single fields, with the messages of the API server.
+"""Findings of checks, and the errors of single fields that they become, with the messages of the API server.
 
 A field error becomes an entry of `details.causes` of a Status; `wire.statuses` builds the message of the whole Status.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
@@ -126,3 +126,55 @@ RULES_NOT_CHECKED: Final = field_error(
     "some validation rules were not checked because the object was invalid;"
     " correct the existing errors to complete validation",
 )
+
+
+# Checks keep paths and parts of messages while they walk an object; texts are built only for errors.
+# The path to a value: a pair of its parent's path and a name or index, or None for the root.
+Way = tuple[Any, str | int]
+Path = Way | None
+
+NAME: Final = "\0"
+"""Placeholder for the name of the field in a text that does not begin with it."""
+
+
+class MapKey(str):
+    """A step to a value of a map, written in brackets; type checks write it like a field."""
+
+    __slots__ = ()
+
+
+class SchemaFinding(NamedTuple):
+    """`at` is the reported field, `owner` the value whose check failed: equal unless a required field is missing.
+
+    `is_about_change` marks rules that compare with the old value: their errors are never ratcheted.
+    `text` follows the name of the field in the detail; details of a composition report no field but quote its name.
+    """
+
+    owner: Path
+    at: Path
+    reason: str
+    value: Any = ""
+    text: str = ""
+    is_composition: bool = False
+    is_about_change: bool = False
+
+    def as_field_error(self, prefix: str = "") -> FieldError:
+        name = format_path(self.at)
+        if self.is_composition:
+            return field_error(prefix or NO_FIELD, INVALID, "", go_quote(name) + self.text)
+        field = f"{prefix}.{name}" if prefix and name else name or prefix or NO_FIELD
+        detail = name + self.text if self.text.startswith(" ") else self.text.replace(NAME, name)
+        return field_error(field, self.reason, self.value, detail)
+
+
+def format_path(path: Path) -> str:
+    """Formats a path as `spec.items[3].name`."""
+    return "".join(f".{step}" if type(step) is str else f"[{step}]" for step in steps(path)).removeprefix(".")
+
+
+def steps(path: Path) -> list[str | int]:
+    path_steps: list[str | int] = []
+    while path is not None:
+        path, step = path
+        path_steps.append(step)
+    return path_steps[::-1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.hub.schema.field_errors import DUPLICATE, INVALID, go_json
-from fleet.hub.schema.findings import MapKey, Path, SchemaFinding
+from fleet.hub.schema.field_errors import DUPLICATE, INVALID, MapKey, Path, SchemaFinding, go_json
 
 JSONSchema = Mapping[str, Any]
 Check = Callable[[Any, Path, list[SchemaFinding]], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fleet.hub.schema.findings import Path, format_path
+from fleet.hub.schema.field_errors import Path, format_path
 
 JSONSchema = Mapping[str, Any]
 Prune = Callable[[Any, Path, list[Path]], None]

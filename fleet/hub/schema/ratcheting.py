@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.hub.schema.findings import Path, steps
+from fleet.hub.schema.field_errors import Path, steps
 
 JSONSchema = Mapping[str, Any]
 

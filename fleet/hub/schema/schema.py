@@ -14,8 +14,7 @@ from fleet.errors import SchemaError
 from fleet.hub.schema.cel.rules import compile_rules
 from fleet.hub.schema.defaulting import compile_defaulting
 from fleet.hub.schema.embedded import compile_embedded_check
-from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError
-from fleet.hub.schema.findings import Path, SchemaFinding
+from fleet.hub.schema.field_errors import RULES_NOT_CHECKED, FieldError, Path, SchemaFinding
 from fleet.hub.schema.lists import compile_list_check
 from fleet.hub.schema.pruning import compile_pruning
 from fleet.hub.schema.ratcheting import is_unchanged

@@ -14,8 +14,19 @@ from typing import Any, Final
 from fleet.errors import InputError
 from fleet.hub.schema.cel.rules import REASONS, compile_rule, uses_old_self
 from fleet.hub.schema.defaulting import compile_defaulting
-from fleet.hub.schema.field_errors import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, FieldError, field_error, go_quote
-from fleet.hub.schema.findings import MapKey, Path, SchemaFinding, format_path
+from fleet.hub.schema.field_errors import (
+    FORBIDDEN,
+    INVALID,
+    NOT_SUPPORTED,
+    REQUIRED,
+    FieldError,
+    MapKey,
+    Path,
+    SchemaFinding,
+    field_error,
+    format_path,
+    go_quote,
+)
 from fleet.hub.schema.patterns import compile_pattern
 from fleet.hub.schema.pruning import compile_pruning
 from fleet.hub.schema.values import compile_checks

@@ -14,16 +14,18 @@ from typing import Any, Final
 from fleet.hub.schema.composition import compile_composition
 from fleet.hub.schema.field_errors import (
     INVALID,
+    NAME,
     NOT_SUPPORTED,
     REQUIRED,
     TOO_LONG,
     TOO_MANY,
     TYPE_INVALID,
+    Path,
+    SchemaFinding,
     go_json,
     go_number,
     go_quote,
 )
-from fleet.hub.schema.findings import NAME, Path, SchemaFinding
 from fleet.hub.schema.formats import find_format_check
 from fleet.hub.schema.patterns import compile_pattern
 

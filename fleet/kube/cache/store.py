@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 import msgspec
@@ -54,12 +55,7 @@ def build_codec(view_type: type[V]) -> Codec[Observed[V]]:
         except msgspec.MsgspecError:
             return decode(document, view_type)  # tolerates nulls, and has better error messages
 
-    return Codec(read, _metadata_of)
-
-
-def _metadata_of(observed: Observed[V]) -> Metadata:
-    metadata: Metadata = observed.view.metadata  # type: ignore[attr-defined]  # all watched views have one
-    return metadata
+    return Codec(read, attrgetter("view.metadata"))
 
 
 def _report_to_loop(error: Exception) -> None:

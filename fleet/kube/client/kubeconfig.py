@@ -28,19 +28,47 @@ Json = dict[str, Any]
 
 def validate_kubeconfig(
     path: Path | None = None, context: str | None = None, environ: Mapping[str, str] = os.environ
-) -> None:
-    """Raises ConfigurationError if no server can be found. `path` None: where kubectl looks."""
+) -> str:
+    """The address of the server; a ConfigurationError if none can be found. `path` None: where kubectl looks."""
+    return _merge(path, environ).resolve(context).server
+
+
+def _merge(path: Path | None, environ: Mapping[str, str]) -> _Merged:
     paths = [path] if path is not None else _default_paths(environ)
     files = [_read(path) for path in paths if path.exists()]
     if not files:
         names = ", ".join(map(str, paths))
         raise ConfigurationError(f"kubeconfig: there is no file {names}; {_NAME_ANOTHER}")
-    _Merged(files).check(context)
+    return _Merged(files)
 
 
 def _default_paths(environ: Mapping[str, str]) -> list[Path]:
     paths = [Path(path) for path in environ.get(KUBECONFIG, "").split(os.pathsep) if path]
     return paths or [Path.home() / ".kube" / "config"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeconfigContext:
+    """A context with its cluster and user. Paths in these are relative to the folder of their file."""
+
+    name: str
+    file: Path
+    server: str
+    cluster: Json
+    cluster_folder: Path
+    user_name: str = ""
+    user: Json
+    user_folder: Path
+
+    def __str__(self) -> str:
+        return f"context {self.name} of {self.file}"
+
+
+def read_kubeconfig(
+    path: Path | None = None, context: str | None = None, environ: Mapping[str, str] = os.environ
+) -> KubeconfigContext:
+    """Raises ConfigurationError as `validate_kubeconfig` does."""
+    return _merge(path, environ).resolve(context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +111,22 @@ class _Merged:
 
     files: Sequence[_File]
 
-    def check(self, context: str | None) -> None:
+    def resolve(self, context: str | None) -> KubeconfigContext:
         name, source = self._select_context(context)
         file, entry = self._find("contexts", name, source)
         chosen = _read_mapping(file, "contexts", name, entry, "context")
-        self._check_cluster(file, name, chosen)
-        self._check_user(file, name, chosen)
+        holder, cluster = self._resolve_cluster(file, name, chosen)
+        user_file, user = self._resolve_user(file, name, chosen)
+        return KubeconfigContext(
+            name=name,
+            file=file.path,
+            server=str(cluster["server"]).rstrip("/"),
+            cluster=cluster,
+            cluster_folder=holder.path.parent,
+            user_name=str(chosen.get("user") or ""),
+            user=user,
+            user_folder=user_file.path.parent,
+        )
 
     def _select_context(self, context: str | None) -> tuple[str, str]:
         """The name of the context, and its source."""
@@ -102,7 +140,7 @@ class _Merged:
             f"{path}: current-context: is not set; {self._list_choices('contexts', 'choose with --context')}"
         )
 
-    def _check_cluster(self, file: _File, context: str, chosen: Json) -> None:
+    def _resolve_cluster(self, file: _File, context: str, chosen: Json) -> tuple[_File, Json]:
         name = str(chosen.get("cluster") or "")
         holder, entry = self._find("clusters", name, f"{file.path}: contexts[{context}].context.cluster")
         cluster = _read_mapping(holder, "clusters", name, entry, "cluster")
@@ -111,13 +149,16 @@ class _Merged:
             problem = f"{server!r} is not an address of an API server" if server else "is not set"
             raise ConfigurationError(f"{field}: {problem}; write it as https://hub.example.com:6443")
         _check_files(holder, f"clusters[{name}].cluster", cluster, _FILES["cluster"])
+        return holder, cluster
 
-    def _check_user(self, file: _File, context: str, chosen: Json) -> None:
+    def _resolve_user(self, file: _File, context: str, chosen: Json) -> tuple[_File, Json]:
         name = str(chosen.get("user") or "")
         if not name:
-            return  # anonymous, and the server may allow that
+            return file, {}  # anonymous, and the server may allow that
         holder, entry = self._find("users", name, f"{file.path}: contexts[{context}].context.user")
-        _check_files(holder, f"users[{name}].user", entry.get("user") or {}, _FILES["user"])
+        user = entry.get("user") or {}
+        _check_files(holder, f"users[{name}].user", user, _FILES["user"])
+        return holder, user
 
     def _find(self, section: str, name: str, source: str) -> tuple[_File, Json]:
         for file in self.files:

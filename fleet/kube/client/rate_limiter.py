@@ -1,16 +1,16 @@
-"""Client-side rate limits: one token bucket per call class, so that no class of requests can starve another.
+"""Client-side limits of requests: by default the concurrency of writes, and where one is set a rate per call class.
 
-Callers define the call classes; this module has a default limit and exempts leases.
+A class has its own token bucket, so that no class of requests can starve another. Leases are exempt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from fleet.clock import SECOND, Clock, to_nanoseconds
 from fleet.kube.api import LEASE_CLASS
+from fleet.kube.client.write_limiter import CONCURRENCY, WriteLimiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,6 @@ class RateLimit:
     rate: float
     """Tokens per second."""
     burst: int
-
-
-DEFAULT_RATE_LIMIT: Final = RateLimit(rate=250, burst=1000)
 
 
 class TokenBucket:
@@ -50,13 +47,22 @@ class RateLimiter:
 
     clock: Clock
     limits: Mapping[str, RateLimit] = field(default_factory=dict)
-    default: RateLimit = DEFAULT_RATE_LIMIT
+    default: RateLimit | None = None
+    """Of every other class; None for no fixed rate."""
+    concurrency: int = CONCURRENCY
+    writes: WriteLimiter = field(init=False)
     _buckets: dict[str, TokenBucket] = field(default_factory=dict, init=False)
 
+    def __post_init__(self) -> None:
+        self.writes = WriteLimiter(self.clock, ceiling=self.concurrency)
+
     async def acquire(self, call_class: str) -> None:
-        if call_class == LEASE_CLASS:
+        limit = self.limits.get(call_class, self.default)
+        if limit is None or call_class == LEASE_CLASS:
             return
-        bucket = self._buckets.get(call_class) or self._add_bucket(call_class)
+        bucket = self._buckets.get(call_class)
+        if bucket is None:
+            bucket = self._buckets[call_class] = TokenBucket(limit)
         delay = bucket.reserve(to_nanoseconds(self.clock.monotonic()))
         if delay:
             await self._wait(bucket, delay / SECOND)
@@ -67,7 +73,3 @@ class RateLimiter:
         except BaseException:
             bucket.cancel()
             raise
-
-    def _add_bucket(self, call_class: str) -> TokenBucket:
-        bucket = self._buckets[call_class] = TokenBucket(self.limits.get(call_class, self.default))
-        return bucket

@@ -152,13 +152,14 @@ class Transport:
             async with asyncio.timeout(request.deadline):
                 await self._rate_limiter.acquire(request.call_class)
                 used = self._endpoint.configuration
-                target = _build_target(request, seconds=request.deadline - (self._clock.monotonic() - started))
-                try:
-                    return await attempt(request, target)
-                except Unauthorized:
-                    if not await self._reload(used):
-                        raise
-                    return await attempt(request, target)
+                async with self._rate_limiter.writes.slot(request.call_class):
+                    target = _build_target(request, seconds=request.deadline - (self._clock.monotonic() - started))
+                    try:
+                        return await attempt(request, target)
+                    except Unauthorized:
+                        if not await self._reload(used):
+                            raise
+                        return await attempt(request, target)
         except TimeoutError as error:
             raise DeadlineExceeded(f"{_describe(request)}: no answer within {request.deadline:g} s") from error
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fleet.model.kinds.identifiers import DiffedPlacements, DriftedPlacements, FailedPlacements
 from fleet.model.kinds.meta import Conditions, Document, Model, NamespacedName
-from fleet.model.kinds.rollout import ApplyStrategy
+from fleet.model.kinds.rollout.strategies import ApplyStrategy
 from fleet.model.kinds.snapshots import ClusterDecision
 
 

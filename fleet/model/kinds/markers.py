@@ -24,7 +24,8 @@ V1BETA1: Final = "v1beta1"
 class ValidationRule:
     """A condition on an object: CEL for the API server and, where it makes sense without a server, Python.
 
-    `id` is the rule's name in messages. `holds` is left out where the old object is needed. `expression` is CEL for a
+    `id` is the rule's name in messages. `holds` is left out where the old object is needed, and `holds_after` gets the
+    old and the new one. `expression` is CEL for a
     message that names values; the API server falls back to `text` when it cannot be evaluated.
     """
 
@@ -32,6 +33,7 @@ class ValidationRule:
     cel: str
     id: str = ""
     holds: Callable[[Any], bool] | None = None
+    holds_after: Callable[[Any, Any], bool] | None = None
     expression: str = ""
     versions: frozenset[str] | None = None
 

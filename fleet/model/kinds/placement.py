@@ -10,7 +10,7 @@ from fleet.model.kinds.identifiers import DiffedPlacements, DriftedPlacements, F
 from fleet.model.kinds.markers import CheckedKeywords, Int32, Timestamp, ValidationRule
 from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model, NamespacedName
 from fleet.model.kinds.policy import RequestedPolicy
-from fleet.model.kinds.rollout import RolloutStrategy
+from fleet.model.kinds.rollout.strategies import RolloutStrategy
 
 CHOOSING = "NamespaceWithResourceSelectors"
 """The selection scope that takes a namespace and, of its objects, those that further selectors name."""
@@ -58,6 +58,10 @@ def _choosing(spec: PlacementSpec) -> list[ResourceSelectorTerm]:
     return [term for term in spec.resource_selectors if term.is_choosing]
 
 
+def _placement_type(spec: PlacementSpec) -> str:
+    return "PickAll" if spec.policy is None else spec.policy.placement_type
+
+
 class PlacementSpec(Model):
     """Which objects go to which clusters."""
 
@@ -66,18 +70,21 @@ class PlacementSpec(Model):
             id="PO-01",
             text="a policy can be changed but not removed",
             cel="!has(oldSelf.policy) || has(self.policy)",
+            holds_after=lambda old, new: old.policy is None or new.policy is not None,
         ),
         ValidationRule(
             id="PO-02",
             text="placementType cannot be changed; create a new placement",
             cel="(has(self.policy) ? self.policy.placementType : 'PickAll')"
             " == (has(oldSelf.policy) ? oldSelf.policy.placementType : 'PickAll')",
+            holds_after=lambda old, new: _placement_type(old) == _placement_type(new),
         ),
         ValidationRule(
             id="ST-01",
             text="a placement with an external strategy stays external",
             cel="!(has(oldSelf.strategy) && oldSelf.strategy.type == 'External')"
             " || (has(self.strategy) && self.strategy.type == 'External')",
+            holds_after=lambda old, new: old.strategy.type != "External" or new.strategy.type == "External",
         ),
         ValidationRule(
             id="PL-08",
@@ -138,6 +145,7 @@ class ClusterPlacementSpec(PlacementSpec):
             id="PL-15",
             text="statusReportingScope cannot be changed",
             cel="!has(oldSelf.statusReportingScope) || self.statusReportingScope == oldSelf.statusReportingScope",
+            holds_after=lambda old, new: old.status_reporting_scope == new.status_reporting_scope,
         ),
     )
 

@@ -1,7 +1,8 @@
 """Placement policies: the clusters that are required, preferred and tolerated.
 
 `PlacementPolicy` is the shape, as policy snapshots carry it. `RequestedPolicy` is the same shape with the rules for
-what people may ask for; snapshots are copies of requests that passed and are not judged again.
+what people may ask for; snapshots are copies of requests that passed and are not judged again. So each level down to
+an operator exists twice: only a request enumerates the operators.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fleet.model.kinds.markers import CheckedKeywords, Int32, ValidationRule
-from fleet.model.kinds.meta import LabelSelector, Model
+from fleet.model.kinds.markers import ATOMIC_LIST, CheckedKeywords, Int32, ValidationRule
+from fleet.model.kinds.meta import LabelSelector, LabelSelectorRequirement, Model
+
+AT_MOST_TEN_TERMS = CheckedKeywords(
+    {"maxItems": 10}, lambda terms: len(terms) <= 10, "PO-07: at most 10 terms are allowed"
+)
 
 
 class PropertyRequirement(Model):
@@ -55,7 +60,7 @@ class ClusterSelector(Model):
     cluster_selector_terms: Annotated[
         tuple[ClusterSelectorTerm, ...],
         Field(description="Terms, of which one must match."),
-        CheckedKeywords({"maxItems": 10}, lambda terms: len(terms) <= 10, "PO-07: at most 10 terms are allowed"),
+        AT_MOST_TEN_TERMS,
     ]
 
 
@@ -143,6 +148,78 @@ class PlacementPolicy(Model):
     ] = ()
 
 
+class RequestedLabelRequirement(LabelSelectorRequirement):
+    """Compares one label with a list of values."""
+
+    operator: Annotated[
+        Literal["In", "NotIn", "Exists", "DoesNotExist"], Field(description="In, NotIn, Exists or DoesNotExist.")
+    ]
+
+
+class RequestedLabelSelector(LabelSelector):
+    """Selects objects by their labels; every part must match, and an empty selector matches everything."""
+
+    match_expressions: Annotated[
+        tuple[RequestedLabelRequirement, ...], Field(description="Requirements that must all hold."), ATOMIC_LIST
+    ] = ()
+
+
+class RequestedPropertyRequirement(PropertyRequirement):
+    """Compares an observed property with a value."""
+
+    operator: Annotated[Literal["Gt", "Ge", "Eq", "Ne", "Lt", "Le"], Field(description="Gt, Ge, Eq, Ne, Lt or Le.")]
+
+
+class RequestedPropertySelector(PropertySelector):
+    """Selects clusters by observed properties."""
+
+    match_expressions: Annotated[
+        tuple[RequestedPropertyRequirement, ...], Field(description="Requirements that must all hold.")
+    ]
+
+
+class RequestedTerm(ClusterSelectorTerm):
+    """A description of clusters; what is given must all match."""
+
+    label_selector: Annotated[RequestedLabelSelector | None, Field(description="Labels of the cluster.")] = None
+    property_selector: Annotated[
+        RequestedPropertySelector | None, Field(description="Properties of the cluster; for required terms.")
+    ] = None
+
+
+class RequestedSelector(ClusterSelector):
+    """Selects clusters that match any of the terms."""
+
+    cluster_selector_terms: Annotated[
+        tuple[RequestedTerm, ...], Field(description="Terms, of which one must match."), AT_MOST_TEN_TERMS
+    ]
+
+
+class RequestedPreference(PreferredClusterSelector):
+    """A preference and how much it counts."""
+
+    preference: Annotated[RequestedTerm, Field(description="The clusters that are preferred.")]
+
+
+class RequestedClusterAffinity(ClusterAffinity):
+    """What clusters must be like, and what they had better be like, at the time of scheduling."""
+
+    required_during_scheduling_ignored_during_execution: Annotated[
+        RequestedSelector | None, Field(description="Clusters that do not match are never picked.")
+    ] = None
+    preferred_during_scheduling_ignored_during_execution: Annotated[
+        tuple[RequestedPreference, ...], Field(description="Weighted preferences among the others.")
+    ] = ()
+
+
+class RequestedAffinity(Affinity):
+    """Which clusters a placement is drawn to."""
+
+    cluster_affinity: Annotated[
+        RequestedClusterAffinity | None, Field(description="Affinity to clusters by label and property.")
+    ] = None
+
+
 def _has_no_unused_fields_for_pick_fixed(policy: PlacementPolicy) -> bool:
     unused = (policy.topology_spread_constraints, policy.tolerations)
     return policy.placement_type != "PickFixed" or (
@@ -165,6 +242,10 @@ def _tolerations_are_well_formed(policy: PlacementPolicy) -> bool:
 
 class RequestedPolicy(PlacementPolicy):
     """Which clusters to pick."""
+
+    affinity: Annotated[
+        RequestedAffinity | None, Field(description="What clusters must and should be like; not with PickFixed.")
+    ] = None
 
     rules = (
         ValidationRule(

@@ -9,7 +9,7 @@ from pydantic import Field
 from fleet.model.kinds.identifiers import PatchDetail
 from fleet.model.kinds.markers import V1BETA1, EmbeddedObject, Int, Int64, Timestamp, only_in
 from fleet.model.kinds.meta import Conditions, Document, Model
-from fleet.model.kinds.rollout import ApplyStrategy, ReportBackStrategy
+from fleet.model.kinds.rollout.strategies import ApplyStrategy, ReportBackStrategy
 
 
 class WorkloadTemplate(Model):

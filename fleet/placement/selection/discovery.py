@@ -17,6 +17,7 @@ import msgspec
 from fleet.clock import Clock
 from fleet.errors import ApiError, NotFound, StaleInputs, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
+from fleet.kube.grants import EXPLAIN_GROUP
 from fleet.kube.resource import Resource
 
 _T = TypeVar("_T")
@@ -189,7 +190,8 @@ class _VersionKinds:
 async def discover_kinds(api: Api, *, known: DiscoveredKinds) -> DiscoveredKinds:
     """Reads all discovery documents. Versions that cannot be read are taken from `known`."""
     versions = [("", version) for version in (await _get(api, "/api", _Core)).versions]
-    groups = (await _get(api, "/apis", _Groups)).groups
+    # Without our own API, which has no objects: while it is down, namespaces would not be placed as a whole.
+    groups = [group for group in (await _get(api, "/apis", _Groups)).groups if group.name != EXPLAIN_GROUP]
     versions += [(group.name, version) for group in groups for version in group.iter_versions()]
     async with asyncio.TaskGroup() as tasks:
         tasks_by_version = [

@@ -75,7 +75,8 @@ class DynamicInformers:
     async def wait_for_sync(self, resources: Collection[Resource], *, within: float) -> None:
         """Starts the missing informers, and returns when all of them are synced."""
         for resource in resources:
-            self.start(resource)
+            if resource not in self._kinds:
+                self.start(resource)
         unsynced = [self._kinds[resource] for resource in resources if not self._kinds[resource].synced.is_set()]
         if not unsynced:
             return

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from fleet.explain.remarks.nearest import find_nearest
 from fleet.kube.resource import Resource
 from fleet.model.selectors import find_selector_problems, matches
 from fleet.placement.selection import selectors
@@ -51,9 +52,12 @@ class UnmatchedSelector:
 
     position: int
     selector: SelectorTerm
+    near: str = ""
+    """The name that was probably meant."""
 
     def __str__(self) -> str:
-        return f"{selectors.field(self.position)} matches nothing: {self.selector}"
+        hint = f"; did you mean {self.near}?" if self.near else ""
+        return f"{selectors.field(self.position)} matches nothing: {self.selector}{hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class SelectionResult:
     problems: tuple[str, ...] = ()
     """Errors in the spec of the placement. With any, there are no objects."""
     unmatched: tuple[UnmatchedSelector, ...] = ()
+    namespace: str = ""
+    """The one selected namespace, also if another selector is invalid; empty if there is not exactly one."""
 
     @property
     def user_error(self) -> str | None:
@@ -98,10 +104,24 @@ def select(
     """`namespace` is that of a namespaced placement, empty for a cluster-scoped one."""
     selection = _Selector(tuple(terms), namespace, source, resource_filter)
     selection.run()
+    chosen = find_namespace(terms, (entry.object for entry in selection.taken.values()))
+    if resource_filter.is_reserved(chosen):
+        chosen = ""
     if selection.problems:
-        return SelectionResult(problems=tuple(dict.fromkeys(selection.problems)))
+        return SelectionResult(problems=tuple(dict.fromkeys(selection.problems)), namespace=chosen)
     objects = sorted((entry.object for entry in selection.taken.values()), key=lambda selected: selected.sort_position)
-    return SelectionResult(tuple(objects), unmatched=tuple(selection.unmatched))
+    return SelectionResult(tuple(objects), unmatched=tuple(selection.unmatched), namespace=chosen)
+
+
+def find_namespace(terms: Sequence[SelectorTerm], objects: Iterable[SelectedObject]) -> str:
+    """The one namespace that is selected; empty if there is not exactly one."""
+    choosing = [term for term in terms if term.selects_namespaces]
+    if len(choosing) != 1:
+        return ""
+    if choosing[0].name:
+        return choosing[0].name
+    names = [selected.name for selected in objects if (selected.group, selected.kind) == ("", selectors.NAMESPACE)]
+    return names[0] if len(names) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +203,21 @@ class _Selector:
                 self._take(position, candidate)
                 matched += 1
         if not matched:
-            self.unmatched.append(UnmatchedSelector(position, term))
+            self.unmatched.append(UnmatchedSelector(position, term, self._find_near(term, resource)))
+
+    def _find_near(self, term: SelectorTerm, resource: Resource) -> str:
+        """Of the names that the selector could have named. Reserved namespaces are no suggestion."""
+        if not term.name:
+            return ""
+        namespace = self.own_namespace or self._chosen
+        if resource.namespaced:
+            known = self.source.within(resource, namespace) if namespace else ()
+        else:
+            known = self.source.all_of(resource)
+        names = {candidate.metadata.name for candidate in known} - {term.name}
+        if term.selects_namespaces:
+            names = {name for name in names if not self.resource_filter.is_reserved(name)}
+        return find_nearest(term.name, names) or ""
 
     def _resource_of(self, position: int, term: SelectorTerm) -> Resource | None:
         """The kind, if this placement may select it."""

@@ -55,6 +55,8 @@ class ResourceSelection:
         self._selector_index = SelectorIndex()
         self._discovery = Discovery(access.reads, access.clock, on_change=self._kinds_changed)
         self._informers = DynamicInformers(access, self._object_changed)
+        self._placeable: tuple[DiscoveredKinds, Sequence[Resource]] = (DiscoveredKinds(), ())
+        """The namespaced kinds that can be placed, among those of one discovery."""
         self._crds_changed = asyncio.Event()
         self._enqueue: Callable[[str], None] = lambda _: None
 
@@ -80,13 +82,20 @@ class ResourceSelection:
         kinds = await self._discovery.resolve_kinds(
             self._list_placeable_kinds(terms), completely=self._filter.may_allow_version if whole else match_no_group
         )
-        view = _InformerLister(kinds, self._informers, self._filter)
+        view = _InformerLister(kinds, self._informers, self._filter, self._list_placeable_namespaced(kinds))
         await self._informers.wait_for_sync(view.list_needed(terms), within=self._sync_seconds)
         return select(terms, namespace=namespace, source=view, resource_filter=self._filter)
 
     def forget(self, key: str) -> None:
         """The placement is gone."""
         self._selector_index.forget(key)
+
+    def _list_placeable_namespaced(self, kinds: DiscoveredKinds) -> Sequence[Resource]:
+        """Computed once per discovery, not in every resolution of a namespace."""
+        if self._placeable[0] is not kinds:
+            resources = [each for each in kinds.iter_preferred() if each.namespaced and self._filter.allows(each)]
+            self._placeable = kinds, resources
+        return self._placeable[1]
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -124,7 +133,7 @@ class ResourceSelection:
         if not before.resources():  # the first discovery: the caller waits for its result
             return
         if self._selector_index.has_whole_namespaces:
-            for resource in _list_placeable_namespaced(after, self._filter):
+            for resource in self._list_placeable_namespaced(after):
                 self._informers.start(resource, reports_first_list=True)
         for resource in gone | (after.resources() - before.resources()):
             self._enqueue_all(self._selector_index.list_keys_selecting_kind(resource.group, resource.kind))
@@ -153,10 +162,6 @@ def _is_owned(candidate: CandidateObject) -> bool:
     return bool(candidate.metadata.owner_references)
 
 
-def _list_placeable_namespaced(kinds: DiscoveredKinds, resource_filter: ResourceFilter) -> list[Resource]:
-    return [resource for resource in kinds.iter_preferred() if resource.namespaced and resource_filter.allows(resource)]
-
-
 @dataclass(frozen=True, slots=True)
 class _InformerLister:
     """The `ObjectLister` of one resolution: the kinds of one discovery, and the objects in the informers."""
@@ -164,6 +169,8 @@ class _InformerLister:
     kinds: DiscoveredKinds
     informers: DynamicInformers
     resource_filter: ResourceFilter
+    namespaced: Sequence[Resource]
+    """The kinds of objects that are placed with a whole namespace."""
 
     def list_needed(self, terms: Sequence[SelectorTerm]) -> set[Resource]:
         """The kinds whose objects the resolution reads."""
@@ -173,8 +180,8 @@ class _InformerLister:
             if resource is not None and self.resource_filter.allows(resource):
                 resources.add(resource)
             if term.takes_whole_namespaces:
-                resources.update(self.list_namespaced())
-        if any((resource.group, resource.kind) == ("", "Endpoints") for resource in resources):
+                resources.update(self.namespaced)
+        if ("", "Endpoints") in {(resource.group, resource.kind) for resource in resources}:
             resources.add(SERVICES)
         return resources
 
@@ -184,8 +191,8 @@ class _InformerLister:
     def is_known(self, name: KindName) -> bool:
         return self.kinds.knows(name)
 
-    def list_namespaced(self) -> list[Resource]:
-        return _list_placeable_namespaced(self.kinds, self.resource_filter)
+    def list_namespaced(self) -> Sequence[Resource]:
+        return self.namespaced
 
     def all_of(self, resource: Resource) -> list[CandidateObject]:
         return self.informers.all_of(resource)

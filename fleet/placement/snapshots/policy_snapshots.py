@@ -21,7 +21,7 @@ import msgspec
 
 from fleet.errors import AlreadyExists, NotFound, StaleInputs
 from fleet.informers.cache import Caches, PlacementKinds
-from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
+from fleet.kube.objects import RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import join_key, key_of
 from fleet.kube.scopes import owner_key
 from fleet.model.keys import (

@@ -17,8 +17,7 @@ from typing import Any, Final, NoReturn
 
 from fleet.errors import AlreadyExists, Conflict, NotFound, StaleInputs
 from fleet.kube.informer import InformerConfig
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, call_with_retries
+from fleet.kube.objects import Objects, RetryPolicy, call_with_retries
 from fleet.kube.resource import Resource, key_of
 from fleet.kube.scopes import PlacementScope
 from fleet.model.decoding import decode

@@ -77,6 +77,11 @@ class ClusterProgress:
     def cluster(self) -> str:
         return self.decision.cluster_name
 
+    @property
+    def overridden(self) -> bool:
+        spec = self.binding.spec if self.binding else None
+        return spec is not None and bool(spec.resource_override_snapshots or spec.cluster_resource_override_snapshots)
+
 
 def build_progress(
     published: PublishedDecision,

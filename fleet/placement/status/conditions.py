@@ -131,16 +131,20 @@ def _find_condition(binding: BindingReport, stage: Stage, *, master: str | None)
 # --- all clusters -----------------------------------------------------------------------------------------------------
 
 
-def summarize(chain: Chain, clusters: Mapping[str, Sequence[ConditionFinding]]) -> list[ConditionFinding]:
-    """The findings for all clusters together; empty if there are no clusters."""
-    return list(_iter_summary(chain, clusters)) if clusters else []
+def summarize(
+    chain: Chain, clusters: Mapping[str, Sequence[ConditionFinding]], *, overridden: bool
+) -> list[ConditionFinding]:
+    """The findings for all clusters together, if there are any. `overridden`: if any has overrides."""
+    return list(_iter_summary(chain, clusters, overridden=overridden)) if clusters else []
 
 
-def _iter_summary(chain: Chain, clusters: Mapping[str, Sequence[ConditionFinding]]) -> Iterator[ConditionFinding]:
+def _iter_summary(
+    chain: Chain, clusters: Mapping[str, Sequence[ConditionFinding]], *, overridden: bool
+) -> Iterator[ConditionFinding]:
     for position, stage in enumerate(chain):
         by_cluster = {cluster: findings[position] for cluster, findings in clusters.items()}
         worst = _find_worst(finding.status for finding in by_cluster.values())
-        yield _summarize_stage(stage, worst, by_cluster)
+        yield _summarize_stage(stage, worst, by_cluster, overridden=overridden)
         if worst != TRUE:
             return
 
@@ -150,18 +154,16 @@ def _find_worst(statuses: Iterable[str]) -> str:
     return UNKNOWN if UNKNOWN in seen else FALSE if FALSE in seen else TRUE
 
 
-def _summarize_stage(stage: Stage, status: str, by_cluster: Mapping[str, ConditionFinding]) -> ConditionFinding:
+def _summarize_stage(
+    stage: Stage, status: str, by_cluster: Mapping[str, ConditionFinding], *, overridden: bool
+) -> ConditionFinding:
+    if status == TRUE and stage is OVERRIDDEN and not overridden:
+        return ConditionFinding(stage.name, TRUE, NO_OVERRIDE, messages.NO_OVERRIDE)
     if status == TRUE:
-        return _summarize_true_stage(stage, by_cluster)
+        return ConditionFinding(stage.name, TRUE, stage.true, messages.describe_success(stage.name, len(by_cluster)))
     concerned = sorted(cluster for cluster, finding in by_cluster.items() if finding.status == status)
     if status == UNKNOWN:
         return ConditionFinding(stage.name, status, stage.unknown, messages.describe_waiting(stage.name, concerned))
     first = by_cluster[concerned[0]]
     text = messages.describe_failure(stage.name, concerned, cause=first.message or first.reason)
     return ConditionFinding(stage.name, status, stage.false, text)
-
-
-def _summarize_true_stage(stage: Stage, by_cluster: Mapping[str, ConditionFinding]) -> ConditionFinding:
-    if stage is OVERRIDDEN and all(finding.reason == NO_OVERRIDE for finding in by_cluster.values()):
-        return ConditionFinding(stage.name, TRUE, NO_OVERRIDE, messages.NO_OVERRIDE)
-    return ConditionFinding(stage.name, TRUE, stage.true, messages.describe_success(stage.name, len(by_cluster)))

@@ -15,13 +15,12 @@ from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound, StaleInputs
 from fleet.kube.cache.store import build_codec
 from fleet.kube.informer import Informer, InformerConfig
-from fleet.kube.patch import RetryPolicy, call_with_retries, update_with_retries
+from fleet.kube.objects import RetryPolicy, call_with_retries, update_with_retries
 from fleet.kube.resource import Resource
 from fleet.model.keys import PLACEMENT_GROUP, STORAGE_VERSION
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import ClusterResourcePlacementStatus, Observed, Placement
-from fleet.placement.selection.resolution import SelectionResult
-from fleet.placement.selection.selectors import NAMESPACE, read_selectors
+from fleet.placement.selection.selectors import NAMESPACE
 from fleet.placement.status import messages
 from fleet.placement.status.conditions import FALSE, STATUS_SYNCED, SYNC_FAILED, SYNC_SUCCEEDED, TRUE, ConditionFinding
 
@@ -100,21 +99,6 @@ class NamespacedStatuses:
             except AlreadyExists:
                 pass  # the cache did not have it yet
         await update_with_retries(self.copies.objects, key, change, retry_policy=self._retry_policy, cached=held)
-
-
-def find_chosen_namespace(placement: Observed[Placement], selected: SelectionResult) -> str:
-    """The one namespace that is selected; empty if there is not exactly one."""
-    terms = [term for term in read_selectors(placement) if term.selects_namespaces]
-    if len(terms) != 1:
-        return ""
-    if terms[0].name:
-        return terms[0].name
-    names = [
-        selected_object.name
-        for selected_object in selected.objects
-        if (selected_object.group, selected_object.kind) == ("", NAMESPACE)
-    ]
-    return names[0] if len(names) == 1 else ""
 
 
 def check_namespace_unchanged(before: str, now: str) -> str | None:

@@ -8,7 +8,7 @@ at work, readers keep the last known state, recognizably old by its observed gen
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -128,7 +128,8 @@ def build_scheduled(
     clusters: Sequence[ClusterProgress],
     unfilled: Sequence[ClusterDecision],
 ) -> DesiredStatus:
-    later = summarize(chain, {cluster.cluster: cluster.findings for cluster in clusters})
+    findings = {cluster.cluster: cluster.findings for cluster in clusters}
+    later = summarize(chain, findings, overridden=any(cluster.overridden for cluster in clusters))
     return DesiredStatus(scheduled=condition, reported=reported, later=later, clusters=clusters, unfilled=unfilled)
 
 
@@ -197,11 +198,17 @@ def _build_snapshot_fields(reported: ReportedSnapshot | None, old: Json) -> Json
     }
 
 
-def is_same_but_for_times(status: Json, other: Json) -> bool:
-    return status == other or _drop_times(status) == _drop_times(other)
-
-
-def _drop_times(value: Any) -> object:
-    if isinstance(value, dict):
-        return {key: _drop_times(item) for key, item in value.items() if key not in _TIMES}
-    return [_drop_times(item) for item in value] if isinstance(value, list) else value
+def is_same_but_for_times(status: Any, other: Any) -> bool:
+    """Compares the parts only where the whole is not equal already."""
+    if status == other:
+        return True
+    if isinstance(status, dict) and isinstance(other, dict):
+        fields = status.keys() - _TIMES
+        if fields != other.keys() - _TIMES:
+            return False
+        pairs: Iterable[tuple[Any, Any]] = [(status[field], other[field]) for field in fields]
+    elif isinstance(status, list) and isinstance(other, list) and len(status) == len(other):
+        pairs = zip(status, other, strict=True)
+    else:
+        return False
+    return all(value == compared or is_same_but_for_times(value, compared) for value, compared in pairs)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import Conflict, ServerTimeout, StaleInputs, Unavailable
-from fleet.kube.patch import RetryPolicy, call_with_retries
+from fleet.kube.objects import RetryPolicy, call_with_retries
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import Observed, Placement
 from fleet.placement.reconcile_context import ReconcileContext
@@ -34,7 +34,7 @@ class PlacementStatusWriter:
     async def publish(self, context: ReconcileContext, desired: DesiredStatus, *, namespace: str | None) -> None:
         """`namespace` is None if the status is not copied."""
         before = _status_document(context.placement)
-        written = await self._write_status(context, context.placement, desired)
+        written = await self._write_status(context, _find_newest(context), desired)
         if namespace is not None:
             synced = await self._sync_copy(context, written, namespace=namespace)
             written = await self._write_status(context, written, desired.with_synced(synced))
@@ -78,6 +78,12 @@ class PlacementStatusWriter:
 
     def _now(self) -> str:
         return format_timestamp(epoch_nanoseconds(self._clock))
+
+
+def _find_newest(context: ReconcileContext) -> Observed[Placement]:
+    """The scheduler adds its finalizer while a new placement is reconciled; the older object would be a conflict."""
+    stored = None if context.reads_live else context.kinds.placements.store.get(context.key)
+    return stored if stored is not None and stored.view.metadata.uid == context.uid else context.placement
 
 
 def _status_document(placement: Observed[Placement]) -> Json:

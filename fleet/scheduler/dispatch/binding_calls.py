@@ -17,19 +17,24 @@ from typing import Any, ClassVar, Final, TypeVar
 from msgspec import structs
 
 from fleet.errors import AlreadyExists, ApiError, Conflict, NotFound, StaleInputs
-from fleet.framework.operations import Action, Operation, drop_finalizer, holds_finalizer, unschedule
+from fleet.framework.operations import (
+    Action,
+    Operation,
+    binding_of,
+    build_binding_name,
+    drop_finalizer,
+    holds_finalizer,
+    rebase_removal,
+)
 from fleet.framework.request import PlacementRequest
-from fleet.informers.cache import PlacementKinds
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, call_with_retries
+from fleet.informers.cache import PlacementKinds, PolicyVersion
+from fleet.kube.objects import Objects, RetryPolicy, call_with_retries, contains_patch
 from fleet.kube.resource import join_key, key_of
-from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
-from fleet.scheduler.dispatch.status_calls import Precondition
 
 R = TypeVar("R")
 
@@ -39,6 +44,25 @@ NAMES_TRIED: Final = 6
 """The first, and five that depend on the holder of the one before."""
 
 _GROUP: Final = attrgetter("group")
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """The placement and the policy that were decided on. Compared with the caches right before a binding is created or
+    updated: writing may take a minute in a large fleet, and no workload is placed for an outdated decision."""
+
+    placement: PlacementKey
+    placement_uid: str
+    policy: PolicyVersion
+
+    def check(self, kinds: PlacementKinds) -> None:
+        placement = kinds.get_placement(self.placement)
+        if placement is not None:
+            metadata = placement.view.metadata
+            if metadata.deletion_timestamp or metadata.uid != self.placement_uid:
+                raise StaleInputs(f"placement {self.placement} was deleted after the decision")
+        if not any(self.policy.is_current_in(snapshot.view) for snapshot in kinds.latest_snapshots(self.placement)):
+            raise self.policy.build_error()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +176,7 @@ class Update(_BindingCall):
 
     @property
     def key(self) -> str:
-        return _binding_of(self.operation).metadata.uid
+        return binding_of(self.operation).metadata.uid
 
     async def send(self) -> LiveBinding:
         self.context.check()
@@ -180,16 +204,6 @@ class Update(_BindingCall):
         return not fresh.metadata.deletion_timestamp and fresh.spec.state in states
 
 
-def contains_patch(document: Any, patch: Any) -> bool:
-    """Whether the merge patch would leave the document as it is."""
-    if not isinstance(patch, dict) or not isinstance(document, dict):
-        return type(document) is type(patch) and bool(document == patch)
-    return all(
-        key not in document if value is None else contains_patch(document.get(key), value)
-        for key, value in patch.items()
-    )
-
-
 # --- removing ---------------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +219,7 @@ class Removal(_BindingCall):
 
     @property
     def key(self) -> str:
-        return _binding_of(self.operation).metadata.uid
+        return binding_of(self.operation).metadata.uid
 
     async def send(self) -> LiveBinding | None:
         """None: the binding is gone."""
@@ -242,25 +256,6 @@ class Removal(_BindingCall):
 
     def is_noop(self) -> bool:
         return self.is_needless
-
-
-def rebase_removal(operation: Operation, fresh: Binding) -> Operation | None:
-    """The removal, decided again on a newer version of the binding; None if it is no longer needed.
-
-    The state to remember is the fresh one: it is computed once per object that was read, and repetitions of the same
-    request send the same bytes. Remembering the state of an earlier read would call a binding `Scheduled` that became
-    `Bound` meanwhile, and others would conclude that no workload runs there. A binding that is `Unscheduled` already
-    is not changed, so the remembered state can never be `Unscheduled`.
-    """
-    if fresh.metadata.uid != _binding_of(operation).metadata.uid:
-        return None  # another object with the same name; ours is gone
-    if fresh.metadata.deletion_timestamp:
-        return drop_finalizer(fresh) if holds_finalizer(fresh) else None
-    if operation.action is not Action.UNSCHEDULE or fresh.spec.state == UNSCHEDULED:
-        return None
-    if fresh.spec.state not in (SCHEDULED, BOUND):
-        raise StaleInputs(f"binding {fresh.metadata.name} is in the unknown state {fresh.spec.state!r}")
-    return structs.replace(unschedule(fresh), group=operation.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,13 +302,8 @@ class Delete(_BindingCall):
         return bool(self.binding.view.metadata.deletion_timestamp) and not holds_finalizer(self.binding.view)
 
 
-def _binding_of(operation: Operation) -> Binding:
-    assert operation.binding is not None, f"{operation.action.value} without a binding"
-    return operation.binding
-
-
 def _key(operation: Operation) -> str:
-    return key_of(_binding_of(operation).metadata)
+    return key_of(binding_of(operation).metadata)
 
 
 # --- groups of writes -------------------------------------------------------------------------------------------------

@@ -11,61 +11,15 @@ import msgspec
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import Conflict, NotFound, StaleInputs
 from fleet.framework.cycle.decision import Published
-from fleet.informers.cache import PlacementKinds, is_latest
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, call_with_retries
+from fleet.informers.cache import PlacementKinds, PolicyVersion
+from fleet.kube.objects import Objects, RetryPolicy, call_with_retries
 from fleet.kube.resource import key_of
-from fleet.model.keys import NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
-from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.model.views import ClusterDecision, Condition, Observed, PolicySnapshot
 from fleet.scheduler.dispatch.call_queue import RETRIED, Call, CallOutcome, CallResult, CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 
 LiveSnapshot = Observed[PolicySnapshot]
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyVersion:
-    """The policy that a decision is about. A snapshot keeps its spec; its annotations and its label change."""
-
-    snapshot: str
-    """For messages."""
-    uid: str
-    generation: str | None
-    number_of_clusters: str | None
-
-    @classmethod
-    def of(cls, snapshot: PolicySnapshot) -> PolicyVersion:
-        metadata = snapshot.metadata
-        generation, count = metadata.annotation(PLACEMENT_GENERATION), metadata.annotation(NUMBER_OF_CLUSTERS)
-        return cls(key_of(metadata), metadata.uid, generation, count)
-
-    def is_current_in(self, snapshot: PolicySnapshot) -> bool:
-        """Whether a decision about this policy is one about that snapshot, too."""
-        return is_latest(snapshot) and PolicyVersion.of(snapshot) == self
-
-    def build_error(self) -> StaleInputs:
-        return StaleInputs(f"policy snapshot {self.snapshot} changed after the decision")
-
-
-@dataclass(frozen=True, slots=True)
-class Precondition:
-    """The placement and the policy that were decided on. Compared with the caches right before a binding is created or
-    updated: writing may take a minute in a large fleet, and no workload is placed for an outdated decision."""
-
-    placement: PlacementKey
-    placement_uid: str
-    policy: PolicyVersion
-
-    def check(self, kinds: PlacementKinds) -> None:
-        placement = kinds.get_placement(self.placement)
-        if placement is not None:
-            metadata = placement.view.metadata
-            if metadata.deletion_timestamp or metadata.uid != self.placement_uid:
-                raise StaleInputs(f"placement {self.placement} was deleted after the decision")
-        if not any(self.policy.is_current_in(snapshot.view) for snapshot in kinds.latest_snapshots(self.placement)):
-            raise self.policy.build_error()
 
 
 @dataclass(frozen=True, slots=True)

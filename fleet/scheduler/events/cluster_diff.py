@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import compress
 from typing import Final
 
 from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED, RESOURCE_PROPERTY_PREFIX
 from fleet.model.quantity import quantity_or_none, quantity_to_float
 from fleet.model.views import MemberCluster, MemberClusterStatus, PropertyValue, QuantityText, ResourceUsage, Taint
-from fleet.snapshot.columns.builders import USAGE_KINDS
+from fleet.snapshot.columns.numbers import USAGE_KINDS
 
 IsEligible = Callable[[MemberCluster], bool]
 """Whether a cluster may take new work at this moment."""
@@ -50,17 +51,17 @@ class ClusterDiff:
     @property
     def events(self) -> tuple[str, ...]:
         """By the names that event hints have for them."""
-        return tuple(name for name, happened in self._list_events() if happened)
-
-    def _list_events(self) -> Iterator[tuple[str, object]]:
-        yield "Delete", self.deleted
-        yield "Add", self.joined
-        yield "UpdateHealth", self.became_eligible and not self.joined
-        yield "UpdateLabels", self.labels
-        yield "UpdateTaints", self.taints
-        yield "UpdateProperties", self.properties
-        yield "UpdateCapacity", self.usage
-        yield "UpdateNamespaces", self.namespaces or self.namespaces_unconfirmed
+        happened = {
+            "Delete": self.deleted,
+            "Add": self.joined,
+            "UpdateHealth": self.became_eligible and not self.joined,
+            "UpdateLabels": self.labels,
+            "UpdateTaints": self.taints,
+            "UpdateProperties": self.properties,
+            "UpdateCapacity": self.usage,
+            "UpdateNamespaces": self.namespaces or self.namespaces_unconfirmed,
+        }
+        return tuple(compress(happened, happened.values()))
 
     def __str__(self) -> str:
         return f"MemberCluster/{'+'.join(self.events)} {self.cluster}"

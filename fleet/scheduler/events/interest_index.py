@@ -17,13 +17,7 @@ from typing import Final, Generic, TypeVar
 from fleet.framework.explaining import ClusterEventKind, EventSources
 from fleet.model.keys import PICK_ALL, PICK_FIXED, PICK_N, PLACEMENT_GENERATION, SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
-from fleet.model.tolerations import find_untolerated
-from fleet.model.views import (
-    PlacementPolicy,
-    PolicySnapshot,
-    PolicySnapshotSpec,
-    Toleration,
-)
+from fleet.model.views import PlacementPolicy, PolicySnapshot, PolicySnapshotSpec, Toleration, find_untolerated
 from fleet.scheduler.events.cluster_diff import ClusterDiff
 
 H = TypeVar("H", bound=Hashable)

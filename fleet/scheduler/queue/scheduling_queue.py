@@ -1,7 +1,8 @@
 """Scheduling queue: decides which placement is tried next, and when one that could not be placed is retried.
 
-A pure state machine: every method gets the time, no method waits, and the same calls always give the same order.
-Waiting for an item, timers and the clock are left to `async_queue`; what an event means for a placement to `hints`.
+`SchedulingQueue` is a pure state machine: every method gets the time, no method waits, and the same calls always give
+the same order. `AsyncQueue` adds the clock, a timer and waiting. What an event means for a placement is decided in
+`hints`.
 
 An item is in one sub-queue, *active* (to be popped now, by rank), *backoff* (soon: one heap for unschedulable
 placements, one for failed attempts) or the *unschedulable* pool (until an event), or it is *in flight* (a worker has
@@ -13,20 +14,27 @@ back off in every profile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from fleet.clock import SECOND, to_nanoseconds
+from fleet.clock import SECOND, Clock, to_nanoseconds
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.client.rate_limiter import RateLimit, TokenBucket
+from fleet.kube.workqueue import QueueDriver
 from fleet.model.placement_key import PlacementKey
-from fleet.scheduler.queue.active_queue import Rank
 from fleet.scheduler.queue.batching import RequeueBatches
 from fleet.scheduler.queue.hints import QueueEvent, QueueingHints, QueueingStrategy
-from fleet.scheduler.queue.in_flight import InFlightPlacement, InFlightPlacements
 from fleet.scheduler.queue.item import DEFAULT_POLICY, ItemState, PlacementTraits, QueueCounts, QueueItem
 from fleet.scheduler.queue.settings import QueueSettings
-from fleet.scheduler.queue.sub_queues import Describe, Observe, PreEnqueue, SubQueues
+from fleet.scheduler.queue.sub_queues import (
+    Describe,
+    InFlightPlacement,
+    InFlightPlacements,
+    Observe,
+    PreEnqueue,
+    Rank,
+    SubQueues,
+)
 from plugins.priority_sort import PrioritySort
 
 RETRY: Final = "Retry"
@@ -73,7 +81,7 @@ class SchedulingQueue:
     @property
     def is_idle(self) -> bool:
         """Whether no item is in flight."""
-        return not len(self._in_flight)
+        return not self._in_flight.placements
 
     @property
     def recorded_events(self) -> Sequence[QueueEvent]:
@@ -83,6 +91,9 @@ class SchedulingQueue:
     def get(self, key: PlacementKey) -> QueueItem | None:
         return self._items.get(key)
 
+    def count_active(self) -> int:
+        return len(self._queues.active)
+
     def count_items(self) -> QueueCounts:
         queues, pool = self._queues, self._queues.unschedulable
         return QueueCounts(
@@ -90,7 +101,7 @@ class SchedulingQueue:
             backoff=len(queues.backoff),
             unschedulable=len(pool.items) - pool.gated,
             gated=pool.gated,
-            in_flight=len(self._in_flight),
+            in_flight=len(self._in_flight.placements),
             batched=len(self._batches),
         )
 
@@ -166,8 +177,9 @@ class SchedulingQueue:
         item = self._queues.pop(now)
         if item is None:
             return None
-        for trigger in self._batches.pop(item.key):
-            item.add_trigger(trigger)
+        if self._batches.due is not None:
+            for trigger in self._batches.pop(item.key):
+                item.add_trigger(trigger)
         self._in_flight.start(item)
         return item
 
@@ -298,3 +310,104 @@ def _strategy_of_triggers(placement: InFlightPlacement) -> QueueingStrategy:
     if not placement.triggers:
         return QueueingStrategy.SKIP
     return QueueingStrategy.IMMEDIATELY if placement.immediate else QueueingStrategy.AFTER_BACKOFF
+
+
+class AsyncQueue:
+    """`SchedulingQueue` with a clock, a timer and waiting, for workers. Belongs to the event loop it is used in."""
+
+    def __init__(
+        self, queue: SchedulingQueue, *, clock: Clock, on_gated: Callable[[QueueItem], None] | None = None
+    ) -> None:
+        """`on_gated` is called with placements that PreEnqueue has kept out for a while."""
+        self._queue = queue
+        self._driver = QueueDriver(queue, clock=clock, on_report=on_gated)
+
+    def __len__(self) -> int:
+        """Items that could be taken now."""
+        return 0 if self._driver.closed else self._queue.ready
+
+    def __contains__(self, key: PlacementKey) -> bool:
+        return key in self._queue
+
+    def peek(self, key: PlacementKey) -> QueueItem | None:
+        """A copy; None for a key that is not queued."""
+        item = self._queue.get(key)
+        return None if item is None else item.deep_copy()
+
+    def count_active(self) -> int:
+        return self._queue.count_active()
+
+    def count_items(self) -> QueueCounts:
+        return self._queue.count_items()
+
+    def count_unschedulable_by_plugin(self) -> Mapping[str, int]:
+        return self._queue.count_unschedulable_by_plugin()
+
+    def list_recorded_events(self) -> Sequence[QueueEvent]:
+        return self._queue.recorded_events
+
+    # --- reasons to run -----------------------------------------------------------------------------------------------
+
+    def add(self, key: PlacementKey, *, trigger: str) -> None:
+        if not self._driver.closed:
+            self._queue.add(key, self._driver.now(), trigger=trigger)
+            self._driver.notify()
+
+    def requeue(self, keys: Iterable[PlacementKey], *, trigger: str, batched: bool = False) -> None:
+        if not self._driver.closed:
+            self._queue.requeue(keys, self._driver.now(), trigger=trigger, batched=batched)
+            self._driver.notify()
+
+    def handle_event(self, event: QueueEvent) -> None:
+        if not self._driver.closed:
+            self._queue.handle_event(event, self._driver.now())
+            self._driver.notify()
+
+    def activate(self, keys: Iterable[PlacementKey]) -> None:
+        if not self._driver.closed:
+            self._queue.activate(keys, self._driver.now())
+            self._driver.notify()
+
+    def flush_batch(self) -> None:
+        if not self._driver.closed:
+            self._queue.flush_batch(self._driver.now())
+            self._driver.notify()
+
+    def delete(self, key: PlacementKey) -> None:
+        self._queue.delete(key)
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    async def get(self) -> QueueItem:
+        """The next item, once there is one. Call one of the `mark_` methods that end its attempt in every case."""
+        return await self._driver.get()
+
+    def mark_permitted(self, key: PlacementKey) -> None:
+        self._queue.mark_permitted(key)
+
+    def mark_succeeded(self, key: PlacementKey) -> None:
+        self._queue.mark_succeeded(key, self._driver.now())
+        self._driver.notify()
+
+    def mark_unschedulable(
+        self, key: PlacementKey, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
+    ) -> None:
+        self._queue.mark_unschedulable(key, self._driver.now(), rejectors=rejectors, pending=pending)
+        self._driver.notify()
+
+    def mark_failed(self, key: PlacementKey, *, at_least_seconds: float = 0) -> float:
+        delay = self._queue.mark_failed(key, self._driver.now(), at_least_seconds=at_least_seconds)
+        self._driver.notify()
+        return delay
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """No item is popped or moved any more: waiting workers return, the others finish their items.
+
+        Queued placements are dropped; the next leader derives them from the hub again."""
+        self._driver.close()
+
+    async def wait_until_idle(self) -> None:
+        """Returns when no item is in flight."""
+        await self._driver.wait_until_idle()

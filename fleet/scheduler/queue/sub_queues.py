@@ -1,24 +1,24 @@
-"""Sub-queues of the scheduling queue (active, backoff, unschedulable) and the moves between them.
+"""Sub-queues of the scheduling queue (active, backoff, unschedulable), the moves between them, and items in flight.
 
-An item that is not in flight is in exactly one of them. Which call or event causes a move is left to
+An item is in exactly one sub-queue, or in flight. Which call or event causes a move is left to
 `scheduling_queue`; this module applies backoff, rank and PreEnqueue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
 
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.kube.backoff import ExponentialBackoff
-from fleet.kube.heap import KeyHeap
+from fleet.kube.workqueue import KeyHeap
 from fleet.model.placement_key import PlacementKey
-from fleet.scheduler.queue.active_queue import ActiveQueue, Rank
-from fleet.scheduler.queue.backoff_queue import BackoffQueue
-from fleet.scheduler.queue.hints import QueueingStrategy
-from fleet.scheduler.queue.item import ItemState, PlacementTraits, PreEnqueueGate, QueueItem
+from fleet.scheduler.queue.hints import NO_PLUGIN, QueueEvent, QueueingStrategy
+from fleet.scheduler.queue.item import ItemState, PlacementTraits, PreEnqueueGate, QueueItem, merge_trigger
 from fleet.scheduler.queue.settings import QueueSettings
-from fleet.scheduler.queue.unschedulable import UnschedulablePool
 
 TIMEOUT: Final = "UnschedulableTimeout"
 REJECTED: Final = "AttemptRejected"
@@ -26,6 +26,11 @@ REJECTED: Final = "AttemptRejected"
 GATE_REPORT_DELAY: Final = 5 * SECOND
 """Gates that open sooner are not reported."""
 
+FLUSH_PERIOD: Final = 30 * SECOND
+"""How often the pool is flushed of placements that have been in it for too long."""
+
+Rank = Callable[[Any], Any]
+"""The sort key of an item, from the profiles' QueueSort."""
 Describe = Callable[[PlacementKey], PlacementTraits]
 PreEnqueue = Callable[[QueueItem, int], PreEnqueueGate | None]
 Observe = Callable[[ItemState, str], None]
@@ -47,7 +52,9 @@ class SubQueues:
         self._early_pop = settings.early_pop
         self.items: dict[PlacementKey, QueueItem] = {}
         """All of them, also those in flight."""
-        self.active = ActiveQueue(rank)
+        self._rank = rank
+        self.active: KeyHeap[PlacementKey] = KeyHeap()
+        """Items that a worker may take now, by rank."""
         self.backoff = BackoffQueue(ExponentialBackoff(settings.initial_backoff, settings.max_backoff), rank=rank)
         self.unschedulable = UnschedulablePool(max_time=to_nanoseconds(settings.max_in_unschedulable))
         self._unreported: KeyHeap[PlacementKey] = KeyHeap()
@@ -71,7 +78,7 @@ class SubQueues:
             return
         item.uid, item.priority, item.policy = traits
         if item.state is ItemState.ACTIVE:
-            self.active.update_rank(item)
+            self.active.push(item.key, self._rank(item))
 
     def remove(self, item: QueueItem) -> None:
         """An item that is not in flight."""
@@ -138,7 +145,11 @@ class SubQueues:
         self._observe_entry(item)
 
     def _add_active(self, item: QueueItem, now: int) -> None:
-        self.active.add(item, now)
+        item.state = ItemState.ACTIVE
+        item.active_since = now
+        if item.initial_attempt_timestamp is None:
+            item.initial_attempt_timestamp = now
+        self.active.push(item.key, self._rank(item))
         self._observe_entry(item)
 
     def _observe_entry(self, item: QueueItem) -> None:
@@ -149,7 +160,7 @@ class SubQueues:
         if item.state is ItemState.UNSCHEDULABLE:
             self.unschedulable.remove(item)
         elif item.state is ItemState.ACTIVE:
-            self.active.discard(item)
+            self.active.discard(item.key)
         else:
             self.backoff.discard(item)
 
@@ -188,3 +199,216 @@ class SubQueues:
             times.append(self._unreported.first_order() + GATE_REPORT_DELAY)
         flush = self.unschedulable.next_flush()
         return times if flush is None else [*times, flush]
+
+
+# --- backoff ----------------------------------------------------------------------------------------------------------
+
+
+def backoff_window(item: QueueItem, backoff: ExponentialBackoff) -> int:
+    """The whole second in which the backoff of an unschedulable item ends. Items of one window are ordered by rank."""
+    return (item.timestamp + to_nanoseconds(backoff.compute_delay(item.unschedulable_count - 1))) // SECOND
+
+
+def window_end(window: int) -> int:
+    """When all items of the window become active: a backoff takes at most a second more than its delay."""
+    return (window + 1) * SECOND
+
+
+class BackoffQueue:
+    """Items that become active again when their backoff ends.
+
+    Unschedulable and failed items wait in separate heaps, because only the first kind may be popped early: after a
+    failed attempt the delay protects the hub.
+    """
+
+    def __init__(self, backoff: ExponentialBackoff, *, rank: Rank) -> None:
+        """`backoff` is that of unschedulable items; the delay of a failed item is part of its failure."""
+        self._backoff = backoff
+        self._rank = rank
+        self._unschedulable: KeyHeap[PlacementKey] = KeyHeap()
+        """By (window in which the backoff ends, rank)."""
+        self._failed: KeyHeap[PlacementKey] = KeyHeap()
+        """By (end of the delay, rank)."""
+
+    def __len__(self) -> int:
+        return len(self._unschedulable) + len(self._failed)
+
+    @property
+    def unschedulable(self) -> int:
+        """How many items may be popped early."""
+        return len(self._unschedulable)
+
+    def add_unschedulable(self, item: QueueItem, now: int) -> bool:
+        """False if the backoff of the item is over."""
+        window = backoff_window(item, self._backoff)
+        if window < now // SECOND:
+            return False
+        item.state = ItemState.BACKOFF
+        self._unschedulable.push(item.key, (window, self._rank(item)))
+        return True
+
+    def add_failed(self, item: QueueItem, due: int) -> None:
+        item.state = ItemState.ERROR_BACKOFF
+        self._failed.push(item.key, (due, self._rank(item)))
+
+    def discard(self, item: QueueItem) -> None:
+        self._unschedulable.discard(item.key)
+        self._failed.discard(item.key)
+
+    def pop_early(self) -> PlacementKey | None:
+        """Failed items are never popped before their time."""
+        return self._unschedulable.pop()
+
+    def pop_due(self, now: int) -> Iterator[PlacementKey]:
+        """Keys of the items whose backoff is over."""
+        while self._failed and self._failed.first_order()[0] <= now:
+            yield self._failed.pop_existing()
+        while self._unschedulable and self._unschedulable.first_order()[0] < now // SECOND:
+            yield self._unschedulable.pop_existing()
+
+    def due_times(self) -> Iterator[int]:
+        """When `pop_due` has something to return."""
+        if self._failed:
+            yield self._failed.first_order()[0]
+        if self._unschedulable:
+            yield window_end(self._unschedulable.first_order()[0])
+
+
+# --- unschedulable ----------------------------------------------------------------------------------------------------
+
+
+def flush_time(pooled_at: int, max_time: int) -> int:
+    """The first flush at which an item has been in the pool for longer than that."""
+    return ((pooled_at + max_time) // FLUSH_PERIOD + 1) * FLUSH_PERIOD
+
+
+class UnschedulablePool:
+    """Placements that only an event can help, and those that PreEnqueue plugins keep out."""
+
+    def __init__(self, *, max_time: int) -> None:
+        """Items with a timed retry are flushed after `max_time` in the pool; 0 for never."""
+        self.items: dict[PlacementKey, QueueItem] = {}
+        self.by_plugin: dict[str, dict[PlacementKey, QueueItem]] = {}
+        """Items by the plugins that rejected them, or by the one that gates them."""
+        self.gated = 0
+        self._max_time = max_time
+        self._timed: KeyHeap[PlacementKey] = KeyHeap()
+        """By the time at which they entered the pool."""
+
+    def add(self, item: QueueItem, now: int) -> None:
+        item.state = ItemState.UNSCHEDULABLE
+        item.pooled_at = now
+        self.items[item.key] = item
+        self.gated += item.gate is not None
+        for plugin in _plugins_of(item):
+            self.by_plugin.setdefault(plugin, {})[item.key] = item
+        if item.policy.timed_retry and self._max_time:
+            self._timed.push(item.key, now)
+
+    def remove(self, item: QueueItem) -> None:
+        """Before anything about the item changes."""
+        key = item.key
+        del self.items[key]
+        self.gated -= item.gate is not None
+        for plugin in _plugins_of(item):
+            items = self.by_plugin[plugin]
+            del items[key]
+            if not items:
+                del self.by_plugin[plugin]
+        self._timed.discard(key)
+
+    def next_flush(self) -> int | None:
+        since: int | None = self._timed.first_order()
+        return None if since is None else flush_time(since, self._max_time)
+
+    def list_overdue(self, now: int) -> Iterator[QueueItem]:
+        """Items to flush. They stay in the pool until they are removed."""
+        while (due := self.next_flush()) is not None and due <= now:
+            yield self.items[self._timed.pop_existing()]
+
+
+def _plugins_of(item: QueueItem) -> Collection[str]:
+    if item.gate is not None:
+        return (item.gate.plugin,)
+    if item.pending:
+        return item.rejectors | item.pending
+    return item.rejectors or (NO_PLUGIN,)
+
+
+# --- in flight --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class InFlightPlacement:
+    item: QueueItem
+    triggers: tuple[str, ...] = ()
+    """Why it has to run once more after this attempt."""
+    immediate: bool = False
+    """One of them skips backoff."""
+    deleted: bool = False
+    """The placement is gone; later triggers are about a new one of the same name."""
+
+    def add_trigger(self, trigger: str, *, immediate: bool) -> None:
+        self.triggers = merge_trigger(self.triggers, trigger)
+        self.immediate |= immediate
+
+    def mark_deleted(self) -> None:
+        self.deleted = True
+        self.triggers = ()
+        self.immediate = False
+
+
+class InFlightPlacements:
+    """In-flight placements, and the events recorded while they are being scheduled.
+
+    An attempt may reject a placement for a reason that an event removes during the attempt. So an event is recorded as
+    long as an item is in flight that was popped before it, and an item that is returned to the queue gets the events it
+    missed.
+    """
+
+    def __init__(self) -> None:
+        self.placements: dict[PlacementKey, InFlightPlacement] = {}
+        self._recording: dict[PlacementKey, int] = {}
+        """How many events there had been when the item was popped; oldest first."""
+        self._events: deque[QueueEvent] = deque()
+        self._trimmed = 0
+        """How many events have been dropped."""
+
+    @property
+    def events(self) -> Sequence[QueueEvent]:
+        """Those that an item in flight may have missed."""
+        return self._events
+
+    def get(self, key: PlacementKey) -> InFlightPlacement:
+        return self.placements[key]
+
+    def start(self, item: QueueItem) -> None:
+        self.placements[item.key] = InFlightPlacement(item)
+        self._recording[item.key] = self._trimmed + len(self._events)
+
+    def record(self, event: QueueEvent) -> None:
+        if self._recording:
+            self._events.append(event)
+
+    def stop_recording(self, key: PlacementKey) -> None:
+        """From here on events are irrelevant for the item."""
+        if self._recording.pop(key, None) is not None:
+            self._trim()
+
+    def list_missed_events(self, key: PlacementKey) -> list[QueueEvent] | None:
+        """The events since the item was popped; None after `stop_recording`."""
+        since = self._recording.get(key)
+        return None if since is None else list(islice(self._events, since - self._trimmed, None))
+
+    def finish(self, key: PlacementKey) -> InFlightPlacement:
+        placement = self.placements.pop(key, None)
+        if placement is None:
+            raise ValueError(f"{str(key)!r} is not in flight")
+        self.stop_recording(key)
+        return placement
+
+    def _trim(self) -> None:
+        oldest = next(iter(self._recording.values()), self._trimmed + len(self._events))
+        while self._trimmed < oldest:
+            self._events.popleft()
+            self._trimmed += 1

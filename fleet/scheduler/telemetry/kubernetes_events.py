@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
 
 from fleet.errors import FleetError
 from fleet.explain.facts.summary import summarize
+from fleet.explain.remarks.mistakes import Mistake, find_mistakes
+from fleet.explain.remarks.remarks import describe_mistakes
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.events import NORMAL, WARNING, ObjectReference
 from fleet.kube.resource import key_of
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Observed, Placement
+from fleet.model.views import Binding, Condition, Observed, Placement
 from fleet.snapshot.columns.bitset import each_row
 
 CHANGED: Final = "SchedulingChanged"
@@ -23,7 +27,10 @@ INCOMPLETE: Final = "SchedulingIncomplete"
 INPUT_INVALID: Final = "SchedulingInputInvalid"
 FAILED: Final = "SchedulerError"
 PROPERTY_UNREADABLE: Final = "ClusterPropertyUnreadable"
+POLICY_REMARKED: Final = "PolicyRemarked"
 _NAMES_SHOWN: Final = 10
+_MOST_REMARKED: Final = 8
+"""Sets of mistakes that are reported for one policy: clusters come and go, and names with them."""
 
 
 class EventSink(Protocol):
@@ -31,11 +38,13 @@ class EventSink(Protocol):
 
 
 class SchedulingEvents:
-    def __init__(self, sink: EventSink) -> None:
+    def __init__(self, sink: EventSink, profile: CompiledProfile) -> None:
         self._sink = sink
+        self._profile = profile
         self._unreadable: dict[str, frozenset[tuple[str, str]]] = {}
         self._last_warnings: dict[str, dict[str, str]] = {INPUT_INVALID: {}, FAILED: {}}
         """By reason and placement, to send each only once: the same problem shows in every attempt."""
+        self._remarked: dict[str, _Remarked] = {}
 
     def report_decision(self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision) -> None:
         """To be called after all writes of the attempt."""
@@ -50,6 +59,7 @@ class SchedulingEvents:
         if not decision.fulfilled and _was_not_false(decision):
             self._sink.emit(about, WARNING, INCOMPLETE, summarize(decision))
         self._report_unreadable(about, decision)
+        self._report_mistakes(about, decision)
 
     def report_several_latest(self, kinds: PlacementKinds, placement: Observed[Placement], names: str) -> None:
         message = f"several policy snapshots are marked as the latest, exactly one may be: {names}"
@@ -62,6 +72,7 @@ class SchedulingEvents:
     def forget(self, placement: PlacementKey) -> None:
         key = str(placement)
         self._unreadable.pop(key, None)
+        self._remarked.pop(key, None)
         for messages in self._last_warnings.values():
             messages.pop(key, None)
 
@@ -103,6 +114,38 @@ class SchedulingEvents:
         elif decision.rounds:
             self._unreadable.pop(key, None)
 
+    def _report_mistakes(self, about: ObjectReference, decision: Decision) -> None:
+        """One event for all of them, once per generation of the policy and set of mistakes.
+
+        A new leader does not repeat what the former one reported with its decision."""
+        request = decision.request
+        mistakes = find_mistakes(request, decision.frame, self._profile)
+        policy = (request.snapshot_uid, request.snapshot_generation, request.wanted)
+        names = frozenset((mistake.kind, mistake.field, mistake.subject, mistake.value) for mistake in mistakes)
+        remarked = self._remarked.get(request.key)
+        if remarked is None and _find_published(decision) is not None:
+            self._remarked[request.key] = _Remarked(policy, {names})
+            return
+        if remarked is None or remarked.policy != policy:
+            remarked = self._remarked[request.key] = _Remarked(policy, set())
+        if mistakes and names not in remarked.sets and len(remarked.sets) < _MOST_REMARKED:
+            remarked.sets.add(names)
+            self._sink.emit(about, WARNING, POLICY_REMARKED, _describe_mistakes(mistakes, decision))
+
+
+class _Remarked(NamedTuple):
+    """The sets of mistakes reported for one policy."""
+
+    policy: tuple[str, int, int | None]
+    sets: set[frozenset[tuple[str, str, str, str]]]
+
+
+def _describe_mistakes(mistakes: Sequence[Mistake], decision: Decision) -> str:
+    shown = describe_mistakes(mistakes[:_NAMES_SHOWN], decision.frame)
+    more = len(mistakes) - len(shown)
+    sentences = [f"{remark.message}{'' if remark.message.endswith('?') else '.'}" for remark in shown]
+    return " ".join([*sentences, *([f"… and {more} more"] if more else [])])
+
 
 def _describe(error: Exception) -> str:
     """Our own errors are sentences; others need the name of their type."""
@@ -129,10 +172,14 @@ def _find_kept(decision: Decision, lost: set[str]) -> set[str]:
 
 
 def _was_not_false(decision: Decision) -> bool:
+    before = _find_published(decision)
+    return before is None or before.status != "False"
+
+
+def _find_published(decision: Decision) -> Condition | None:
+    """The condition of an earlier decision on this generation of the policy."""
     before = next((item for item in decision.previous.conditions if item.type == SCHEDULED_CONDITION), None)
-    if before is None or before.status != "False":
-        return True
-    return before.observed_generation < decision.request.snapshot_generation
+    return None if before is None or before.observed_generation < decision.request.snapshot_generation else before
 
 
 def _join_names(names: set[str]) -> str:

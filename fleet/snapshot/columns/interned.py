@@ -14,13 +14,20 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from fleet.model.views import MemberCluster
+from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED
+from fleet.model.views import MemberCluster, Taint
 from fleet.snapshot.columns.bitset import Int32Array, Int64Array, enlarge, from_bools, writable
 
 T = TypeVar("T", bound=Hashable)
 
 _CACHED: Final = 512
 _SPARE_VALUES: Final = 64
+
+# States of one namespace on a cluster.
+NAMESPACE_PRESENT: Final = "present"
+NAMESPACE_MISSING: Final = "missing"
+NAMESPACES_UNREPORTED: Final = "unreported"
+NAMESPACE_UNCONFIRMED: Final = "unconfirmed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +162,33 @@ class InternedColumn(Generic[T]):
 
 
 LabelColumn = InternedColumn[str]
+
+
+# --- values of a cluster ----------------------------------------------------------------------------------------------
+
+
+def label_reader(key: str) -> Callable[[MemberCluster], str | None]:
+    def read(cluster: MemberCluster) -> str | None:
+        labels = cluster.metadata.labels
+        return None if labels is None else labels.get(key)
+
+    return read
+
+
+def read_taints(cluster: MemberCluster) -> tuple[Taint, ...] | None:
+    return cluster.spec.taints or None
+
+
+def namespace_reader(name: str) -> Callable[[MemberCluster], str | None]:
+    def read(cluster: MemberCluster) -> str | None:
+        collected = next((c for c in cluster.status.conditions if c.type == NAMESPACE_COLLECTION_SUCCEEDED), None)
+        if collected is None:
+            return None
+        namespaces = cluster.status.namespaces
+        if namespaces is not None and name in namespaces:
+            return NAMESPACE_PRESENT
+        if collected.status != "True":
+            return NAMESPACE_UNCONFIRMED
+        return NAMESPACES_UNREPORTED if namespaces is None else NAMESPACE_MISSING
+
+    return read

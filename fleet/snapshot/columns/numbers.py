@@ -17,10 +17,12 @@ import numpy as np
 from fleet.model.quantity import nearest_float, quantity_or_none, quantity_to_float
 from fleet.model.views import MemberCluster
 from fleet.snapshot.columns.bitset import BoolArray, FloatArray, enlarge, from_bools, writable
-from fleet.snapshot.columns.blocks import Blocks
+from fleet.snapshot.columns.rows import Blocks
 
 Operator = Literal["Eq", "Ne", "Gt", "Ge", "Lt", "Le"]
 OPERATORS: Final[tuple[Operator, ...]] = ("Eq", "Ne", "Gt", "Ge", "Lt", "Le")
+
+USAGE_KINDS: Final = {"total": "capacity", "allocatable": "allocatable", "available": "available"}
 
 _DISTINCT: Final = 4_000_000.0
 _CACHED: Final = 128
@@ -136,3 +138,25 @@ class NumberColumn:
     def resize(self, size: int) -> None:
         self.values = enlarge(self.values, size, _NAN)
         self._bits.clear()
+
+
+# --- values of a cluster ----------------------------------------------------------------------------------------------
+
+
+def property_reader(name: str) -> Callable[[MemberCluster], str | None]:
+    def read(cluster: MemberCluster) -> str | None:
+        properties = cluster.status.properties
+        value = None if properties is None else properties.get(name)
+        return None if value is None else value.value
+
+    return read
+
+
+def usage_reader(kind: str, resource: str) -> Callable[[MemberCluster], str | None]:
+    def read(cluster: MemberCluster) -> str | None:
+        usage = cluster.status.resource_usage
+        quantities = None if usage is None else getattr(usage, kind)
+        quantity = None if quantities is None else quantities.get(resource)
+        return None if quantity is None else str(quantity)
+
+    return read

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.snapshot.columns.bitset import Int64Array, Rows
-from fleet.snapshot.columns.names import NameIndex
+from fleet.snapshot.columns.rows import NameIndex
 
 _COUNTED: Final = 1 << 16
 """Values up to which counting them is quicker than sorting."""

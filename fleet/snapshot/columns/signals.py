@@ -1,4 +1,4 @@
-"""Signals of member agents: heartbeats, joining, health, leaving.
+"""Signals of member agents (heartbeats, joining, health, leaving), and the eligibility that follows from them.
 
 Times are stored, never ages: ages need the moment of a decision.
 """
@@ -6,15 +6,16 @@ Times are stored, never ages: ages need the moment of a decision.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet.model.keys import HEALTHY, JOINED, MEMBER_AGENT
-from fleet.model.timestamps import timestamp_or_none
+from fleet.model.timestamps import parse_duration, timestamp_or_none
 from fleet.model.views import AgentStatus, Condition, MemberCluster
-from fleet.snapshot.columns.bitset import Int64Array, enlarge, writable
+from fleet.snapshot.columns.bitset import BoolArray, Int64Array, enlarge, writable
 
 TERMINATING: Final = 1
 AGENT_KNOWN: Final = 2
@@ -23,7 +24,8 @@ JOINED_TRUE: Final = 8
 HEALTH_KNOWN: Final = 16
 HEALTHY_TRUE: Final = 32
 HEALTH_TIME_KNOWN: Final = 64
-
+_NEVER: Final = 2**63 - 1
+_REQUIRED: Final = AGENT_KNOWN | HEARTBEAT_KNOWN | JOINED_TRUE | HEALTH_KNOWN
 
 # The range of a column, with a margin for addition and subtraction: the years 1823 to 2116.
 _EARLIEST: Final = -(2**62)
@@ -141,3 +143,54 @@ class SignalsColumn:
         self.flags = enlarge(self.flags, size, 0)
         self.last_seen = enlarge(self.last_seen, size, 0)
         self.health_since = enlarge(self.health_since, size, 0)
+
+
+# --- eligibility ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eligibility:
+    """Whether clusters may get new work: one rule, for a whole column and for a single cluster.
+
+    The plugin that filters and the event handlers that requeue placements must never disagree, so both use this rule.
+    The plugin names the signal that failed. Timeouts are in nanoseconds; a signal of exactly that age still counts as
+    recent.
+    """
+
+    heartbeat_timeout: int
+    unhealthy_timeout: int
+
+    @classmethod
+    def parse(cls, *, heartbeat_timeout: str, unhealthy_timeout: str) -> Eligibility:
+        """From durations such as 5m."""
+        return cls(
+            heartbeat_timeout=parse_duration(heartbeat_timeout), unhealthy_timeout=parse_duration(unhealthy_timeout)
+        )
+
+    def rows(self, signals: SignalsColumn, now: int) -> BoolArray:
+        eligible: BoolArray = self._holds(signals, now)
+        return eligible
+
+    def of(self, cluster: MemberCluster, now: int) -> bool:
+        return bool(self._holds(signals_of(cluster).within_reach(), now))
+
+    def holds_until(self, signals: SignalsColumn, now: int, *, retention: int = 0) -> int:
+        """The last moment at which the same signals are judged as now, also for a retention counted from them."""
+        ends = []
+        for moments, is_known, age in (
+            (signals.last_seen, HEARTBEAT_KNOWN, self.heartbeat_timeout),
+            (signals.last_seen, HEARTBEAT_KNOWN, retention),
+            (signals.health_since, HEALTH_TIME_KNOWN, self.unhealthy_timeout),
+            (signals.health_since, HEALTH_TIME_KNOWN, retention),
+        ):
+            expiring = moments[(signals.flags & is_known) != 0] + age
+            ends.append(int(expiring.min(initial=_NEVER, where=expiring >= now)))
+        return min(ends)
+
+    def _holds(self, signals: Signals | SignalsColumn, now: int) -> Any:
+        """One result for numbers, one per row for columns."""
+        flags = signals.flags
+        connected = (flags & (_REQUIRED | TERMINATING)) == _REQUIRED
+        heard = signals.last_seen >= now - self.heartbeat_timeout
+        recent = ((flags & HEALTH_TIME_KNOWN) != 0) & (signals.health_since >= now - self.unhealthy_timeout)
+        return connected & heard & (((flags & HEALTHY_TRUE) != 0) | recent)

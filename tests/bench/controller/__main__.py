@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.controller.group import FULL, joining_figures, placing_figures
+from tests.bench.controller.creating import create_burst
+from tests.bench.controller.group import FULL, creating_figures, joining_figures, placing_figures
 from tests.bench.controller.hubs import EMBEDDED, TARGETS
 from tests.bench.controller.joining import join_one
 from tests.bench.controller.runs import FORMS, Measured, Plan, Size, measure
@@ -27,6 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
             measured = asyncio.run(measure(target, size, _plan(options)))
             _tell(f"{target}: {size}", placing_figures(run, measured))
             _tell_requests(measured)
+        if options.create:
+            size = options.create
+            created = asyncio.run(create_burst(target, clusters=size.clusters, placements=size.placements))
+            _tell(f"{target}: {size}", creating_figures(run, size, created))
     if options.join:
         _tell("in memory", joining_figures(run, join_one(options.join)))
     return 0
@@ -39,6 +44,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--alone", type=int, default=20, metavar="N", help="placements created one by one")
     parser.add_argument("--restart", type=int, default=0, metavar="N", help="also a restart with so many placements")
+    parser.add_argument("--create", type=Size.parse, metavar="CLUSTERSxPLACEMENTS", help="also from their creation on")
     parser.add_argument("--join", type=int, default=0, metavar="N", help="also a cluster joining with so many waiting")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="cProfile of the scheduler; times are then longer")
     return parser.parse_args(arguments)

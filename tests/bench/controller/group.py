@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from tests.bench.controller.creating import Created, create_burst
 from tests.bench.controller.documents import PICKS
 from tests.bench.controller.hubs import EMBEDDED, REAL
 from tests.bench.controller.joining import Joined, join_one
@@ -20,6 +21,11 @@ from tests.bench.measuring import Run
 
 FULL: Final = Plan(sizes=(Size(100, 500), Size(1_000, 200), Size(5_000, 50), Size(10_000, 20)), restarted=1_000)
 QUICK: Final = Plan(sizes=(Size(100, 100),), restarted=100, alone=5)
+CREATED: Final = Size(100, 200)
+CREATED_QUICK: Final = Size(100, 50)
+SHARE_OF_CREATES: Final = 85.0
+LEFT_AT_MEDIAN: Final = 40.0
+"""What was begun is finished first: otherwise all placements would be done at the end."""
 WAITING: Final = 5_000
 WAITING_QUICK: Final = 500
 
@@ -39,12 +45,21 @@ def controller(run: Run, *, target: str) -> Iterator[Figure]:
         yield from placing_figures(run, asyncio.run(measure(target, size, plan)))
 
 
+def creating(run: Run, *, target: str) -> Iterator[Figure]:
+    size = CREATED_QUICK if run.quick else CREATED
+    yield from creating_figures(
+        run, size, asyncio.run(create_burst(target, clusters=size.clusters, placements=size.placements))
+    )
+
+
 def joining(run: Run) -> Iterator[Figure]:
     yield from joining_figures(run, join_one(WAITING_QUICK if run.quick else WAITING))
 
 
 on_real = partial(controller, target=REAL)
 on_embedded = partial(controller, target=EMBEDDED)
+creating_on_real = partial(creating, target=REAL)
+creating_on_embedded = partial(creating, target=EMBEDDED)
 
 
 def placing_figures(run: Run, found: Measured) -> Iterator[Figure]:
@@ -90,6 +105,15 @@ def _restart(run: Run, size: Size, found: Restarted) -> Iterator[Figure]:
     yield run.number(case, "CPU", Kind.MILLISECONDS, found.cpu_seconds * _NANOSECONDS, informal=True)
     yield run.number(case, "peak memory", Kind.MEGABYTES, found.peak_bytes / _MEGABYTE)
     yield run.number(case, "writes", Kind.COUNT, found.writes, target=0)
+
+
+def creating_figures(run: Run, size: Size, created: Created) -> Iterator[Figure]:
+    case = f"{size}, from their creation"
+    yield run.number(case, "writes", Kind.PER_SECOND, created.rate, informal=True)
+    yield run.number(case, "writes, each", Kind.COUNT, round(created.writes / created.placements, 1))
+    yield run.number(case, "of the plain client's creates", Kind.PERCENT, 100 * created.share, target=SHARE_OF_CREATES)
+    left = 100 * (1 - created.median_done)
+    yield run.number(case, "of the burst's time left at the median", Kind.PERCENT, left, target=LEFT_AT_MEDIAN)
 
 
 def joining_figures(run: Run, found: Joined) -> Iterator[Figure]:

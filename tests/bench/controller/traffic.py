@@ -40,7 +40,11 @@ class Seen(msgspec.Struct, frozen=True):
 
     @property
     def is_scheduled(self) -> bool:
-        return any(one.type == "Scheduled" and one.status == "True" for one in self.status.conditions)
+        return self.has_condition("Scheduled")
+
+    def has_condition(self, type: str) -> bool:
+        """That is True."""
+        return any(condition.type == type and condition.status == "True" for condition in self.status.conditions)
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,11 +138,13 @@ class PlainClient:
 
 
 @contextmanager
-def scheduler(hub: Hub, *, profile: Path | None = None) -> Iterator[Scheduler]:
+def scheduler(
+    hub: Hub, *, profile: Path | None = None, controllers: str = "scheduler", settings: Sequence[str] = SETTINGS
+) -> Iterator[Scheduler]:
     """`profile` names a file for what cProfile has to say about the process."""
     health, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
-    options = [f"--kubeconfig={hub.kubeconfig}", "--controllers=scheduler", "--no-leader-elect"]
-    options += [f"--health-address={health}", f"--metrics-address={metrics}", *(f"--set={one}" for one in SETTINGS)]
+    options = [f"--kubeconfig={hub.kubeconfig}", f"--controllers={controllers}", "--no-leader-elect"]
+    options += [f"--health-address={health}", f"--metrics-address={metrics}", *(f"--set={one}" for one in settings)]
     profiling = [] if profile is None else ["-m", "cProfile", "-o", str(profile)]
     command = [sys.executable, *profiling, "-m", "fleet.cli", "controller", *options]
     with (

@@ -17,6 +17,7 @@ from tests.control_plane.access import ADMIN, Access
 
 _DROPPED: Final = {"transfer-encoding", "connection", "content-length", "content-encoding", "host", "accept-encoding"}
 _LEASES: Final = "/leases"
+_SECONDS_TO_WRITE: Final = 120.0
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,11 @@ class Proxy:
         self._holds_leases = False
         self._passage.set()
 
-    async def asked_to_write(self) -> None:
-        """Until a write waits."""
-        while not self.writes():
-            await asyncio.sleep(0.02)
+    async def asked_to_write(self, path: str) -> None:
+        """Until there is a write about it."""
+        async with asyncio.timeout(_SECONDS_TO_WRITE):
+            while not any(path in write.path for write in self.writes()):
+                await asyncio.sleep(0.02)
 
     async def waits(self, *, while_: Callable[[], bool]) -> None:
         """Until the controller has renewed its lease twice and written nothing else meanwhile: everything it does waits

@@ -32,13 +32,24 @@ def refusal(wanted: ConnectionOptions, environ: dict[str, str]) -> str:
     return str(refused.value)
 
 
+def kubeconfig_for(file: Path, server: str) -> Path:
+    content = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "me"}}],
+        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": {}}],
+    }
+    file.write_text(json.dumps(content))
+    return file
+
+
 # --- where --------------------------------------------------------------------------------------------------------
 
 
 def test_without_any_word_of_an_api_it_is_said_what_to_do(state: dict[str, str]) -> None:
     said = refusal(ConnectionOptions(), state)
 
-    assert said.startswith("no Fleet API found. Try `fleet up`, or set --api")
+    assert said.startswith("no Fleet API found. Try `fleet up`, or set --kubeconfig (or KUBECONFIG), or --api")
     assert "FLEET_TOKEN_FILE" in said
 
 
@@ -56,6 +67,60 @@ def test_an_option_counts_more_than_the_environment_and_that_more_than_a_fleet_u
     with announce(up_at(tmp_path, 8001), state):
         assert find_connection(ConnectionOptions(), environ).url == "https://fleet.example/api"
         assert find_connection(ConnectionOptions(api="http://10.0.0.1"), environ).url == "http://10.0.0.1"
+
+
+def test_a_command_that_changes_a_hub_asks_no_other_api(tmp_path: Path, state: dict[str, str]) -> None:
+    kubeconfig = kubeconfig_for(tmp_path / "kubeconfig", "https://hub.example")
+    environ = state | {"FLEET_API": "https://fleet.example", "KUBECONFIG": str(kubeconfig)}
+
+    assert find_connection(ConnectionOptions(), environ).url == "https://fleet.example"
+    assert find_connection(ConnectionOptions(of_hub=True), environ).url.startswith("https://hub.example/")
+
+
+def test_kubectl_and_the_command_speak_of_one_hub(
+    tmp_path: Path, state: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two fleets that are up, the one of the kubeconfig is asked, though the other started later."""
+    for port in (9001, 9002):
+        (tmp_path / str(port)).mkdir()
+        kubeconfig_for(tmp_path / str(port) / "kubeconfig", f"http://127.0.0.1:{port}")
+    first, second = (
+        UpInstance(
+            api=f"http://127.0.0.1:{port - 1000}",
+            token_file=up_at(tmp_path, port).token_file,
+            kubeconfig=str(tmp_path / str(port) / "kubeconfig"),
+        )
+        for port in (9001, 9002)
+    )
+    environ = state | {"KUBECONFIG": first.kubeconfig}
+    with announce(first, state):
+        monkeypatch.setattr(os, "getpid", lambda: 1)  # as another process
+        with announce(second, state):
+            assert find_connection(ConnectionOptions(), state).url == second.api
+            assert find_connection(ConnectionOptions(), environ).url == first.api
+
+
+def test_a_fleet_up_that_is_not_the_hub_of_the_kubeconfig_is_not_asked(tmp_path: Path, state: dict[str, str]) -> None:
+    kubeconfig_for(tmp_path / "kubeconfig", "http://127.0.0.1:9001")
+    elsewhere = kubeconfig_for(tmp_path / "elsewhere", "https://hub.example.com:6443")
+    environ = state | {"KUBECONFIG": str(elsewhere)}
+    with announce(up_at(tmp_path, 8001), state):
+        connection = find_connection(ConnectionOptions(), environ)
+        with_option = find_connection(ConnectionOptions(api="http://127.0.0.1:8001"), environ)
+
+    assert connection.url == "https://hub.example.com:6443/apis/explain.fleet"
+    assert connection.other_up == (
+        "the running fleet up is not the hub of your kubeconfig: its hub is http://127.0.0.1:9001, and kubectl talks "
+        f"to https://hub.example.com:6443\nnext: export KUBECONFIG={tmp_path}/kubeconfig, or name an API with --api "
+        "(or FLEET_API)"
+    )
+    assert with_option.token == "of-up"
+
+
+def test_a_kubeconfig_that_names_no_server_is_no_reason_to_refuse(tmp_path: Path, state: dict[str, str]) -> None:
+    (tmp_path / "empty").write_text("")
+    with announce(up_at(tmp_path, 8001), state):
+        assert find_connection(ConnectionOptions(), state | {"KUBECONFIG": str(tmp_path / "empty")}).is_last_up
 
 
 def test_the_token_of_a_fleet_up_goes_to_no_other_api(tmp_path: Path, state: dict[str, str]) -> None:

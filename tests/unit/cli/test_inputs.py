@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.input.simulation_inputs import PlacementInputs
-from tests.unit.cli.manifests import LATEST, Manifest, binding, inputs, member, placement, snapshot
+from fleet.cli.input.problems import Findings
+from fleet.cli.input.simulation_inputs import PlacementInputs, read_inputs
+from tests.unit.cli.manifests import LATEST, Manifest, binding, inputs, member, placement, snapshot, written
 
 
 def asked(folder: Path, *manifests: Manifest) -> PlacementInputs:
@@ -81,6 +82,23 @@ def test_placements_are_asked_in_the_order_of_their_names(tmp_path: Path) -> Non
     found, _ = inputs(tmp_path, placement("b"), placement("a", namespace="shop"), placement("a"))
 
     assert [one.request.key for one in found.placements] == ["a", "b", "shop/a"]
+
+
+def test_the_same_policy_in_a_later_file_keeps_the_snapshot(tmp_path: Path) -> None:
+    policy: Manifest = {"placementType": "PickN", "topologySpreadConstraints": [{"topologyKey": "zone"}]}
+    hub = written(
+        tmp_path,
+        placement("web", generation=3, numberOfClusters=1, **policy),
+        snapshot("web-4", "web", number=1, **policy),
+        name="hub.yaml",
+    )
+    later = written(tmp_path, placement("web", numberOfClusters=2, **policy), name="web.yaml")
+    findings = Findings()
+
+    (found,) = read_inputs([str(hub), str(later)], findings).placements
+
+    assert (findings.problems, findings.notes) == ([], [])
+    assert (found.request.snapshot, found.request.wanted, found.request.generation) == ("web-4", 2, 4)
 
 
 # --- given snapshots --------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ import pytest
 from fleet.cli.client.hub_access import HubOptions, find_kubeconfig
 from fleet.cli.client.last_up import UpInstance, announce
 from fleet.cli.client.names import find_kinds
-from fleet.cli.output.object_rows import format_age, listing_of
+from fleet.cli.output.object_rows import ELIGIBLE, key_of, listing_of, sort_documents
 from fleet.errors import ConfigurationError, InputError
-from fleet.model.timestamps import SECOND, parse_timestamp
+from fleet.model.timestamps import SECOND, format_elapsed, parse_timestamp
+from fleet.text_table import Page, finish
 
 NOW = parse_timestamp("2026-03-02T09:00:00Z")
 BORN = {"creationTimestamp": "2026-03-02T08:00:00Z"}
@@ -21,7 +22,7 @@ BORN = {"creationTimestamp": "2026-03-02T08:00:00Z"}
 def row(kind: str, document: dict[str, Any]) -> tuple[str, ...]:
     (found,) = listing_of(kind).rows([document], NOW)
     assert len(found) == len(listing_of(kind).headings)
-    return found
+    return tuple(finish(cell, Page()) for cell in found)
 
 
 # --- ages ---------------------------------------------------------------------------------------------------------
@@ -31,11 +32,11 @@ def row(kind: str, document: dict[str, Any]) -> tuple[str, ...]:
     "seconds, want", [(-5, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h"), (86399, "23h"), (86400, "1d")]
 )
 def test_an_age_is_told_in_its_largest_unit(seconds: int, want: str) -> None:
-    assert format_age("2026-03-02T09:00:00Z", NOW + seconds * SECOND) == want
+    assert format_elapsed("2026-03-02T09:00:00Z", NOW + seconds * SECOND) == want
 
 
 def test_what_has_no_time_has_no_age() -> None:
-    assert format_age(None, NOW) == format_age("soon", NOW) == "-"
+    assert format_elapsed(None, NOW) == format_elapsed("soon", NOW) == "-"
 
 
 # --- placements ---------------------------------------------------------------------------------------------------
@@ -43,7 +44,9 @@ def test_what_has_no_time_has_no_age() -> None:
 
 def placement(**changes: Any) -> dict[str, Any]:
     condition = {"type": "ClusterResourcePlacementScheduled", "status": "True", "observedGeneration": 2}
-    chosen = [{"clusterName": "ams-1"}, {"clusterName": "dub-1"}, {}]
+    done = [{"type": "Scheduled", "status": "True"}, {"type": "Applied", "status": "True"}]
+    begun = [{"type": "Scheduled", "status": "True"}, {"type": "Applied", "status": "Unknown"}]
+    chosen = [{"clusterName": "ams-1", "conditions": done}, {"clusterName": "dub-1", "conditions": begun}, {}]
     return {
         "metadata": {"name": "web", "generation": 2, **BORN},
         "spec": {"policy": {"placementType": "PickN", "numberOfClusters": 3}},
@@ -55,7 +58,61 @@ def placement(**changes: Any) -> dict[str, Any]:
 def test_a_placement_tells_what_it_wants_and_what_it_got() -> None:
     found = row("ClusterResourcePlacement", placement())
 
-    assert found == ("web", "PickN", "3", "2", "True", "ams-1 dub-1", "1h")
+    assert found == ("web", "PickN", "1/3", "True", "", "ams-1 dub-1", "", "1h")
+
+
+def test_without_agents_that_report_anything_what_is_selected_counts() -> None:
+    chosen = [{"clusterName": "ams-1", "conditions": [{"type": "Scheduled", "status": "True"}]}]
+    status = {**placement()["status"], "placementStatuses": chosen}
+
+    assert row("ClusterResourcePlacement", placement(status=status))[2] == "1/3"
+
+
+def test_a_placement_in_trouble_gives_its_reason_and_comes_first() -> None:
+    short = {
+        "type": "ClusterResourcePlacementScheduled",
+        "status": "False",
+        "observedGeneration": 2,
+        "reason": "SchedulingPolicyUnfulfilled",
+        "message": "found 2",
+    }
+    troubled = placement(status={"conditions": [short]}, metadata={"name": "zoo", "generation": 2, **BORN})
+
+    found = row("ClusterResourcePlacement", troubled)
+
+    assert found[2:5] == ("0/3", "False", "SchedulingPolicyUnfulfilled")
+    assert found[6] == "found 2"
+    ordered = sort_documents([placement(), troubled], "ClusterResourcePlacement", None)
+    assert [key_of(document) for document in ordered] == ["zoo", "web"]
+
+
+@pytest.mark.parametrize(
+    "by, want",
+    [
+        (".metadata.name", ["a", "b", "c"]),
+        ("{.spec.policy.numberOfClusters}", ["c", "a", "b"]),
+        ("ready", ["b", "a", "c"]),
+        ("AGE", ["b", "c", "a"]),
+    ],
+)
+def test_lists_are_sorted_by_columns_and_paths(by: str, want: list[str]) -> None:
+    wanted = {"a": (4, "2026-03-02T07:00:00Z"), "b": (10, "2026-03-02T08:30:00Z"), "c": (2, "2026-03-02T08:00:00Z")}
+    documents = [
+        placement(
+            metadata={"name": name, "generation": 2, "creationTimestamp": created},
+            spec={"policy": {"placementType": "PickN", "numberOfClusters": count}},
+        )
+        for name, (count, created) in wanted.items()
+    ]
+
+    ordered = sort_documents(documents, "ClusterResourcePlacement", by)
+
+    assert [key_of(document) for document in ordered] == want
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(InputError, match="'size' is not a column; use one of placement, type, ready"):
+        sort_documents([], "ClusterResourcePlacement", "size")
 
 
 def test_a_word_about_an_earlier_generation_counts_for_nothing() -> None:
@@ -63,14 +120,14 @@ def test_a_word_about_an_earlier_generation_counts_for_nothing() -> None:
 
     found = row("ResourcePlacement", placement(metadata=metadata))
 
-    assert (found[0], found[4]) == ("shop/web", "Pending")
+    assert (found[0], found[3], found[4]) == ("shop/web", "Pending", "NotDecided")
 
 
 @pytest.mark.parametrize(
     "spec, want",
     [
-        ({}, ("PickAll", "all")),
-        ({"policy": {"placementType": "PickFixed", "clusterNames": ["a", "b"]}}, ("PickFixed", "2")),
+        ({}, ("PickAll", "1/2")),
+        ({"policy": {"placementType": "PickFixed", "clusterNames": ["a", "b", "c"]}}, ("PickFixed", "1/3")),
     ],
 )
 def test_how_many_are_wanted_depends_on_the_type(spec: dict[str, Any], want: tuple[str, str]) -> None:
@@ -94,13 +151,16 @@ def test_a_cluster_tells_how_it_is_and_when_it_was_heard() -> None:
     taints = [{"key": "gpu", "effect": "NoSchedule"}, {"key": "a", "value": "b", "effect": "NoSchedule"}]
     document = {"metadata": {"name": "ams-1", **BORN}, "spec": {"taints": taints}, "status": {"agentStatus": [agent]}}
 
-    assert row("MemberCluster", document) == ("ams-1", "True", "False", "12s", "gpu:NoSchedule a=b:NoSchedule", "1h")
+    taints_shown = "gpu:NoSchedule a=b:NoSchedule"
+    assert row("MemberCluster", document) == ("ams-1", "-", "True", "False", "12s", taints_shown, "", "1h")
+    assert row("MemberCluster", {**document, ELIGIBLE: False})[1] == "no"
+    assert row("MemberCluster", {**document, ELIGIBLE: True})[1] == "yes"
 
 
 def test_a_cluster_that_leaves_says_so() -> None:
     document = {"metadata": {"name": "ams-1", "deletionTimestamp": "2026-03-02T08:59:48Z"}}
 
-    assert row("MemberCluster", document)[1] == "leaving"
+    assert row("MemberCluster", document)[2] == "leaving"
 
 
 def test_a_binding_tells_whose_it_is_and_how_far_it_came() -> None:
@@ -111,7 +171,8 @@ def test_a_binding_tells_whose_it_is_and_how_far_it_came() -> None:
         "status": {"conditions": [{"type": "Applied", "status": "True"}]},
     }
 
-    assert row("ResourceBinding", document) == ("shop/web", "ams-1", "Bound", "True", "-", "web-ams-1-x", "1h")
+    shown = ("shop/web", "ams-1", "Bound", "True", "-", "web-ams-1-x", "-", "-", "1h")
+    assert row("ResourceBinding", document) == shown
 
 
 def test_kinds_without_columns_of_their_own_are_named_and_counted() -> None:

@@ -83,8 +83,13 @@ def test_a_mistake_in_an_item_has_the_line_of_the_item() -> None:
             "MemberCluster x: apiVersion 'cluster.kubernetesfleet.io/v1': no such group; "
             "did you mean cluster.kubernetes-fleet.io?",
         ),
+        (
+            document("fleet.io/v1", "ResourcePlacement"),
+            "ResourcePlacement x: apiVersion 'fleet.io/v1': kind ResourcePlacement is in "
+            "placement.kubernetes-fleet.io/v1beta1; use that",
+        ),
     ],
-    ids=["list", "text", "nothing", "kind", "group of another", "version", "group"],
+    ids=["list", "text", "nothing", "kind", "group of another", "version", "group", "foreign group"],
 )
 def test_what_is_no_object_of_a_known_kind_is_told(manifest: object, want: str) -> None:
     assert complaint(manifest) == want
@@ -98,6 +103,25 @@ def test_kinds_of_others_are_left_out_and_counted() -> None:
 
     assert read_objects(parse_documents(SourceText("x.yaml", text), findings), findings) == []
     assert findings.details == ["ignored, not Fleet's own: 2 Deployment.apps/v1, 1 Pod.v1"]
+
+
+def test_objects_of_other_projects_are_noted_once_per_project() -> None:
+    findings = Findings()
+    kinds = [
+        ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
+        ("work.karmada.io/v1alpha2", "ResourceBinding"),
+        ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
+        ("cluster.open-cluster-management.io/v1", "ManagedCluster"),
+        ("notkarmada.io/v1", "Thing"),
+    ]
+    text = yaml.safe_dump_all([document(group, kind) for group, kind in kinds])
+
+    assert read_objects(parse_documents(SourceText("x.yaml", text), findings), findings) == []
+    assert findings.problems == []
+    assert [note.partition(";")[0] for note in findings.notes] == [
+        "left out, because they are Karmada's: PropagationPolicy, ResourceBinding",
+        "left out, because they are Open Cluster Management's: ManagedCluster",
+    ]
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

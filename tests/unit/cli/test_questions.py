@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from api.http.examples import get_example
+from api.models import WhyAnswer
+from api.text.why import render_why
 from fleet.cli.client.requests import render_problem
 from fleet.framework.status import Code
+from fleet.text_table import Page
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.scripted_api import Said, ScriptedApi, in_json, in_text, refused
 
@@ -31,6 +37,42 @@ def test_the_text_of_the_api_is_printed_as_it_is(api: ScriptedApi, fleet: Fleet)
 
     assert fleet("why", "web") == (0, TEXT, "")
     assert len(api.asked) == 1
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed goes to one, 60 columns wide."""
+    monkeypatch.setattr("fleet.cli.commands.why.page_of", lambda _: Page(width=60, color=True))
+    monkeypatch.setattr("fleet.cli.commands.why._is_terminal", lambda: True)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_gets_the_words_of_the_api_with_its_colors_and_its_width(api: ScriptedApi, fleet: Fleet) -> None:
+    answer = get_example("why")
+    api.answers(WEB, answer, "the text is not asked for")
+
+    ran = fleet("why", "web")
+
+    assert ran.code == (0 if answer["verdict"]["state"] == "Scheduled" else 1)
+    assert "\x1b[1m" in ran.out
+    plain = re.sub(r"\x1b\[[0-9]+m", "", ran.out)
+    assert max(map(len, plain.split("\n"))) <= 60
+    assert plain.split() == render_why(msgspec.convert(answer, WhyAnswer), page=Page(width=60)).split()
+    assert len(api.asked) == 1
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_gets_the_verdicts_on_one_cluster(api: ScriptedApi, fleet: Fleet) -> None:
+    api.answers("/v1/clusters/osl-1/why-not", get_example("whyNot"), "the text is not asked for")
+
+    assert "\x1b[31mreject\x1b[0m" in fleet("why-not", "osl-1", "web").out
+
+
+@pytest.mark.usefixtures("terminal")
+def test_an_answer_of_another_version_is_shown_in_its_own_words(api: ScriptedApi, fleet: Fleet) -> None:
+    api.answers(WEB, verdict("Scheduled"), TEXT, state="Scheduled")
+
+    assert fleet("why", "web") == (0, TEXT, "")
 
 
 @pytest.mark.parametrize("state", ["Unschedulable", "Partial", "Queued", "Deleted"])

@@ -43,6 +43,15 @@ spec:
             "relaxAffinity term=0 expression='tier In [gold, silver]'",
             {"op": "relaxAffinity", "term": 0, "expression": "tier In [gold, silver]"},
         ),
+        (
+            "addCluster name=x labels=env=prod,region=eu properties=example.com/rating=5",
+            {
+                "op": "addCluster",
+                "name": "x",
+                "labels": {"env": "prod", "region": "eu"},
+                "properties": {"example.com/rating": "5"},
+            },
+        ),
         ('{"op": "addCluster", "name": "x", "like": "y"}', {"op": "addCluster", "name": "x", "like": "y"}),
         (
             "patch patch='{\"numberOfClusters\": 3}'",
@@ -55,6 +64,12 @@ def test_an_edit_is_written_in_words_or_in_json(text: str, want: dict[str, Any])
 
     assert found == [want]
     assert to_documents(parse_edits(found)) == [want]
+
+
+def test_taints_of_a_new_cluster_are_written_as_kubectl_writes_them() -> None:
+    (edit,) = read_edits(["addCluster name=x taints=gpu=a100:NoSchedule,edge"])
+
+    assert edit["taints"] == [{"key": "gpu", "value": "a100", "effect": "NoSchedule"}, {"key": "edge", "value": ""}]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_policy_that_makes_no_sense_is_reported_with_field_and_value(tmp_path:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
 
     (found,) = reported(
-        tmp_path, *FLEET, placement("web", placementType="PickAll", affinity={"clusterAffinity": required})
+        tmp_path, *FLEET, snapshot("web-0", "web", placementType="PickAll", affinity={"clusterAffinity": required})
     ).decisions
 
     (problem,) = found.answer.verdict.problems

@@ -93,6 +93,23 @@ def test_further_files_are_added(fleet: Fleet, tmp_path: Path) -> None:
     assert decided(fleet, "--snapshot", exported(tmp_path), "-f", str(more))["clusterCount"] == 3
 
 
+def test_an_edited_placement_in_further_files_counts_with_the_bindings_of_the_export(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """As on the hub after an apply: the policy of the export is an earlier one."""
+    edited = tmp_path / "web.json"
+    expression = {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"env": "prod"}}}]}
+    required = {"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": expression}}
+    edited.write_text(json.dumps(placement("web", placementType="PickAll", affinity=required)))
+    labeled = tmp_path / "b.json"
+    labeled.write_text(json.dumps({**member("b", env="prod"), "status": None, "spec": {}}))
+
+    found = decided(fleet, "--snapshot", exported(tmp_path), "-f", str(edited), "-f", str(labeled))["decisions"][0]
+
+    assert (found["policy"]["source"], found["policy"]["snapshot"]) == ("placement", "web-1")
+    assert [(each["action"], each["cluster"]) for each in found["operations"]] == [("create", "b"), ("unschedule", "a")]
+
+
 @pytest.mark.parametrize(
     "content, said",
     [

@@ -342,11 +342,6 @@ def test_whoever_sets_the_timeout_has_the_last_word() -> None:
     assert heartbeat_timeout("eligibility.heartbeatTimeout=5m") == 300
 
 
-def test_the_hub_is_not_spared_unless_that_is_set() -> None:
-    assert adapt_settings(load_settings(None, {}, [])).api.qps == 2000
-    assert adapt_settings(load_settings(None, {}, ["api.qps=9", "api.burst=9"])).api.qps == 9
-
-
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 

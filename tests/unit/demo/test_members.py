@@ -13,7 +13,7 @@ from typing import Any
 from fleet.demo.members import SILENT, MemberBehavior, SimulatedMembers
 from fleet.model.timestamps import SECOND, parse_timestamp
 from tests.faults.hub_api import Document, HubApi, a_hub
-from tests.faults.virtual import VirtualClock, virtual
+from tests.faults.virtual import VirtualClock, virtual, within
 
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 UNEVENTFUL = MemberBehavior(silence_every=0, leave_every=0, join_every=0)
@@ -79,53 +79,49 @@ async def a_fleet(
 # --- joining and being heard ------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_all_members_have_joined_and_are_healthy() -> None:
-    async with a_fleet(12) as fleet:
-        clusters = await fleet.clusters()
+@within(lambda: a_fleet(12))
+async def test_all_members_have_joined_and_are_healthy(fleet: Fleet) -> None:
+    clusters = await fleet.clusters()
 
-        assert len(clusters) == 12
-        for cluster in clusters.values():
-            assert agent_of(cluster)["type"] == "MemberAgent"
-            assert true_conditions(agent_of(cluster)) == {"Joined", "Healthy"}
-            assert true_conditions(cluster["status"]) >= {"Joined", "NamespaceCollectionSucceeded"}
-            assert cluster["status"]["namespaces"] == {"default": "", "kube-system": ""}
-
-
-@virtual
-async def test_members_report_what_policies_can_ask_for() -> None:
-    async with a_fleet(1) as fleet:
-        status = (await fleet.cluster("iad-1"))["status"]
-
-        assert set(status["properties"]) == {
-            "kubernetes-fleet.io/node-count",
-            "k8s.io/k8s-version",
-            "kubernetes.azure.com/per-cpu-core-cost",
-            "kubernetes.azure.com/per-gb-memory-cost",
-        }
-        assert set(status["resourceUsage"]) == {"capacity", "allocatable", "available", "observationTime"}
+    assert len(clusters) == 12
+    for cluster in clusters.values():
+        assert agent_of(cluster)["type"] == "MemberAgent"
+        assert true_conditions(agent_of(cluster)) == {"Joined", "Healthy"}
+        assert true_conditions(cluster["status"]) >= {"Joined", "NamespaceCollectionSucceeded"}
+        assert cluster["status"]["namespaces"] == {"default": "", "kube-system": ""}
 
 
-@virtual
-async def test_heartbeats_go_on() -> None:
-    async with a_fleet(12) as fleet:
-        await asyncio.sleep(600)
+@within(lambda: a_fleet(1))
+async def test_members_report_what_policies_can_ask_for(fleet: Fleet) -> None:
+    status = (await fleet.cluster("iad-1"))["status"]
 
-        assert max([await fleet.since_heard(name) for name in await fleet.clusters()]) <= 7
+    assert set(status["properties"]) == {
+        "kubernetes-fleet.io/node-count",
+        "k8s.io/k8s-version",
+        "kubernetes.azure.com/per-cpu-core-cost",
+        "kubernetes.azure.com/per-gb-memory-cost",
+    }
+    assert set(status["resourceUsage"]) == {"capacity", "allocatable", "available", "observationTime"}
 
 
-@virtual
-async def test_properties_and_usage_drift_within_what_is_possible() -> None:
-    async with a_fleet(4) as fleet:
-        before = await fleet.clusters()
-        await asyncio.sleep(600)
-        after = await fleet.clusters()
+@within(lambda: a_fleet(12))
+async def test_heartbeats_go_on(fleet: Fleet) -> None:
+    await asyncio.sleep(600)
 
-        for name, cluster in after.items():
-            usage = cluster["status"]["resourceUsage"]
-            assert usage["available"] != before[name]["status"]["resourceUsage"]["available"]
-            assert int(cluster["status"]["properties"]["kubernetes-fleet.io/node-count"]["value"]) >= 1
-            assert 0 < int(usage["available"]["cpu"][:-1]) < int(usage["allocatable"]["cpu"][:-1])
+    assert max([await fleet.since_heard(name) for name in await fleet.clusters()]) <= 7
+
+
+@within(lambda: a_fleet(4))
+async def test_properties_and_usage_drift_within_what_is_possible(fleet: Fleet) -> None:
+    before = await fleet.clusters()
+    await asyncio.sleep(600)
+    after = await fleet.clusters()
+
+    for name, cluster in after.items():
+        usage = cluster["status"]["resourceUsage"]
+        assert usage["available"] != before[name]["status"]["resourceUsage"]["available"]
+        assert int(cluster["status"]["properties"]["kubernetes-fleet.io/node-count"]["value"]) >= 1
+        assert 0 < int(usage["available"]["cpu"][:-1]) < int(usage["allocatable"]["cpu"][:-1])
 
 
 @virtual
@@ -165,13 +161,12 @@ def test_large_fleets_are_heard_less_often() -> None:
 # --- what people do ---------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_a_cluster_that_somebody_creates_is_given_an_agent() -> None:
-    async with a_fleet(1) as fleet:
-        await fleet.api.create(CLUSTERS, a_cluster("edge-lab"))
-        await asyncio.sleep(2)
+@within(lambda: a_fleet(1))
+async def test_a_cluster_that_somebody_creates_is_given_an_agent(fleet: Fleet) -> None:
+    await fleet.api.create(CLUSTERS, a_cluster("edge-lab"))
+    await asyncio.sleep(2)
 
-        assert true_conditions(agent_of(await fleet.cluster("edge-lab"))) == {"Joined", "Healthy"}
+    assert true_conditions(agent_of(await fleet.cluster("edge-lab"))) == {"Joined", "Healthy"}
 
 
 @virtual
@@ -185,28 +180,26 @@ async def test_a_cluster_that_somebody_deletes_leaves_in_good_order() -> None:
         assert set(await fleet.clusters()) == {"dub-1"}
 
 
-@virtual
-async def test_a_cluster_with_the_silence_annotation_says_nothing_until_it_is_taken_away() -> None:
-    async with a_fleet(1) as fleet:
-        await fleet.api.patch(f"{CLUSTERS}/iad-1", {"metadata": {"annotations": {SILENT: "true"}}})
-        await asyncio.sleep(600)
-        assert await fleet.since_heard("iad-1") >= 590
+@within(lambda: a_fleet(1))
+async def test_a_cluster_with_the_silence_annotation_says_nothing_until_it_is_taken_away(fleet: Fleet) -> None:
+    await fleet.api.patch(f"{CLUSTERS}/iad-1", {"metadata": {"annotations": {SILENT: "true"}}})
+    await asyncio.sleep(600)
+    assert await fleet.since_heard("iad-1") >= 590
 
-        await fleet.api.patch(f"{CLUSTERS}/iad-1", {"metadata": {"annotations": {SILENT: None}}})
-        await asyncio.sleep(10)
-        assert await fleet.since_heard("iad-1") <= 7
+    await fleet.api.patch(f"{CLUSTERS}/iad-1", {"metadata": {"annotations": {SILENT: None}}})
+    await asyncio.sleep(10)
+    assert await fleet.since_heard("iad-1") <= 7
 
 
-@virtual
-async def test_labels_and_taints_that_people_change_are_left_alone() -> None:
-    async with a_fleet(1) as fleet:
-        changed = {"labels": {"env": "canary"}}
-        await fleet.api.patch(f"{CLUSTERS}/iad-1", {"metadata": changed, "spec": {"taints": [A_TAINT]}})
-        await asyncio.sleep(120)
-        cluster = await fleet.cluster("iad-1")
+@within(lambda: a_fleet(1))
+async def test_labels_and_taints_that_people_change_are_left_alone(fleet: Fleet) -> None:
+    changed = {"labels": {"env": "canary"}}
+    await fleet.api.patch(f"{CLUSTERS}/iad-1", {"metadata": changed, "spec": {"taints": [A_TAINT]}})
+    await asyncio.sleep(120)
+    cluster = await fleet.cluster("iad-1")
 
-        assert cluster["metadata"]["labels"]["env"] == "canary"
-        assert cluster["spec"]["taints"] == [A_TAINT]
+    assert cluster["metadata"]["labels"]["env"] == "canary"
+    assert cluster["spec"]["taints"] == [A_TAINT]
 
 
 @virtual
@@ -274,12 +267,23 @@ async def test_members_that_leave_and_join_keep_the_fleet_near_its_size() -> Non
 
 
 @virtual
-async def test_rates_of_zero_mean_never() -> None:
-    async with a_fleet(4) as fleet:
-        names = set(await fleet.clusters())
-        await asyncio.sleep(1200)
+async def test_spared_members_neither_leave_nor_fall_silent() -> None:
+    spared = frozenset({"iad-1", "dub-1"})
+    behavior = replace(RARE, silence_every=30, leave_every=60, join_every=60, spared=spared)
+    async with a_fleet(6, behavior=behavior) as fleet:
+        await asyncio.sleep(7200)
 
-        assert (set(await fleet.clusters()), fleet.told) == (names, [])
+        assert spared <= set(await fleet.clusters())
+        assert any("leaves the fleet" in text for text in fleet.told)
+        assert not any(name in text for name in spared for text in fleet.told)
+
+
+@within(lambda: a_fleet(4))
+async def test_rates_of_zero_mean_never(fleet: Fleet) -> None:
+    names = set(await fleet.clusters())
+    await asyncio.sleep(1200)
+
+    assert (set(await fleet.clusters()), fleet.told) == (names, [])
 
 
 # --- starting again ---------------------------------------------------------------------------------------------------

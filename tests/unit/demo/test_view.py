@@ -68,6 +68,21 @@ def test_a_placement_shows_what_it_wants_and_what_it_has() -> None:
         assert part in said
 
 
+def test_a_terminal_of_80_by_24_has_all_placements_and_the_reason_of_a_decision() -> None:
+    placements = [STOREFRONT._replace(key=f"p{number}") for number in range(5)]
+    reason = "3 of 6 clusters: 4 no affinity term matched, 1 untolerated taint {gpu: a100} [MemberCluster/Delete ams-1]"
+    news = [*NEWS, Headline(datetime(2026, 1, 1, 13, 0, tzinfo=UTC), "storefront", reason)]
+    lines = shown(width=80, height=24, clusters=CLUSTERS, placements=placements, headlines=news, commands=["a"] * 4)
+
+    assert len(lines) == 24
+    assert {len(line.rstrip()) <= 80 for line in lines} == {True}
+    said = " ".join(" ".join(line.strip("│ ") for line in lines).split())
+    assert "fleet up" in lines[0]
+    assert all(f"p{number} PickN" in said for number in range(5))
+    assert reason in said
+    assert sum("eu-west" in line for line in lines) >= 2
+
+
 def test_the_latest_decisions_are_shown() -> None:
     said = text(headlines=NEWS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleet.explain.facts.cluster_explanation import ClusterExplanation, Explainer
+from fleet.explain.facts.clusters import ClusterExplanation, Explainer
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile

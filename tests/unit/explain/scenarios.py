@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fleet.explain.facts.placement_outcome import Effect, build_effect, list_clusters_in_use, name_outcome
+from fleet.explain.facts.outcomes import Effect, build_effect, list_clusters_in_use, name_outcome
 from fleet.explain.fixes.fixes import Fix
 from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import Scenario

@@ -12,7 +12,7 @@ from fleet.errors import InputError
 from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
 from fleet.explain.answer.parts import Answer, ClusterRow, HookStatus, PluginScore
 from fleet.explain.answer.rendering import render
-from fleet.explain.facts.margins import Margin
+from fleet.explain.facts.clusters import Margin
 from fleet.explain.fixes.fixes import find_fixes
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.context import HookContext
@@ -536,11 +536,19 @@ def test_W_10_fixes_about_hidden_clusters_are_left_out() -> None:
     found = why(scenario, fixes=find_fixes(scenario, scenario.decide()), redact=hide("t", "ok"))
 
     assert [one.text for one in found.fixes or ()] == [
-        "count 2 → 1",
         "tolerate gpu:NoSchedule",
         "u: remove taint gpu:NoSchedule",
+        "count 2 → 1",
     ]
-    assert [(one.effect.targets, one.effect.more) for one in found.fixes or ()][:2] == [((), 1), (("u",), 1)]
+    assert [(one.effect.targets, one.effect.more) for one in found.fixes or ()][::2] == [(("u",), 1), ((), 1)]
+
+
+def test_W_10_what_another_cluster_would_have_to_be_is_for_those_who_may_read_all() -> None:
+    scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(3))
+    fixes = find_fixes(scenario, scenario.decide())
+
+    assert any(one.adds_clusters for one in why(scenario, fixes=fixes).fixes or ())
+    assert not any(one.adds_clusters for one in why(scenario, fixes=fixes, redact=hide("b")).fixes or ())
 
 
 def test_W_10_a_fix_that_would_tell_a_hidden_name_of_a_fixed_policy_is_left_out() -> None:

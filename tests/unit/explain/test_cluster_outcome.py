@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.explain.facts.cluster_outcome import ClusterCounts, count_clusters
+from fleet.explain.facts.outcomes import ClusterCounts, count_clusters
 from plugins.default_profile import compile_default, default_profile
 from tests.builders import PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask

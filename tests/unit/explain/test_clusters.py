@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.explain.facts.cluster_explanation import BindingFate
-from fleet.explain.facts.margins import Margin, ScoreParts
+from fleet.explain.facts.clusters import BindingFate, Margin, ScoreParts
 from fleet.framework.cycle.cycle import decide
 from fleet.framework.cycle.inspection import explain_all
 from fleet.framework.profiles.profile import StatusLimits
@@ -67,7 +66,22 @@ def test_a_cluster_in_use_may_be_one_that_would_not_be_chosen_today() -> None:
     verdicts = asked.verdicts("a")
 
     assert asked.outcomes() == {"a": "kept"}
-    assert (verdicts["TaintToleration"], verdicts["SamePlacementAntiAffinity"]) == ("reject", "reject")
+    assert (verdicts["TaintToleration"], verdicts["SamePlacementAntiAffinity"]) == ("reject", "pass")
+    assert [one.reason for one in asked.explained("a").concerns] == ["UntoleratedTaint"]
+
+
+def test_a_second_cluster_of_a_domain_is_no_concern_about_the_first() -> None:
+    fleet = [a_cluster("a").labelled(region="eu"), a_cluster("b").labelled(region="us").heard(3600)]
+    asked = ask(fleet, a_policy().pick_n(1).spread("region"), a_binding("a"))
+
+    assert asked.explained("a").concerns == ()
+
+
+def test_a_fixed_cluster_that_fell_silent_is_retained() -> None:
+    asked = ask([a_cluster("a").heard(3600)], a_policy().pick_fixed("a"), a_binding("a"))
+
+    assert asked.outcomes() == {"a": "retained"}
+    assert [(fate.name, fate.action) for fate in asked.explained("a").bindings] == [("web-a-b", "none")]
 
 
 def test_fixed_policies_ask_for_eligibility_only() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from fleet.explain.fixes.evaluator import EvaluationBudget
 from fleet.explain.fixes.fixes import Fixes, find_fixes, find_fixes_for_cluster
+from fleet.explain.fixes.newcomers import propose_newcomers
 from fleet.explain.whatif.edits import parse_edits
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.context import HookContext
@@ -19,6 +20,7 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.framework.types import PluginTraits, Reason, ReasonTable, Verdict
+from fleet.model.views import ClusterSelectorTerm, LabelSelector
 from fleet.snapshot.frame import Frame
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
@@ -31,6 +33,7 @@ from tests.builders import (
     a_policy,
     clusters,
     label,
+    measure,
     sorted_by,
 )
 from tests.unit.explain.scenarios import a_scenario, effect, one_unit_less, targets
@@ -58,9 +61,9 @@ def short_of_one(*fleet: ClusterBuilder, policy: PolicyBuilder | None = None) ->
 
 def test_taints_are_tolerated_or_removed() -> None:
     assert listed(found(short_of_one(a_cluster("b").tainted("dedicated", "batch")))) == [
-        ("placement", "count 2 → 1", "SELECTED"),
         ("placement", "tolerate dedicated=batch:NoSchedule", "SELECTED"),
         ("cluster", "b: remove taint dedicated=batch:NoSchedule", "SELECTED"),
+        ("placement", "count 2 → 1", "SELECTED"),
     ]
 
 
@@ -75,9 +78,9 @@ def test_the_expression_that_is_in_the_way_goes_or_the_cluster_gets_the_label() 
     scenario = a_scenario([a_cluster("ok").labelled(tier="gold"), a_cluster("b")], policy.pick_n(2))
 
     assert texts(found(scenario)) == [
-        "count 2 → 1",
         "affinity term 1 without tier In [gold, basic]",
         "b: label tier=basic",
+        "count 2 → 1",
     ]
 
 
@@ -88,25 +91,26 @@ def test_a_label_that_is_in_the_way_goes() -> None:
 
 
 def test_a_silent_agent_is_to_be_heard_again() -> None:
-    assert texts(found(short_of_one(a_cluster("b").heard(3600)))) == ["count 2 → 1", "b: bring its agent back"]
+    assert texts(found(short_of_one(a_cluster("b").heard(3600)))) == ["b: bring its agent back", "count 2 → 1"]
 
 
 def test_a_skew_is_widened_no_further_than_needed() -> None:
     fleet = [a_cluster(f"x{number}").labelled(zone="x") for number in range(6)]
     fleet += [a_cluster("y").labelled(zone="y").leaving()]
 
-    (wider, *others) = sorted(
-        found(a_scenario(fleet, a_policy().pick_n(4).spread("zone"))).fixes, key=lambda one: one.text
-    )[::-1]
+    shown = found(a_scenario(fleet, a_policy().pick_n(4).spread("zone"))).fixes
 
-    assert (wider.text, wider.effect.selected) == ("max skew of zone 1 → 4", 4)
-    assert [one.text for one in others] == ["count 4 → 1"]
+    assert [(one.text, one.effect.selected) for one in shown] == [
+        ("spread over zone ScheduleAnyway", 4),
+        ("max skew of zone 1 → 4", 4),
+        ("count 4 → 1", 1),
+    ]
 
 
 def test_names_that_no_cluster_has_are_dropped() -> None:
     scenario = a_scenario([a_cluster("a"), a_cluster("b").heard(3600)], a_policy().pick_fixed("a", "b", "typo"))
 
-    assert texts(found(scenario)) == ["cluster names without b, typo"]
+    assert texts(found(scenario)) == ["b: bring its agent back", "cluster names without b, typo"]
 
 
 def test_an_invalid_cluster_is_repaired() -> None:
@@ -132,8 +136,8 @@ def test_where_nothing_reaches_the_number_whatever_lets_more_qualify_is_shown() 
 
     shown = found(scenario).fixes
 
-    assert "count 9 → 2" in [one.text for one in shown]
-    assert {one.effect.after for one in shown} == {"SELECTED"}
+    assert [(one.text, one.effect.after, one.settles) for one in shown][-1] == ("count 9 → 2", "SELECTED", True)
+    assert {(one.effect.after, one.effect.selected > 2) for one in shown[:-1]} == {("PARTIAL", True)}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_W_06_a_fix_does_what_it_says_and_less_does_not() -> None:
 def test_what_does_not_help_is_not_shown() -> None:
     fleet = [a_cluster("b").tainted("gpu").heard(3600), a_cluster("ok")]
 
-    assert texts(found(a_scenario(fleet, a_policy().pick_n(2)))) == ["count 2 → 1"]
+    assert texts(found(a_scenario(fleet, a_policy().pick_n(2)))) == ["one more eligible cluster", "count 2 → 1"]
 
 
 def test_the_best_outcome_comes_first_then_what_the_owner_can_do_alone() -> None:
@@ -235,11 +239,81 @@ def test_a_deep_search_tries_a_change_for_each_of_two_plugins() -> None:
     fleet = [a_cluster("a").tainted("gpu").heard(3600)]
     scenario = a_scenario(fleet, a_policy().pick_n(1))
 
-    assert found(scenario).fixes == ()
+    assert texts(found(scenario)) == ["one more eligible cluster"]
     assert texts(found(scenario, mode="deep")) == [
         "a: bring its agent back; a: remove taint gpu:NoSchedule",
         "a: bring its agent back; tolerate gpu:NoSchedule",
     ]
+
+
+# --- another cluster --------------------------------------------------------------------------------------------------
+
+PROD = (a_cluster("us-1").labelled(region="us", env="prod"), a_cluster("us-2").labelled(region="us", env="prod"))
+
+
+def test_where_only_another_cluster_would_do_it_is_described_by_the_least_it_must_have() -> None:
+    policy = a_policy().require(label("env", "In", "prod"), measure("example.com/rating", "Gt", "4"))
+
+    assert texts(found(a_scenario(PROD, policy.pick_n(3)))) == [
+        "one more eligible cluster with env=prod",
+        "one more eligible cluster with example.com/rating 5",
+        "count 3 → 2",
+    ]
+
+
+def test_as_many_more_as_are_missing() -> None:
+    (more, settled) = found(a_scenario(PROD, a_policy().pick_n(4))).fixes
+
+    assert (more.text, more.effect.selected) == ("2 more eligible clusters", 4)
+    assert (more.adds_clusters, more.settles, settled.settles) == (True, False, True)
+
+
+def test_one_more_than_nothing_is_offered_where_too_many_are_missing() -> None:
+    (more, _) = found(a_scenario(PROD, a_policy().pick_n(40))).fixes
+
+    assert (more.text, more.effect.after, more.effect.selected) == ("one more eligible cluster", "PARTIAL", 3)
+
+
+def test_a_spread_names_the_domain_where_it_has_to_be() -> None:
+    fleet = [*PROD, a_cluster("eu-1").labelled(region="eu", env="prod").leaving()]
+    strict = compile_default(default_profile(args={"TopologySpreadConstraints": {"missingKey": "Exclude"}}))
+    scenario = a_scenario(fleet, a_policy().pick_n(2).spread("region").require(label("env", "Exists")), profile=strict)
+
+    added = [fix.edits for fix in find_fixes(scenario, scenario.decide()).fixes if fix.adds_clusters]
+    ways = list(propose_newcomers(scenario.decide(), strict, need=1))
+
+    assert added == []  # a wider skew does as well
+    assert [candidate.text for candidate in ways] == ["one more eligible cluster with env=true, region=eu"]
+    assert sorted(targets(scenario, *ways[0].edits)) == ["another-1", "us-2"]
+
+
+def test_terms_that_contradict_themselves_are_met_by_no_cluster() -> None:
+    term = label("env", "In", "prod")
+    both = LabelSelector(match_labels={"env": "lab"}, match_expressions=term.label_selector.match_expressions)  # type: ignore[union-attr]
+    scenario = a_scenario(PROD, a_policy().pick_n(3).require(ClusterSelectorTerm(both)))
+
+    assert not any(fix.adds_clusters for fix in found(scenario).fixes)
+
+
+def test_labels_that_would_help_are_marked_as_facts_about_a_cluster() -> None:
+    scenario = a_scenario([*PROD, a_cluster("eu-1")], a_policy().pick_n(3).require(label("env", "In", "prod")))
+
+    assert [(fix.text, fix.changes_facts) for fix in found(scenario).fixes] == [
+        ("affinity term 1 without env In [prod]", False),
+        ("eu-1: label env=prod", True),
+        ("count 3 → 2", False),
+    ]
+
+
+def test_partial_improvements_are_shown_before_what_asks_for_less() -> None:
+    fleet = [*PROD, a_cluster("us-3").labelled(region="us"), a_cluster("eu-1").labelled(region="eu").tainted("gpu")]
+    scenario = a_scenario(fleet, a_policy().pick_n(4).spread("region").require(label("region", "In", "us")))
+
+    shown = [(fix.text, fix.effect.after, fix.effect.selected) for fix in found(scenario).fixes]
+
+    assert ("spread over region ScheduleAnyway", "PARTIAL", 3) in shown
+    assert ("max skew of region 1 → 3", "PARTIAL", 3) in shown
+    assert shown[-1] == ("count 4 → 1", "SELECTED", 1)
 
 
 # --- one cluster ------------------------------------------------------------------------------------------------------
@@ -422,11 +496,11 @@ def test_a_plugin_whose_suggestions_are_useless_does_no_harm(suggested: object) 
 
 
 def test_a_fix_as_a_document_has_edits_that_anybody_can_send() -> None:
-    (first, *_) = found(short_of_one(a_cluster("b").tainted("gpu"))).fixes
+    *_, last = found(short_of_one(a_cluster("b").tainted("gpu"))).fixes
 
-    document = msgspec.to_builtins(first)
+    document = msgspec.to_builtins(last)
 
-    assert parse_edits(document["edits"]) == first.edits
+    assert parse_edits(document["edits"]) == last.edits
     assert (document["verified"], document["turned"]) == (True, {"field": "count", "start": 2, "value": 1})
 
 

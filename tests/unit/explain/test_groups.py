@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fleet.explain.answer.answer import build_answer
 from fleet.explain.answer.parts import GroupPart
 from fleet.explain.facts.full_domains import find_full_domains
+from fleet.framework.request import PlacementRequest
+from fleet.framework.status import Code
+from fleet.framework.types import Reason, ReasonTable
+from fleet.snapshot.frame import Frame
 from tests.builders import ClusterBuilder, a_cluster, a_policy, clusters, label, measure
+from tests.doubles import Rejecting, profile_of
 from tests.unit.explain.questions import Asked, ask
 
 
@@ -96,3 +103,36 @@ def test_nothing_is_held_up_when_the_policy_is_fulfilled() -> None:
 
 def test_nothing_is_held_up_by_soft_constraints() -> None:
     assert find_full_domains(ask(uneven(), a_policy().pick_n(3).spread_softly("zone")).decision) == ()
+
+
+# --- plugins from elsewhere -------------------------------------------------------------------------------------------
+
+
+class Fenced(Rejecting):
+    """Rejects all clusters but one; the farther back in the alphabet, the closer to the fence."""
+
+    REASONS = ReasonTable(Reason("OutsideFence", Code.UNSCHEDULABLE, "outside the fence at {post}"))
+
+    def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
+        return {"post": "north", "meters": 40, "seenFrom": ["a", "b"]}
+
+    def split_by_distance(self, req: PlacementRequest, frame: Frame, rows: int) -> list[int]:
+        names = reversed(frame.sort_by_name(rows))
+        return [1 << row for row in names]
+
+
+def test_a_plugin_from_elsewhere_orders_the_clusters_that_it_rejects() -> None:
+    asked = ask(clusters("a", "b", "c"), a_policy(), profile=profile_of(Fenced("Fence", ["a", "b", "c"])))
+    answer = build_answer(asked.inp, asked.decision)
+
+    assert [row.name for row in answer.attempt.clusters] == ["c", "b", "a"]
+    (group,) = answer.attempt.groups
+    assert group.closest is not None
+    assert group.closest.cluster == "c"
+
+
+def test_values_that_a_message_lacks_are_listed_line_by_line() -> None:
+    asked = ask(clusters("a"), a_policy(), profile=profile_of(Fenced("Fence", ["a"])))
+
+    (row,) = build_answer(asked.inp, asked.decision).attempt.clusters
+    assert (row.rejections[0].short, row.rejections[0].lines) == ("outside fence", ("meters: 40", "seenFrom: a, b"))

@@ -41,24 +41,27 @@ def short() -> Scenario:
 
 def test_an_unserved_placement() -> None:
     assert rendered(short()) == (
-        "web   Partial since 09:14:03   attempt 4   profile DefaultScheduler\n"
+        "web   Partial since 2026-03-02 09:14:03 UTC   attempt 4   profile DefaultScheduler\n"
         "1/5 clusters selected, need 3: 1 already selected; 2 untolerated taint {dedicated: batch}, 1 agent\n"
         "silent\n"
         "\n"
         "SELECTED  RANK  TOPOLOGY  AFFINITY  BOUND\n"
         "ams-1        1         0        10      0\n"
-        "ams-2                  0         0      0  kept\n"
+        "\n"
+        "IN USE\n"
+        "ams-2\n"
         "\n"
         "REJECTED BY         COUNT  CLOSEST  LACKS                                    OTHERS\n"
         "TaintToleration         2  mad-1    dedicated=batch:NoSchedule               mad-2\n"
         "ClusterEligibility      1  osl-1    agent silent since 2026-03-10T08:53:08Z\n"
         "\n"
         "FIXES (verified)\n"
-        "  placement  count 3 → 2                                     SELECTED on ams-1 ams-2\n"
         "  placement  tolerate dedicated=batch:NoSchedule             SELECTED on ams-1 ams-2 mad-2\n"
         "  cluster    mad-1: remove taint dedicated=batch:NoSchedule  SELECTED on ams-1 mad-1 ams-2\n"
         "  cluster    mad-2: remove taint dedicated=batch:NoSchedule  SELECTED on ams-1 mad-2 ams-2\n"
         "  cluster    osl-1: bring its agent back                     SELECTED on ams-1 osl-1 ams-2\n"
+        "  or settle for\n"
+        "  placement  count 3 → 2                                     SELECTED on ams-1 ams-2\n"
     )
 
 
@@ -73,11 +76,11 @@ def test_W_08_sections_without_rows_are_left_out() -> None:
     text = rendered(a_scenario([], a_policy().pick_n(1)))
 
     assert text == (
-        "web   Unschedulable since 09:14:03   attempt 4   profile DefaultScheduler\n"
+        "web   Unschedulable since 2026-03-02 09:14:03 UTC   attempt 4   profile DefaultScheduler\n"
         "0/0 clusters selected, need 1\n"
         "\n"
         "FIXES (verified)\n"
-        "  (none)\n"
+        "  cluster  one more eligible cluster  SELECTED on another-1\n"
     )
 
 
@@ -122,9 +125,11 @@ def test_a_fix_that_only_lets_a_cluster_qualify_says_who_is_chosen_all_the_same(
         scenario.question, decision, cluster="b", everything=True, fixes=find_fixes_for_cluster(scenario, decision, "b")
     )
 
-    assert "  cluster    b: remove taint gpu:NoSchedule               fits, but the choice is a\n" in render_cluster(
-        found
+    fixes, _, not_enough = render_cluster(found).partition(
+        "\n\nNOT ENOUGH (verified: it would fit, and others would be"
     )
+    assert "fits, but" not in fixes
+    assert "  cluster    b: remove taint gpu:NoSchedule  fits, but the choice is a\n" in not_enough
 
 
 def test_a_cluster_that_nothing_brings_in_says_so_and_one_in_use_needs_nothing() -> None:
@@ -135,7 +140,7 @@ def test_a_cluster_that_nothing_brings_in_says_so_and_one_in_use_needs_nothing()
         tried = find_fixes_for_cluster(scenario, decision, cluster)
         return render_cluster(build_answer(scenario.question, decision, cluster=cluster, everything=True, fixes=tried))
 
-    assert text("b").endswith("FIXES (verified)\n  (none)\n")
+    assert text("b").endswith("\n\nno fix was found\n")
     assert "a is chosen\n" in text("a")
     assert "FIXES" not in text("a")
 
@@ -177,7 +182,7 @@ def test_blocking_domains_missing_names_and_warnings_are_told() -> None:
 
     assert "BLOCKED BY\n  zone=y has 0 and no cluster left; max skew 1: c left the fleet" in spread
     assert "no label zone, so spreading ignores them: d" in spread
-    assert "no such cluster: typo" in fixed
+    assert "POLICY\n  no cluster is named typo\n" in fixed
 
 
 def test_a_comparison() -> None:
@@ -257,7 +262,7 @@ def test_equal_decisions_take_one_line() -> None:
 def test_chosen_clusters_that_nobody_may_see_are_told_as_a_number() -> None:
     text = rendered(short(), redact=lambda name: name.startswith("ams"))
 
-    assert "\n\nSELECTED\n… 2 not shown here\n\n" in text
+    assert "\n\nSELECTED\n… 1 not shown here\n\nIN USE\n… 1 not shown here\n\n" in text
 
 
 def test_fixes_that_were_tried_on_a_newer_fleet_say_so() -> None:

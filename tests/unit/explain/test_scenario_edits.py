@@ -14,6 +14,7 @@ from fleet.explain.whatif.edits import (
     Edit,
     Evict,
     LabelCluster,
+    NewTaint,
     Patch,
     RelaxAffinity,
     RelaxSpread,
@@ -133,6 +134,10 @@ def test_edits_build_on_one_another() -> None:
         (RemoveCluster("berlin-2"), "cluster", "no cluster is named 'berlin-2'; did you mean berlin-1?"),
         (RemoveCluster("zzz"), "cluster", "no cluster is named 'zzz'; use the name of a member cluster"),
         (AddCluster("new", "zzz"), "like", "no cluster is named 'zzz'"),
+        (AddCluster("new", labels={"a b": "c"}), "labels.key", "'a b' is no key of a label"),
+        (AddCluster("new", properties={"x": "many"}), "properties.value", "'many' is no quantity"),
+        (AddCluster("new", taints=(NewTaint("a", effect="NoExecute"),)), "taints.effect", "'NoExecute' is no effect"),
+        (RelaxSpread("region"), "maxSkew", "give maxSkew, or whenUnsatisfiable ScheduleAnyway"),
         (AddCluster("berlin-1", "berlin-1"), "name", "a cluster named 'berlin-1' exists already"),
         (AddCluster("Köln", "berlin-1"), "name", "'Köln' is not a valid name of a cluster"),
         (LabelCluster("berlin-1", "a b", "c"), "key", "'a b' is no key of a label"),
@@ -290,3 +295,34 @@ def test_a_question_asked_of_an_unedited_world_is_decided_alike() -> None:
     scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1))
 
     assert decide(scenario.question).digest == scenario.apply([]).decide().digest
+
+
+def test_a_new_cluster_has_the_labels_properties_and_taints_it_is_given() -> None:
+    policy = a_policy().pick_n(1).require(label("tier", "In", "gold"))
+    scenario = a_scenario(clusters("a"), policy)
+    new = AddCluster("new", labels={"tier": "gold"}, properties={"example.com/rating": "5"})
+
+    assert targets(scenario, new) == ["new"]
+    assert targets(scenario, msgspec.structs.replace(new, taints=(NewTaint("gpu"),))) == []
+    added = scenario.apply([new]).question.frame
+    row = added.row_of("new")
+    assert row is not None
+    assert added.property("example.com/rating").values[row] == 5
+
+
+def test_a_new_cluster_like_another_has_its_labels_and_those_it_is_given() -> None:
+    fleet = [a_cluster("a").labelled(tier="gold", region="eu").leaving()]
+    scenario = a_scenario(fleet, a_policy().pick_n(1).require(label("tier", "In", "gold"), label("region", "In", "us")))
+
+    frame = scenario.apply([AddCluster("new", "a", labels={"region": "us"})]).question.frame
+    row = frame.row_of("new")
+    assert row is not None
+    assert (frame.labels("tier").value(row), frame.labels("region").value(row)) == ("gold", "us")
+
+
+def test_a_spread_that_only_ranks_lets_every_cluster_in() -> None:
+    fleet = [*(a_cluster(name).labelled(region="eu") for name in "abc"), a_cluster("d").labelled(region="us").leaving()]
+    scenario = a_scenario(fleet, a_policy().pick_n(3).spread("region"))
+
+    assert len(targets(scenario)) == 1
+    assert len(targets(scenario, RelaxSpread("region", when_unsatisfiable="ScheduleAnyway"))) == 3

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from fleet.explain.answer.answer import build_answer
 from fleet.explain.answer.parts import ClusterRow
-from fleet.explain.answer.sentences import describe_cluster, describe_details, format_age, join_words
-from fleet.explain.facts.cluster_outcome import ClusterOutcome
-from fleet.model.binding_names import build_binding_name
-from fleet.model.timestamps import HOUR, MINUTE, SECOND
+from fleet.explain.answer.sentences import describe_cluster, describe_details, join_words
+from fleet.explain.facts.outcomes import ClusterOutcome
+from fleet.framework.operations import build_binding_name
+from fleet.model.timestamps import HOUR, MINUTE, SECOND, format_age
 from tests.builders import PLACEMENT, UID, BindingBuilder, a_binding, a_cluster, a_policy, clusters, label, measure
 from tests.unit.explain.questions import Asked, ask
 
@@ -65,7 +65,7 @@ def in_the_way(cluster: str) -> BindingBuilder:
         (
             ask(clusters("a", "b"), a_policy().pick_n(1), a_binding("b")),
             "a",
-            "was not evaluated: as many clusters as wanted are in use",
+            "fits, but as many clusters as wanted are in use",
         ),
         (
             ask(clusters("a"), a_policy().require(label("x", "Like"))),

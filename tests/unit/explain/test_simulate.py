@@ -43,11 +43,11 @@ def test_a_comparison_is_made_for_those_who_ask() -> None:
     assert simulate(a_scenario(clusters("a"), a_policy()), [], with_comparison=False).compare is None
 
 
-def test_effect_hooks_that_would_run_are_told() -> None:
+def test_no_effect_hook_is_named_because_nothing_runs_them() -> None:
     scenario = a_scenario(clusters("a", "b"), a_policy().pick_n(1), a_binding("a"))
 
     assert simulate(scenario, []).would_run == ()
-    assert simulate(scenario, [SetCount(2)]).would_run == ("bind",)
+    assert simulate(scenario, [SetCount(2)]).would_run == ()
 
 
 def test_options_of_the_answer_can_be_given() -> None:

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from fleet.explain.facts.cluster_outcome import count_clusters
+from fleet.explain.facts.newcomers import consider_newcomers
+from fleet.explain.facts.outcomes import count_clusters
 from fleet.explain.facts.summary import summarize
 from tests.builders import ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters, label
 from tests.unit.explain.questions import ask
@@ -41,7 +42,28 @@ def test_what_was_selected_before_is_named_as_such() -> None:
 def test_who_was_not_asked_is_named_as_such() -> None:
     asked = ask(clusters("a", "b", "c"), a_policy().pick_n(1), a_binding("a"))
 
-    assert summarize(asked.decision) == "0/3 clusters selected, need 1: 1 already selected; 2 not evaluated"
+    assert summarize(asked.decision) == "1 of 1 wanted cluster in use; 2 not evaluated"
+
+
+def test_clusters_in_use_come_first_and_the_others_are_judged_as_newcomers() -> None:
+    fleet = [*clusters("a", "b", "c"), a_cluster("d").tainted("gpu")]
+    asked = ask(fleet, a_policy().pick_n(1), a_binding("a"))
+
+    considered, _ = consider_newcomers(asked.decision, asked.inp)
+
+    assert summarize(considered) == "1 of 1 wanted cluster in use; 2 others fit, 1 cannot: 1 untolerated taint {gpu}"
+
+
+def test_all_clusters_in_use_are_summed_up_without_others() -> None:
+    asked = ask(clusters("a", "b"), a_policy(), a_binding("a"), a_binding("b"))
+
+    assert summarize(asked.decision) == "2 clusters in use"
+
+
+def test_a_list_that_is_in_use_is_called_a_list() -> None:
+    asked = ask(clusters("a", "b"), a_policy().pick_fixed("a"), a_binding("a"))
+
+    assert summarize(asked.decision) == "1 of 1 listed cluster in use; 1 not listed"
 
 
 def test_frequent_reasons_come_first_and_equal_ones_by_text() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from fleet.explain.facts.phrases import describe_lack, describe_reason
-from fleet.explain.facts.rejections import ClusterRejection, RejectionDetails
+from fleet.explain.facts.rejections import ClusterRejection, RejectionDetails, describe_lack, describe_reason
 from plugins.default_profile import compile_default
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.framework.handle import MAX_PERMIT_WAIT
-from fleet.framework.runtime.framework import Framework, build_frameworks
-from fleet.framework.runtime.locks import ReadWriteLock
-from fleet.framework.runtime.options import (
+from fleet.framework.runtime.framework import (
+    Framework,
     FrameworkOption,
     FrameworkOptions,
+    build_frameworks,
     with_debug,
     with_hub_client,
     with_locks,
@@ -24,6 +24,7 @@ from fleet.framework.runtime.options import (
     with_snapshot_lister,
     with_watch_hub,
 )
+from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.framework.state import StateKey
 from fleet.snapshot.table import overlay
 from tests.builders import NOW, a_cluster, a_policy, a_table, clusters

@@ -8,8 +8,7 @@ import pytest
 
 from fleet.errors import ConfigurationError, UnknownPlugin
 from fleet.framework.profiles.profile import METHODS, PluginRef, Profile
-from fleet.framework.runtime.framework import Framework, build_frameworks
-from fleet.framework.runtime.options import with_watch_hub
+from fleet.framework.runtime.framework import Framework, build_frameworks, with_watch_hub
 from fleet.framework.status import MAX_TOTAL_SCORE
 from tests.doubles import Rejecting, RejectingOneByOne, Scoring
 from tests.unit.framework.plugin_fakes import Scripted, a_profile, a_profile_with, a_registry

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.operations import Operation
 from fleet.framework.runtime.effects import ContractViolation
-from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.options import with_hub_client, with_snapshot_lister
+from fleet.framework.runtime.framework import Framework, with_hub_client, with_snapshot_lister
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame

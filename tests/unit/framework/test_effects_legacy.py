@@ -10,8 +10,7 @@ import pytest
 from fleet.errors import ConfigurationError
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.profiles.adapter import LegacyPostFilterAdapter
-from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.options import with_snapshot_lister
+from fleet.framework.runtime.framework import Framework, with_snapshot_lister
 from fleet.framework.scalar import ClusterView
 from fleet.framework.status import Code, Status, message_of
 from tests.builders import NOW, a_policy, a_table, clusters

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.framework.handle import MAX_PERMIT_WAIT
-from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.options import with_max_permit_wait, with_snapshot_lister
+from fleet.framework.runtime.framework import Framework, with_max_permit_wait, with_snapshot_lister
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame
 from tests.builders import NOW, a_frame, a_policy, a_table, clusters

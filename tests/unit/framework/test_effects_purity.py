@@ -14,7 +14,6 @@ MODULES = (
     "runtime/effects",
     "runtime/framework",
     "profiles/adapter",
-    "runtime/options",
     "runtime/purity_guard",
     "profiles/queue_sort",
     "arguments",

@@ -9,8 +9,7 @@ import pytest
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.profiles.adapter import UnreserveOnly
 from fleet.framework.runtime.effects import ContractViolation, Effects
-from fleet.framework.runtime.framework import Framework
-from fleet.framework.runtime.options import with_snapshot_lister
+from fleet.framework.runtime.framework import Framework, with_snapshot_lister
 from fleet.framework.runtime.reserve_permit import PermitResult
 from fleet.framework.state import CycleState, StateKey
 from fleet.framework.status import Code, Status, message_of

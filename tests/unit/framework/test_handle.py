@@ -12,9 +12,10 @@ import pytest
 from fleet.errors import ConfigurationError, PurityError, SnapshotUseError
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.handle import Handle, OfflineHandle
-from fleet.framework.runtime.framework import Framework, build_frameworks
-from fleet.framework.runtime.options import (
+from fleet.framework.runtime.framework import (
+    Framework,
     FrameworkOption,
+    build_frameworks,
     with_debug,
     with_hub_client,
     with_snapshot_lister,

@@ -13,8 +13,8 @@ import pytest
 
 from fleet.errors import StateExpired, StateNotFound
 from fleet.framework.cycle.runner import NULL_PROBE, Narrowing, Runner
+from fleet.framework.runtime.framework import FrameworkOptions
 from fleet.framework.runtime.locks import ReadWriteLock
-from fleet.framework.runtime.options import FrameworkOptions
 from fleet.framework.state import (
     CycleState,
     FrozenState,

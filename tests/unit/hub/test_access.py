@@ -13,7 +13,6 @@ from fleet.hub.http.server import HubSettings, check_settings
 from tests.unit.hub.asking import CONFIG_MAPS, NAMESPACES, Asker, a_config_map
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def allow_bob(ask: Asker, *, namespace: str, **rule: Any) -> None:
@@ -26,23 +25,6 @@ def allow_bob(ask: Asker, *, namespace: str, **rule: Any) -> None:
         "subjects": [{"kind": "Group", "name": "developers"}],
     }
     assert ask("POST", f"{RBAC}{where}/{plural}bindings", binding).code == 201
-
-
-def test_an_unknown_token_is_nobody(ask: Asker) -> None:
-    assert ask("GET", CONFIG_MAPS, token="guess").refusal == (401, "Unauthorized", "Unauthorized")
-
-
-def test_without_a_grant_nothing_is_allowed(ask: Asker) -> None:
-    answer = ask("GET", f"{CONFIG_MAPS}/x", token="bob-token")
-    text = 'User "bob" cannot get resource "configmaps" in API group "" in the namespace "default"'
-    assert answer.refusal == (403, "Forbidden", f'configmaps "x" is forbidden: {text}')
-
-
-def test_a_role_grants_in_its_namespace(ask: Asker) -> None:
-    allow_bob(ask, namespace="default", resources=["configmaps"], verbs=["list"])
-    assert ask("GET", CONFIG_MAPS, token="bob-token").code == 200
-    assert ask("GET", f"{NAMESPACES}/kube-system/configmaps", token="bob-token").code == 403
-    assert ask("POST", CONFIG_MAPS, a_config_map("a"), token="bob-token").code == 403
 
 
 def test_a_cluster_role_grants_everywhere(ask: Asker) -> None:
@@ -73,20 +55,6 @@ def test_administrators_act_as_others(ask: Asker) -> None:
     answer = ask("GET", CONFIG_MAPS, headers=[("impersonate-user", "carol")])
     assert 'User "carol" cannot list resource "configmaps"' in answer.refusal[2]
     assert ask("GET", CONFIG_MAPS, token="bob-token", headers=[("impersonate-user", "admin")]).code == 403
-
-
-@pytest.mark.parametrize("token, allowed", [("admin-token", True), ("bob-token", False)], ids=["admin", "bob"])
-def test_one_may_ask_what_one_may(ask: Asker, token: str, allowed: bool) -> None:  # noqa: FBT001 - a row of a table
-    spec = {"resourceAttributes": {"verb": "get", "resource": "configmaps", "namespace": "default"}}
-    assert ask("POST", ACCESS, {"spec": spec}, token=token).json["status"] == {"allowed": allowed}
-
-
-def test_a_token_review_says_whose_a_token_is(ask: Asker) -> None:
-    url = "/apis/authentication.k8s.io/v1/tokenreviews"
-    status = ask("POST", url, {"spec": {"token": "bob-token"}}).json["status"]
-    assert status["authenticated"] is True
-    assert status["user"] == {"username": "bob", "uid": "2", "groups": ["developers", "system:authenticated"]}
-    assert ask("POST", url, {"spec": {"token": "x"}}).json["status"] == {"user": {}, "error": "invalid bearer token"}
 
 
 def test_a_token_file_is_read_as_the_api_server_reads_it(tmp_path: Path) -> None:

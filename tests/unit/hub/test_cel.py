@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import InputError
 from fleet.hub.schema.cel.rules import compile_rule, compile_rules, uses_old_self
 from fleet.hub.schema.cel.values import escape
-from fleet.hub.schema.findings import SchemaFinding
+from fleet.hub.schema.field_errors import SchemaFinding
 
 
 def broken(schema: dict[str, Any], value: Any, old: Any = None) -> list[str]:

@@ -41,15 +41,6 @@ def test_a_definition_says_everything_that_is_wrong_with_it(ask: Asker) -> None:
     assert "must have exactly one version marked as storage version" in message
 
 
-def test_a_field_to_select_by_needs_its_path(ask: Asker) -> None:
-    definition = a_definition()
-    definition["spec"]["versions"][1]["selectableFields"] = [{"jsonPath": ".spec.m"}, {}]
-    code, reason, message = ask("POST", DEFINITIONS, definition).refusal
-    assert (code, reason) == (422, "Invalid")
-    assert "spec.versions[1].selectableFields[1].jsonPath: Required value" in message
-    assert ask("GET", f"{DEFINITIONS}/things.example.com").code == 404
-
-
 def test_a_definition_that_cannot_be_served_can_be_taken_away(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Today's checks let none through; a data directory may have one from before."""
     monkeypatch.setattr("fleet.hub.objects.definitions._validate_versions", lambda versions: ())

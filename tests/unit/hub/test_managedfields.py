@@ -73,16 +73,6 @@ def test_nobody_manages_the_fields_that_every_typed_object_has() -> None:
     }
 
 
-def test_a_conflict_names_the_manager_and_the_field() -> None:
-    live = updated(None, a_config(a="1"), "other")
-    result = applied(live, a_config(a="2"))
-    assert result.message == 'Apply failed with 1 conflict: conflict with "other" using v1: .data.a'
-    assert [(found.field, found.message) for found in result.conflicts] == [
-        (".data.a", 'conflict with "other" using v1')
-    ]
-    assert result.object == live
-
-
 def test_a_conflict_about_a_status_names_the_subresource() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     live = updated(pod, {**pod, "status": {"phase": "A"}}, "kubelet", subresource="status")
@@ -102,44 +92,12 @@ def test_several_conflicts_are_grouped_by_manager() -> None:
     )
 
 
-def test_force_takes_the_field_from_others() -> None:
-    live = updated(None, a_config(a="1", b="1"), "other")
-    result = applied(live, a_config(a="2"), force=True).object
-    assert result["data"] == {"a": "2", "b": "1"}
-    assert owned(result, "other") == {"f:data": {".": {}, "f:b": {}}}
-    assert owned(result, "me") == {"f:data": {"f:a": {}}}
-
-
-def test_the_same_value_is_no_conflict_but_shared() -> None:
-    live = applied(None, a_config(a="1"), "other").object
-    result = applied(live, a_config(a="1"))
-    assert result.conflicts == ()
-    assert owned(result.object, "me") == owned(result.object, "other")
-
-
-def test_fields_that_are_no_longer_applied_are_removed() -> None:
-    live = applied(None, a_config(a="1", b="1", labels={"x": "y"})).object
-    result = applied(live, a_config(a="1")).object
-    assert result["data"] == {"a": "1"}
-    assert "labels" not in result["metadata"]
-
-
-def test_fields_of_others_stay_when_they_are_no_longer_applied() -> None:
-    live = applied(applied(None, a_config(a="1", b="1")).object, a_config(b="1"), "other").object
-    assert applied(live, a_config(a="1")).object["data"] == {"a": "1", "b": "1"}
-
-
 def test_an_object_that_was_never_applied_belongs_to_the_past() -> None:
     result = applied(a_config(a="1"), a_config(b="1")).object
     assert [entry["manager"] for entry in entries(result)] == ["me", "before-first-apply"]
     assert (
         applied(a_config(a="1"), a_config(a="2")).conflicts[0].message.startswith('conflict with "before-first-apply"')
     )
-
-
-def test_applying_again_changes_nothing_not_even_the_time() -> None:
-    first = applied(None, a_config(a="1")).object
-    assert applied(first, a_config(a="1"), now=LATE).object == first
 
 
 def test_an_update_that_changes_nothing_keeps_the_time() -> None:

@@ -5,29 +5,35 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
 from fleet.hub.access.authentication import read_tokens
 from tests.unit.hub.test_durability import a_running_hub
 
 
-def test_the_ready_file_leads_to_everything_a_client_needs(tmp_path: Path) -> None:
-    with a_running_hub(tmp_path) as (_, port):
-        ready = json.loads((tmp_path / "ready.json").read_text())
-        assert ready["url"] == f"http://127.0.0.1:{port}"
-        kubeconfig = yaml.safe_load(Path(ready["kubeconfig"]).read_text())
-        assert kubeconfig["clusters"][0]["cluster"]["server"] == ready["url"]
-        users = read_tokens(Path(ready["tokenFile"]))
-        assert users[kubeconfig["users"][0]["user"]["token"]].is_administrator
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a hub that runs."""
+    folder = tmp_path_factory.mktemp("hub")
+    with a_running_hub(folder):
+        yield folder
 
 
-def test_secrets_are_for_the_owner_of_the_hub_only(tmp_path: Path) -> None:
-    with a_running_hub(tmp_path):
-        ready = json.loads((tmp_path / "ready.json").read_text())
-        modes = {Path(ready[name]).stat().st_mode & 0o077 for name in ("kubeconfig", "tokenFile")}
-    assert modes == {0}
+def test_the_ready_file_leads_to_everything_a_client_needs(folder: Path) -> None:
+    ready = json.loads((folder / "ready.json").read_text())
+    kubeconfig = yaml.safe_load(Path(ready["kubeconfig"]).read_text())
+    assert kubeconfig["clusters"][0]["cluster"]["server"] == ready["url"]
+    users = read_tokens(Path(ready["tokenFile"]))
+    assert users[kubeconfig["users"][0]["user"]["token"]].is_administrator
+
+
+def test_secrets_are_for_the_owner_of_the_hub_only(folder: Path) -> None:
+    ready = json.loads((folder / "ready.json").read_text())
+    assert {Path(ready[name]).stat().st_mode & 0o077 for name in ("kubeconfig", "tokenFile")} == {0}
 
 
 def test_the_token_survives_a_restart(tmp_path: Path) -> None:
@@ -55,12 +61,11 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert ended.stderr == f"fleet hub: cannot create the data directory {tmp_path}/file/data: Not a directory\n"
 
 
-def test_a_second_hub_on_a_data_directory_leaves_the_kubeconfig_of_the_first_alone(tmp_path: Path) -> None:
-    with a_running_hub(tmp_path):
-        kubeconfig = Path(json.loads((tmp_path / "ready.json").read_text())["kubeconfig"])
-        before = kubeconfig.read_text()
-        command = [sys.executable, "-m", "fleet.hub", "--port=0", "--data-dir", str(tmp_path / "data")]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-        assert ended.returncode == 2
-        assert "another hub uses this data directory" in ended.stderr
-        assert kubeconfig.read_text() == before
+def test_a_second_hub_on_a_data_directory_leaves_the_kubeconfig_of_the_first_alone(folder: Path) -> None:
+    kubeconfig = Path(json.loads((folder / "ready.json").read_text())["kubeconfig"])
+    before = kubeconfig.read_text()
+    command = [sys.executable, "-m", "fleet.hub", "--port=0", "--data-dir", str(folder / "data")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert ended.returncode == 2
+    assert "another hub uses this data directory" in ended.stderr
+    assert kubeconfig.read_text() == before

@@ -103,20 +103,6 @@ def test_a_namespace_goes_when_it_is_empty(ask: Asker) -> None:
     assert ask("GET", f"{NAMESPACES}/old").code == 404
 
 
-def test_nothing_is_created_in_a_namespace_that_is_going(ask: Asker) -> None:
-    ask("POST", NAMESPACES, {"metadata": {"name": "old"}})
-    ask("DELETE", f"{NAMESPACES}/old")
-    answer = ask("POST", f"{NAMESPACES}/old/configmaps", a_config_map("a"))
-    text = "unable to create new content in namespace old because it is being terminated"
-    assert answer.refusal == (403, "Forbidden", f'configmaps "a" is forbidden: {text}')
-    assert answer.json["details"]["causes"][0]["reason"] == "NamespaceTerminating"
-
-
-def test_the_first_namespace_stays(ask: Asker) -> None:
-    code, _, message = ask("DELETE", f"{NAMESPACES}/default").refusal
-    assert (code, message) == (403, 'namespaces "default" is forbidden: this namespace may not be deleted')
-
-
 def test_a_definition_takes_its_objects_with_it(things: Asker) -> None:
     things("POST", THINGS, a_thing("t"))
     things("DELETE", f"{DEFINITIONS}/things.example.com")

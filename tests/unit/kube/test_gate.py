@@ -8,8 +8,7 @@ from contextlib import suppress
 import pytest
 
 from fleet.errors import ApiError, ConnectionLost, NotLeading
-from fleet.kube.api import Method, Request
-from fleet.kube.informer import WriteGate
+from fleet.kube.api import Method, Request, WriteGate
 from tests.fake_hub import FakeHub, Fault, Lost, Slow
 from tests.faults.scripted import Down, Refuse
 from tests.faults.virtual import VirtualClock, virtual

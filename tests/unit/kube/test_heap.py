@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from fleet.kube.heap import KeyHeap
+from fleet.kube.workqueue import KeyHeap
 
 
 def drained(heap: KeyHeap[str]) -> list[str]:

@@ -19,8 +19,7 @@ from fleet.errors import (
 )
 from fleet.kube.api import Method, Request
 from fleet.kube.cache.store import build_codec
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy, build_merge_patch, call_with_retries, update_with_retries
+from fleet.kube.objects import Objects, RetryPolicy, build_merge_patch, call_with_retries, update_with_retries
 from fleet.model.views import MemberCluster
 from tests.fake_hub import Answered, FakeHub, Lost, in_turn
 from tests.faults.scripted import Refuse

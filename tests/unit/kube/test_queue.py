@@ -29,6 +29,14 @@ async def test_keys_come_out_in_the_order_they_went_in() -> None:
 
 
 @virtual
+async def test_preferred_keys_come_first_but_for_one_in_four() -> None:
+    queue: WorkQueue[str] = WorkQueue(clock=VirtualClock(), is_preferred=str.isupper)
+    for key in "abcABCDEFGH":
+        queue.add(key)
+    assert "".join([await queue.get() for _ in range(11)]) == "ABCaDEFbGHc"
+
+
+@virtual
 async def test_a_waiting_key_is_not_queued_twice() -> None:
     queue = a_queue()
     queue.add("a")

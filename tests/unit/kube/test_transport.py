@@ -25,6 +25,7 @@ from fleet.errors import (
     InternalError,
     NotFound,
     NotLeading,
+    TooManyRequests,
     Unauthorized,
     Unreachable,
 )
@@ -245,6 +246,21 @@ async def test_what_must_not_leave_any_more_is_not_sent() -> None:
         with pytest.raises(NotLeading):
             await waiting
         assert len(server.requests) == 1
+
+
+@real
+async def test_an_overloaded_server_gets_fewer_writes_at_once() -> None:
+    limiter = RateLimiter(SystemClock(), concurrency=10)
+    write = Request(Method.POST, "/api/v1/things", body=b"{}", call_class="bind")
+    async with (
+        a_server(status(429, "TooManyRequests")) as server,
+        await connected_to(server.url, flow=limiter) as transport,
+    ):
+        with pytest.raises(TooManyRequests):
+            await transport.call(write)
+        with pytest.raises(TooManyRequests):
+            await transport.call(GET)
+    assert limiter.writes.limit == 7
 
 
 @real

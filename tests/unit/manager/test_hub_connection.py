@@ -38,7 +38,13 @@ def test_a_pod_without_a_mounted_account_is_nobody(name: str, identity: Path) ->
 
 
 def test_each_class_of_writes_has_the_budget_of_the_settings() -> None:
-    settings = load_settings(None, {}, ["api.budget.bind.qps=100", "api.burst=500"]).settings
+    settings = load_settings(None, {}, ["api.qps=250", "api.budget.bind.qps=100", "api.burst=500"]).settings
     flow = build_rate_limiter(settings, SystemClock())
     assert flow.limits == {"bind": RateLimit(100, 300), "evict": RateLimit(50, 100), "status": RateLimit(50, 100)}
     assert flow.default == RateLimit(250, 500)
+
+
+def test_without_rates_only_the_concurrency_of_writes_is_limited() -> None:
+    limiter = build_rate_limiter(load_settings(None, {}, ["api.writeConcurrency=7"]).settings, SystemClock())
+    assert (limiter.limits, limiter.default) == ({}, None)
+    assert limiter.writes.limit == 7

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.tolerations import find_untolerated, tolerates
-from fleet.model.views import Taint, Toleration
+from fleet.model.views import Taint, Toleration, find_untolerated, tolerates
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
 

@@ -25,8 +25,8 @@ from fleet.model.kinds.placement import (
     PlacementStatus,
     ResourcePlacement,
 )
+from fleet.model.kinds.rollout.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
 from fleet.model.kinds.snapshots import ClusterSchedulingPolicySnapshot, SchedulingPolicySnapshot
-from fleet.model.kinds.stagedupdate import ClusterStagedUpdateRun, StagedUpdateRun
 
 PAIRS: list[tuple[type[views.View], type[Model]]] = [
     (views.MemberCluster, MemberCluster),

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from fleet.errors import NotLeading
 from fleet.kube.api import Request
-from fleet.placement.controller import RECHECK
+from fleet.placement.controller import RECHECK, WORKERS
 from tests.fake_hub import FakeHub, in_turn
 from tests.faults.scripted import Refuse
-from tests.faults.virtual import virtual
+from tests.faults.virtual import virtual, within
 from tests.unit.placement.workbench import RUNNING, SNAPSHOT, WEB, Neighbours, Office, a_placement, pick_n
 
 COPY: Final = "namespaces/shop/clusterresourceplacementstatuses/web"
@@ -34,6 +34,20 @@ async def a_quiet_placement(hub: FakeHub | None = None, **spec: Any) -> AsyncIte
         office.content.resolved.clear()
         office.hub.forget_requests()
         yield office, others
+
+
+@virtual
+async def test_what_was_begun_is_finished_before_more_is_begun() -> None:
+    async with a_quiet_placement() as (office, _):
+        office.content.meanwhile = lambda: asyncio.sleep(1)
+        for number in range(60):
+            a_placement(office.hub, f"clusterresourceplacements/new-{number}", policy=pick_n(1))
+        await asyncio.sleep(0.5)
+        before = len(office.content.resolved)
+        office.controller.enqueue("web")
+        await office.soon()
+        assert before == WORKERS, "the others wait"
+        assert office.content.resolved.index("web") <= before + 1
 
 
 # --- what wakes it ----------------------------------------------------------------------------------------------------
@@ -185,51 +199,47 @@ async def test_a_deleted_placement_is_cleaned_up() -> None:
 # --- failures and the end ---------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_a_failed_pass_is_made_again_and_reads_live_then() -> None:
-    async with Office() as office:
-        office.hub.fault = in_turn(*[Refuse(500, "InternalError")] * 2, to=lambda request: request.method == "POST")
-        a_placement(office.hub, policy=pick_n(1))
-        await office.soon()
-        assert office.hub.names("clusterschedulingpolicysnapshots") == ["web-0"]
-        assert [result for _, result in office.told.passes][:2] == ["error", "error"]
-        assert any(one.path == f"/apis/placement.kubernetes-fleet.io/v1beta1/{WEB}" for one in reads(office.hub))
+@within(Office)
+async def test_a_failed_pass_is_made_again_and_reads_live_then(office: Office) -> None:
+    office.hub.fault = in_turn(*[Refuse(500, "InternalError")] * 2, to=lambda request: request.method == "POST")
+    a_placement(office.hub, policy=pick_n(1))
+    await office.soon()
+    assert office.hub.names("clusterschedulingpolicysnapshots") == ["web-0"]
+    assert [result for _, result in office.told.passes][:2] == ["error", "error"]
+    assert any(one.path == f"/apis/placement.kubernetes-fleet.io/v1beta1/{WEB}" for one in reads(office.hub))
 
 
 def reads(hub: FakeHub) -> list[Request]:
     return [one for one in hub.requests if not one.is_write]
 
 
-@virtual
-async def test_a_mistake_of_ours_stops_one_placement_and_not_the_others() -> None:
-    async with Office() as office:
-        office.content.failure = ZeroDivisionError("a bug")
-        with capture_logs() as logs:
-            a_placement(office.hub)
-            await office.soon()
-        office.content.failure = None
-        a_placement(office.hub, "clusterresourceplacements/other")
+@within(Office)
+async def test_a_mistake_of_ours_stops_one_placement_and_not_the_others(office: Office) -> None:
+    office.content.failure = ZeroDivisionError("a bug")
+    with capture_logs() as logs:
+        a_placement(office.hub)
         await office.soon()
-        assert "other-0" in office.hub.names("clusterschedulingpolicysnapshots")
-        assert {(one["log_level"], one["placement"]) for one in logs} == {("error", "web")}
+    office.content.failure = None
+    a_placement(office.hub, "clusterresourceplacements/other")
+    await office.soon()
+    assert "other-0" in office.hub.names("clusterschedulingpolicysnapshots")
+    assert {(one["log_level"], one["placement"]) for one in logs} == {("error", "web")}
 
 
-@virtual
-async def test_asked_to_stop_it_finishes_what_it_has_begun() -> None:
-    async with Office() as office:
-        a_placement(office.hub)
-        while not office.hub.names("clusterschedulingpolicysnapshots"):
-            await asyncio.sleep(0)
-        office.stopping.set()
+@within(Office)
+async def test_asked_to_stop_it_finishes_what_it_has_begun(office: Office) -> None:
+    a_placement(office.hub)
+    while not office.hub.names("clusterschedulingpolicysnapshots"):
+        await asyncio.sleep(0)
+    office.stopping.set()
+    await office.running
+    assert office.condition("Scheduled")[0] == "Unknown"
+
+
+@within(Office)
+async def test_without_the_right_to_write_it_ends(office: Office) -> None:
+    office.content.failure = NotLeading("the lease is lost")
+    a_placement(office.hub)
+    with pytest.raises(ExceptionGroup) as found:
         await office.running
-        assert office.condition("Scheduled")[0] == "Unknown"
-
-
-@virtual
-async def test_without_the_right_to_write_it_ends() -> None:
-    async with Office() as office:
-        office.content.failure = NotLeading("the lease is lost")
-        a_placement(office.hub)
-        with pytest.raises(ExceptionGroup) as found:
-            await office.running
-        assert found.group_contains(NotLeading)
+    assert found.group_contains(NotLeading)

@@ -124,6 +124,17 @@ async def test_nobody_says_that_a_kind_does_not_exist_while_its_api_is_down() ->
 
 
 @virtual
+async def test_an_api_of_our_own_that_is_down_stops_no_placement() -> None:
+    """It has questions and no objects, so nothing of it can be placed."""
+    asking = Resource("explain.fleet", "v1", "answers", "Answer", namespaced=False)
+    hub = ContentHub(kinds=[*USUAL, asking], down={"/apis/explain.fleet/v1"})
+    kinds = await discovery_of(hub).resolve_kinds([], completely=everything)
+
+    assert kinds.resources() == frozenset(USUAL)
+    assert "/apis/explain.fleet/v1" not in {request.path for request in hub.requests}
+
+
+@virtual
 async def test_whoever_needs_every_kind_gets_no_half_of_them() -> None:
     hub = ContentHub(kinds=[*USUAL, WIDGETS], down={"/apis/example.com/v1"})
     discovery = discovery_of(hub)

@@ -8,7 +8,7 @@ from typing import Final
 from fleet.model.catalog import CATALOG
 from fleet.placement.selection.resolution import SelectedObject, SelectionResult
 from tests.fake_hub import GROUP, Json
-from tests.faults.virtual import virtual
+from tests.faults.virtual import within
 from tests.unit.placement.workbench import (
     RUNNING,
     THE_NAMESPACE,
@@ -36,77 +36,74 @@ def tied(document: Json) -> Json:
     return {key: value for key, value in short.items() if key not in ("parent-CRP", "resource-hash")}
 
 
-@virtual
-async def test_the_objects_of_a_placement_with_a_history() -> None:
-    async with Workbench() as bench:
-        await a_history(bench)
-        snapshots = {
-            path.removeprefix(f"{GROUP}/cluster"): tied(document)
-            for path, document in bench.hub.objects.items()
-            if "snapshots/" in path
-        }
-        assert snapshots == {
-            "schedulingpolicysnapshots/web-0": {
-                "policy-index": "0",
-                "is-latest-snapshot": "false",
-                "CRP-generation": "1",
-                "number-of-clusters": "2",
-            },
-            "schedulingpolicysnapshots/web-1": {
-                "policy-index": "1",
-                "is-latest-snapshot": "true",
-                "CRP-generation": "3",
-                "number-of-clusters": "3",
-            },
-            "resourcesnapshots/web-0-snapshot": {
-                "resource-index": "0",
-                "is-latest-snapshot": "false",
-                "number-of-resource-snapshots": "1",
-                "number-of-enveloped-object": "0",
-            },
-            "resourcesnapshots/web-1-snapshot": {
-                "resource-index": "1",
-                "is-latest-snapshot": "true",
-                "number-of-resource-snapshots": "2",
-                "number-of-enveloped-object": "0",
-            },
-            "resourcesnapshots/web-1-0": {"resource-index": "1", "subindex-of-resource-snapshot": "0"},
-        }
+@within(Workbench)
+async def test_the_objects_of_a_placement_with_a_history(bench: Workbench) -> None:
+    await a_history(bench)
+    snapshots = {
+        path.removeprefix(f"{GROUP}/cluster"): tied(document)
+        for path, document in bench.hub.objects.items()
+        if "snapshots/" in path
+    }
+    assert snapshots == {
+        "schedulingpolicysnapshots/web-0": {
+            "policy-index": "0",
+            "is-latest-snapshot": "false",
+            "CRP-generation": "1",
+            "number-of-clusters": "2",
+        },
+        "schedulingpolicysnapshots/web-1": {
+            "policy-index": "1",
+            "is-latest-snapshot": "true",
+            "CRP-generation": "3",
+            "number-of-clusters": "3",
+        },
+        "resourcesnapshots/web-0-snapshot": {
+            "resource-index": "0",
+            "is-latest-snapshot": "false",
+            "number-of-resource-snapshots": "1",
+            "number-of-enveloped-object": "0",
+        },
+        "resourcesnapshots/web-1-snapshot": {
+            "resource-index": "1",
+            "is-latest-snapshot": "true",
+            "number-of-resource-snapshots": "2",
+            "number-of-enveloped-object": "0",
+        },
+        "resourcesnapshots/web-1-0": {"resource-index": "1", "subindex-of-resource-snapshot": "0"},
+    }
 
 
-@virtual
-async def test_the_status_of_a_placement_with_a_history() -> None:
-    async with Workbench() as bench:
-        await a_history(bench)
-        others = Neighbours(bench.hub)
-        others.schedule("east-1", "west-1", fulfilled=False, refused=["north-1"])
-        others.report("east-1", RUNNING, snapshot="web-1-snapshot")
-        others.report("west-1", RUNNING)
-        await bench.settle()
-        assert bench.status()["observedResourceIndex"] == "1"
-        assert [one["name"] for one in bench.status()["selectedResources"]] == ["shop", "a", "b"]
-        assert bench.conditions() == {"Scheduled": "False", "RolloutStarted": "Unknown"}
-        indices = [one.get("observedResourceIndex") for one in bench.status()["placementStatuses"]]
-        assert indices == ["1", "0", None]
+@within(Workbench)
+async def test_the_status_of_a_placement_with_a_history(bench: Workbench) -> None:
+    await a_history(bench)
+    others = Neighbours(bench.hub)
+    others.schedule("east-1", "west-1", fulfilled=False, refused=["north-1"])
+    others.report("east-1", RUNNING, snapshot="web-1-snapshot")
+    others.report("west-1", RUNNING)
+    await bench.settle()
+    assert bench.status()["observedResourceIndex"] == "1"
+    assert [one["name"] for one in bench.status()["selectedResources"]] == ["shop", "a", "b"]
+    assert bench.conditions() == {"Scheduled": "False", "RolloutStarted": "Unknown"}
+    indices = [one.get("observedResourceIndex") for one in bench.status()["placementStatuses"]]
+    assert indices == ["1", "0", None]
 
 
-@virtual
-async def test_everything_that_is_written_fits_its_kind() -> None:
-    async with Workbench() as bench:
-        await a_history(bench)
-        bench.hub.edit(WEB, spec={"statusReportingScope": "NamespaceAccessible"})
-        await bench.settle()
-        others = Neighbours(bench.hub)
-        others.schedule("east-1", fulfilled=False, refused=["north-1"])
-        others.report("east-1", {**RUNNING, "Applied": ("False", "NotAllWorkHaveBeenApplied")})
-        await bench.settle()
-        models = {resource.plural: resource.model for resource in CATALOG}
-        checked = set()
-        for path, document in bench.hub.objects.items():
-            plural = path.split("/")[-2]
-            models[plural].model_validate(document)
-            checked.add(plural)
-        assert {"clusterresourceplacements", "clusterresourceplacementstatuses"} < checked
+@within(Workbench)
+async def test_everything_that_is_written_fits_its_kind(bench: Workbench) -> None:
+    await a_history(bench)
+    bench.hub.edit(WEB, spec={"statusReportingScope": "NamespaceAccessible"})
+    await bench.settle()
+    others = Neighbours(bench.hub)
+    others.schedule("east-1", fulfilled=False, refused=["north-1"])
+    others.report("east-1", {**RUNNING, "Applied": ("False", "NotAllWorkHaveBeenApplied")})
+    await bench.settle()
+    models = {resource.plural: resource.model for resource in CATALOG}
+    checked = set()
+    for path, document in bench.hub.objects.items():
+        plural = path.split("/")[-2]
+        models[plural].model_validate(document)
+        checked.add(plural)
+    assert {"clusterresourceplacements", "clusterresourceplacementstatuses"} < checked
 
 
 async def a_history(bench: Workbench) -> None:

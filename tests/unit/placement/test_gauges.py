@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleet.placement.gauges import compute_heartbeat_ages, count_bindings_by_state
+from fleet.placement.metrics import compute_heartbeat_ages, count_bindings_by_state
 from tests.builders import a_binding, a_cluster
 from tests.fake_clock import FakeClock
 from tests.faults.hub_api import a_hub

@@ -12,7 +12,7 @@ from fleet.errors import Unavailable
 from fleet.placement.selection.resolution import SelectionResult
 from tests.fake_hub import Faults, Json
 from tests.faults.scripted import Refuse
-from tests.faults.virtual import virtual
+from tests.faults.virtual import virtual, within
 from tests.unit.placement.workbench import (
     NAMESPACE_TERM,
     RUNNING,
@@ -41,25 +41,23 @@ def selecting(namespace: str) -> Json:
     return {"spec": {"resourceSelectors": [{**NAMESPACE_TERM, "name": namespace}]}}
 
 
-@virtual
-async def test_the_copy_is_the_status_without_the_condition_about_the_copy() -> None:
-    async with accessible() as bench:
-        await bench.settle()
-        Neighbours(bench.hub).schedule("c1")
-        Neighbours(bench.hub).report("c1", RUNNING)
-        await bench.settle()
-        status = bench.status()
-        conditions = [one for one in status["conditions"] if not one["type"].endswith("StatusSynced")]
-        assert bench.hub.get(COPY)["sourceStatus"] == {**status, "conditions": conditions}
-        assert bench.condition("StatusSynced") == SYNCED
+@within(accessible)
+async def test_the_copy_is_the_status_without_the_condition_about_the_copy(bench: Workbench) -> None:
+    await bench.settle()
+    Neighbours(bench.hub).schedule("c1")
+    Neighbours(bench.hub).report("c1", RUNNING)
+    await bench.settle()
+    status = bench.status()
+    conditions = [one for one in status["conditions"] if not one["type"].endswith("StatusSynced")]
+    assert bench.hub.get(COPY)["sourceStatus"] == {**status, "conditions": conditions}
+    assert bench.condition("StatusSynced") == SYNCED
 
 
-@virtual
-async def test_the_copy_belongs_to_the_placement() -> None:
-    async with accessible() as bench:
-        await bench.settle()
-        owners = bench.hub.get(COPY)["metadata"]["ownerReferences"]
-        assert [one["uid"] for one in owners] == [bench.hub.get(WEB)["metadata"]["uid"]]
+@within(accessible)
+async def test_the_copy_belongs_to_the_placement(bench: Workbench) -> None:
+    await bench.settle()
+    owners = bench.hub.get(COPY)["metadata"]["ownerReferences"]
+    assert [one["uid"] for one in owners] == [bench.hub.get(WEB)["metadata"]["uid"]]
 
 
 @virtual
@@ -70,24 +68,22 @@ async def test_nothing_is_shown_unless_asked_for() -> None:
         assert bench.conditions() == {"Scheduled": "Unknown"}
 
 
-@virtual
-async def test_a_deleted_copy_is_made_again() -> None:
-    async with accessible() as bench:
-        await bench.settle()
-        bench.hub.remove(COPY)
-        await bench.settle()
-        assert bench.hub.names(COPIES) == ["web"]
+@within(accessible)
+async def test_a_deleted_copy_is_made_again(bench: Workbench) -> None:
+    await bench.settle()
+    bench.hub.remove(COPY)
+    await bench.settle()
+    assert bench.hub.names(COPIES) == ["web"]
 
 
-@virtual
-async def test_a_copy_of_a_former_placement_becomes_ours() -> None:
-    async with accessible() as bench:
-        owner = {"kind": "ClusterResourcePlacement", "name": "web", "uid": "of-the-former"}
-        bench.hub.put(COPY, {"metadata": {"ownerReferences": [owner]}, "sourceStatus": {"conditions": []}})
-        await bench.settle()
-        owners = bench.hub.get(COPY)["metadata"]["ownerReferences"]
-        assert [one["uid"] for one in owners] == [bench.hub.get(WEB)["metadata"]["uid"]]
-        assert bench.condition("StatusSynced") == SYNCED
+@within(accessible)
+async def test_a_copy_of_a_former_placement_becomes_ours(bench: Workbench) -> None:
+    owner = {"kind": "ClusterResourcePlacement", "name": "web", "uid": "of-the-former"}
+    bench.hub.put(COPY, {"metadata": {"ownerReferences": [owner]}, "sourceStatus": {"conditions": []}})
+    await bench.settle()
+    owners = bench.hub.get(COPY)["metadata"]["ownerReferences"]
+    assert [one["uid"] for one in owners] == [bench.hub.get(WEB)["metadata"]["uid"]]
+    assert bench.condition("StatusSynced") == SYNCED
 
 
 @virtual
@@ -100,22 +96,20 @@ async def test_a_namespace_that_does_not_exist_is_told_and_not_an_error() -> Non
         assert bench.told.reasons() == ["PlacementStatusSyncFailed"]
 
 
-@virtual
+@within(accessible)
 @pytest.mark.parametrize("code, reason", [(403, "Forbidden"), (422, "Invalid")])
-async def test_a_refused_copy_is_told_and_not_an_error(code: int, reason: str) -> None:
-    async with accessible() as bench:
-        bench.hub.fault = _refusing_copies(Refuse(code, reason))
+async def test_a_refused_copy_is_told_and_not_an_error(bench: Workbench, code: int, reason: str) -> None:
+    bench.hub.fault = _refusing_copies(Refuse(code, reason))
+    await bench.settle()
+    assert bench.condition("StatusSynced")[:2] == ("False", "StatusSyncFailed")
+
+
+@within(accessible)
+async def test_a_hub_that_is_down_for_a_while_says_nothing_about_the_copy(bench: Workbench) -> None:
+    bench.hub.fault = _refusing_copies(Refuse(503, "ServiceUnavailable"))
+    with pytest.raises(Unavailable):
         await bench.settle()
-        assert bench.condition("StatusSynced")[:2] == ("False", "StatusSyncFailed")
-
-
-@virtual
-async def test_a_hub_that_is_down_for_a_while_says_nothing_about_the_copy() -> None:
-    async with accessible() as bench:
-        bench.hub.fault = _refusing_copies(Refuse(503, "ServiceUnavailable"))
-        with pytest.raises(Unavailable):
-            await bench.settle()
-        assert bench.conditions() == {"Scheduled": "Unknown"}
+    assert bench.conditions() == {"Scheduled": "Unknown"}
 
 
 def _refusing_copies(refusal: Refuse) -> Faults:
@@ -145,45 +139,53 @@ async def test_a_namespace_selected_by_label_counts_if_it_is_the_only_one(found:
         assert bench.hub.names(COPIES) == shown
 
 
-@virtual
+@within(accessible)
+async def test_an_invalid_selector_is_shown_where_the_users_of_the_namespace_look(bench: Workbench) -> None:
+    bench.content.reject("PL-05: kind Widget does not exist on the hub")
+    await bench.settle()
+    assert bench.condition("StatusSynced") == SYNCED
+    shown = bench.hub.get(COPY)["sourceStatus"]["conditions"]
+    assert [(condition["reason"], condition["message"]) for condition in shown] == [
+        ("InvalidResourceSelectors", "PL-05: kind Widget does not exist on the hub")
+    ]
+
+
+@within(accessible)
 @pytest.mark.parametrize("memory", ["copy", "status"])
-async def test_PL_16_another_namespace_than_at_first_is_refused(memory: str) -> None:
-    async with accessible() as bench:
+async def test_PL_16_another_namespace_than_at_first_is_refused(bench: Workbench, memory: str) -> None:
+    await bench.settle()
+    if memory == "status":
+        bench.hub.remove(COPY)
+    bench.hub.namespaces.add("other")
+    bench.hub.edit(WEB, **selecting("other"))
+    await bench.settle()
+    text = "PL-16: the namespace shop cannot be replaced by other"
+    assert bench.condition("Scheduled") == ("False", "InvalidResourceSelectors", text)
+    assert [path for path in bench.hub.objects if COPIES in path and "other" in path] == []
+    assert bench.hub.get(COPY)["sourceStatus"]["conditions"][0]["message"] == text
+
+
+@within(accessible)
+async def test_the_first_namespace_may_be_selected_again(bench: Workbench) -> None:
+    await bench.settle()
+    for namespace in ("other", "shop"):
+        bench.hub.edit(WEB, **selecting(namespace))
         await bench.settle()
-        if memory == "status":
-            bench.hub.remove(COPY)
-        bench.hub.namespaces.add("other")
-        bench.hub.edit(WEB, **selecting("other"))
-        await bench.settle()
-        text = "PL-16: the namespace shop cannot be replaced by other"
-        assert bench.condition("Scheduled") == ("False", "InvalidResourceSelectors", text)
-        assert [path for path in bench.hub.objects if COPIES in path and "other" in path] == []
-        assert bench.hub.get(COPY)["sourceStatus"]["conditions"][0]["message"] == text
+    assert bench.condition("Scheduled")[1] == "SchedulePending"
 
 
 @virtual
-async def test_the_first_namespace_may_be_selected_again() -> None:
-    async with accessible() as bench:
-        await bench.settle()
-        for namespace in ("other", "shop"):
-            bench.hub.edit(WEB, **selecting(namespace))
-            await bench.settle()
-        assert bench.condition("Scheduled")[1] == "SchedulePending"
-
-
-@virtual
-async def test_a_wrong_selection_is_not_shown_where_nothing_was_shown_before() -> None:
-    async with accessible() as bench:
-        bench.content.reject("PL-13: namespace shop is reserved")
+async def test_an_invalid_selector_is_not_shown_where_no_namespace_is_selected() -> None:
+    async with accessible(resourceSelectors=[CONFIG_TERM]) as bench:
+        bench.content.reject("PL-06: ConfigMap is namespaced; select its namespace or use a ResourcePlacement")
         await bench.settle()
         assert bench.hub.names(COPIES) == []
         assert bench.conditions() == {"Scheduled": "False"}
 
 
-@virtual
-async def test_a_quiet_placement_has_a_quiet_copy() -> None:
-    async with accessible() as bench:
-        await bench.settle()
-        bench.hub.forget_requests()
-        await bench.pass_over()
-        assert bench.hub.writes() == []
+@within(accessible)
+async def test_a_quiet_placement_has_a_quiet_copy(bench: Workbench) -> None:
+    await bench.settle()
+    bench.hub.forget_requests()
+    await bench.pass_over()
+    assert bench.hub.writes() == []

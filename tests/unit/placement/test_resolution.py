@@ -143,6 +143,26 @@ def test_a_namespaced_placement_selects_in_its_own_namespace() -> None:
     assert names(shop().selects(of(CONFIG_MAPS, "c"), namespace="bank")) == ["ConfigMap bank/c"]
 
 
+@pytest.mark.parametrize(
+    "terms, want",
+    [
+        ([namespace("shop")], "shop"),
+        ([namespace("shop"), {"group": "", "version": "v1", "kind": "Widget"}], "shop"),
+        (
+            [{"group": "", "version": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": {"team": "a"}}}],
+            "bank",
+        ),
+        ([namespace("shop"), namespace("bank")], ""),
+        ([of(ROLES)], ""),
+        ([namespace("kube-system")], ""),
+    ],
+    ids=["named", "beside an invalid selector", "by label", "two", "none", "reserved"],
+)
+def test_the_namespace_that_is_selected(terms: list[dict[str, Any]], want: str) -> None:
+    world = shop().having(NAMESPACES, "bank", labels={"team": "a"})
+    assert world.selects(*terms).namespace == want
+
+
 def test_kinds_that_are_not_placed_are_passed_over_in_silence() -> None:
     world = shop()
     world.rules = ResourceFilter(skipped=KindList.parse(["apps/v1/Deployment"]))
@@ -197,8 +217,11 @@ def test_content_is_sanitised_and_says_what_it_is() -> None:
         (of(ROLES, "nobody"), "rbac.authorization.k8s.io/v1 ClusterRole named nobody"),
         (of(ROLES, **labelled(tier="back")), "rbac.authorization.k8s.io/v1 ClusterRole by label"),
         (namespace("nowhere"), "v1 Namespace named nowhere"),
+        (namespace("shopp"), "v1 Namespace named shopp; did you mean shop?"),
+        (namespace("kub-system"), "v1 Namespace named kub-system"),
+        (of(ROLES, "admn"), "rbac.authorization.k8s.io/v1 ClusterRole named admn; did you mean admin?"),
     ],
-    ids=["name", "label", "namespace"],
+    ids=["name", "label", "namespace", "near namespace", "near a reserved one", "near name"],
 )
 def test_a_selector_that_matches_nothing_is_no_error_and_is_reported(term: dict[str, Any], text: str) -> None:
     selected = shop().selects(of(ROLES, "admin"), term)

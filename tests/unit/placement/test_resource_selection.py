@@ -19,7 +19,7 @@ from fleet.placement.selection.resolution import SelectionResult
 from fleet.placement.selection.resource_filter import ResourceFilter
 from fleet.placement.selection.resource_selection import ResourceSelection
 from tests.faults.scripted import Hang
-from tests.faults.virtual import virtual
+from tests.faults.virtual import virtual, within
 from tests.unit.placement.content_hub import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -77,42 +77,38 @@ def shop() -> ContentHub:
     return hub
 
 
-@virtual
-async def test_what_is_there_is_selected_at_once() -> None:
-    async with working(shop()) as bench:
-        assert await bench.selects(namespace("shop")) == ["shop", "a"]
-        assert await bench.selects(of(ROLES), name="q") == ["admin"]
-        assert await bench.wakes() == []
+@within(lambda: working(shop()))
+async def test_what_is_there_is_selected_at_once(bench: Bench) -> None:
+    assert await bench.selects(namespace("shop")) == ["shop", "a"]
+    assert await bench.selects(of(ROLES), name="q") == ["admin"]
+    assert await bench.wakes() == []
 
 
-@virtual
-async def test_only_selected_kinds_are_watched() -> None:
-    async with working(shop()) as bench:
-        await bench.selects(of(ROLES))
-        assert bench.hub.asked("clusterroles") > 0
-        assert bench.hub.asked("/configmaps") == bench.hub.asked("/secrets") == 0
+@within(lambda: working(shop()))
+async def test_only_selected_kinds_are_watched(bench: Bench) -> None:
+    await bench.selects(of(ROLES))
+    assert bench.hub.asked("clusterroles") > 0
+    assert bench.hub.asked("/configmaps") == bench.hub.asked("/secrets") == 0
 
 
-@virtual
-async def test_a_new_object_wakes_whoever_could_select_it_and_nobody_else() -> None:
-    async with working(shop()) as bench:
-        await bench.selects(namespace("shop"), name="whole")
-        await bench.selects(of(CONFIG_MAPS, "b"), name="named", namespace="shop")
-        await bench.selects(of(CONFIG_MAPS), name="elsewhere", namespace="bank")
-        bench.hub.add(CONFIG_MAPS, "shop/b")
-        assert await bench.wakes() == ["shop/named", "whole"]
-        assert await bench.selects(namespace("shop"), name="whole") == ["shop", "a", "b"]
+@within(lambda: working(shop()))
+async def test_a_new_object_wakes_whoever_could_select_it_and_nobody_else(bench: Bench) -> None:
+    await bench.selects(namespace("shop"), name="whole")
+    await bench.selects(of(CONFIG_MAPS, "b"), name="named", namespace="shop")
+    await bench.selects(of(CONFIG_MAPS), name="elsewhere", namespace="bank")
+    bench.hub.add(CONFIG_MAPS, "shop/b")
+    assert await bench.wakes() == ["shop/named", "whole"]
+    assert await bench.selects(namespace("shop"), name="whole") == ["shop", "a", "b"]
 
 
-@virtual
-async def test_changes_and_deletions_wake() -> None:
-    async with working(shop()) as bench:
-        await bench.selects(namespace("shop"))
-        bench.hub.add(CONFIG_MAPS, "shop/a", data={"x": "2"})
-        assert await bench.wakes() == ["p"]
-        bench.hub.drop(CONFIG_MAPS, "shop/a")
-        assert await bench.wakes() == ["p"]
-        assert await bench.selects(namespace("shop")) == ["shop"]
+@within(lambda: working(shop()))
+async def test_changes_and_deletions_wake(bench: Bench) -> None:
+    await bench.selects(namespace("shop"))
+    bench.hub.add(CONFIG_MAPS, "shop/a", data={"x": "2"})
+    assert await bench.wakes() == ["p"]
+    bench.hub.drop(CONFIG_MAPS, "shop/a")
+    assert await bench.wakes() == ["p"]
+    assert await bench.selects(namespace("shop")) == ["shop"]
 
 
 @virtual
@@ -127,34 +123,31 @@ async def test_a_change_of_what_stays_on_the_hub_wakes_nobody() -> None:
         assert await bench.wakes() == ["p"]
 
 
-@virtual
-async def test_the_beginning_of_the_end_of_a_namespace_wakes() -> None:
-    async with working(shop()) as bench:
-        await bench.selects(namespace("shop"))
-        bench.hub.add(NAMESPACES, "shop", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-        assert await bench.wakes() == ["p"]
-        assert await bench.selects(namespace("shop")) == []
+@within(lambda: working(shop()))
+async def test_the_beginning_of_the_end_of_a_namespace_wakes(bench: Bench) -> None:
+    await bench.selects(namespace("shop"))
+    bench.hub.add(NAMESPACES, "shop", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert await bench.wakes() == ["p"]
+    assert await bench.selects(namespace("shop")) == []
 
 
-@virtual
-async def test_a_namespace_that_comes_to_match_wakes_and_so_does_what_is_in_it() -> None:
-    async with working(shop()) as bench:
-        front: dict[str, Any] = {"labelSelector": {"matchLabels": {"tier": "front"}}}
-        assert await bench.selects(namespace(**front)) == []
-        bench.hub.add(NAMESPACES, "shop", metadata={"labels": {"tier": "front"}})
-        assert await bench.wakes() == ["p"]
-        bench.hub.add(SECRETS, "shop/s")
-        assert await bench.wakes() == ["p"]
-        assert await bench.selects(namespace(**front)) == ["shop", "s", "a"]
+@within(lambda: working(shop()))
+async def test_a_namespace_that_comes_to_match_wakes_and_so_does_what_is_in_it(bench: Bench) -> None:
+    front: dict[str, Any] = {"labelSelector": {"matchLabels": {"tier": "front"}}}
+    assert await bench.selects(namespace(**front)) == []
+    bench.hub.add(NAMESPACES, "shop", metadata={"labels": {"tier": "front"}})
+    assert await bench.wakes() == ["p"]
+    bench.hub.add(SECRETS, "shop/s")
+    assert await bench.wakes() == ["p"]
+    assert await bench.selects(namespace(**front)) == ["shop", "s", "a"]
 
 
-@virtual
-async def test_nobody_is_woken_for_a_placement_that_is_gone() -> None:
-    async with working(shop()) as bench:
-        await bench.selects(of(ROLES))
-        bench.content.forget("p")
-        bench.hub.add(ROLES, "viewer")
-        assert await bench.wakes() == []
+@within(lambda: working(shop()))
+async def test_nobody_is_woken_for_a_placement_that_is_gone(bench: Bench) -> None:
+    await bench.selects(of(ROLES))
+    bench.content.forget("p")
+    bench.hub.add(ROLES, "viewer")
+    assert await bench.wakes() == []
 
 
 @virtual
@@ -178,32 +171,30 @@ async def test_no_half_of_a_namespace_is_selected_while_an_api_is_down() -> None
         assert await bench.selects(of(ROLES), name="q") == ["admin"]
 
 
-@virtual
-async def test_a_custom_kind_that_appears_wakes_whoever_waits_for_it() -> None:
-    async with working(shop()) as bench:
-        selected = await bench.content.resolve(placement(of(WIDGETS), namespace="shop"))
-        assert selected.user_error is not None
-        await asyncio.sleep(30)
-        bench.woken.clear()
-        bench.hub.kinds.append(WIDGETS)
-        bench.hub.add(DEFINITIONS, "widgets.example.com")
-        await asyncio.sleep(3)
-        assert bench.woken == ["shop/p"]
-        bench.hub.add(WIDGETS, "shop/w")
-        assert await bench.selects(of(WIDGETS), namespace="shop") == ["w"]
+@within(lambda: working(shop()))
+async def test_a_custom_kind_that_appears_wakes_whoever_waits_for_it(bench: Bench) -> None:
+    selected = await bench.content.resolve(placement(of(WIDGETS), namespace="shop"))
+    assert selected.user_error is not None
+    await asyncio.sleep(30)
+    bench.woken.clear()
+    bench.hub.kinds.append(WIDGETS)
+    bench.hub.add(DEFINITIONS, "widgets.example.com")
+    await asyncio.sleep(3)
+    assert bench.woken == ["shop/p"]
+    bench.hub.add(WIDGETS, "shop/w")
+    assert await bench.selects(of(WIDGETS), namespace="shop") == ["w"]
 
 
-@virtual
-async def test_what_is_of_a_new_kind_comes_along_with_its_namespace() -> None:
-    async with working(shop()) as bench:
-        await bench.selects(namespace("shop"))
-        await asyncio.sleep(30)
-        bench.hub.kinds.append(WIDGETS)
-        bench.hub.add(DEFINITIONS, "widgets.example.com")
-        await asyncio.sleep(3)
-        bench.hub.add(WIDGETS, "shop/w")
-        assert "p" in await bench.wakes()
-        assert await bench.selects(namespace("shop")) == ["shop", "a", "w"]
+@within(lambda: working(shop()))
+async def test_what_is_of_a_new_kind_comes_along_with_its_namespace(bench: Bench) -> None:
+    await bench.selects(namespace("shop"))
+    await asyncio.sleep(30)
+    bench.hub.kinds.append(WIDGETS)
+    bench.hub.add(DEFINITIONS, "widgets.example.com")
+    await asyncio.sleep(3)
+    bench.hub.add(WIDGETS, "shop/w")
+    assert "p" in await bench.wakes()
+    assert await bench.selects(namespace("shop")) == ["shop", "a", "w"]
 
 
 @virtual
@@ -226,13 +217,12 @@ async def test_a_kind_that_is_gone_is_neither_selected_nor_asked_for() -> None:
         assert hub.asked("widgets") == 0
 
 
-@virtual
-async def test_a_quiet_hub_is_asked_nothing_but_its_watches() -> None:
-    async with working(shop()) as bench:
+@within(lambda: working(shop()))
+async def test_a_quiet_hub_is_asked_nothing_but_its_watches(bench: Bench) -> None:
+    await bench.selects(namespace("shop"))
+    await asyncio.sleep(60)
+    bench.hub.requests.clear()
+    for _ in range(10):
         await bench.selects(namespace("shop"))
-        await asyncio.sleep(60)
-        bench.hub.requests.clear()
-        for _ in range(10):
-            await bench.selects(namespace("shop"))
-            await asyncio.sleep(10)
-        assert bench.hub.requests == []
+        await asyncio.sleep(10)
+    assert bench.hub.requests == []

@@ -15,7 +15,7 @@ from fleet.clock import epoch_nanoseconds
 from fleet.errors import ConnectionLost, StaleInputs, Unavailable
 from fleet.kube.api import Request
 from fleet.kube.cache.store import build_codec
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.objects import RetryPolicy
 from fleet.kube.resource import Resource
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.views import Observed, Placement
@@ -23,7 +23,7 @@ from fleet.placement.selection.resolution import SelectedObject, SelectionResult
 from fleet.placement.snapshots.hashing import resources_hash
 from fleet.placement.snapshots.resource_snapshots import EnsureResult, Pacing, ResourceSnapshots, SeveralLatestGroups
 from tests.fake_hub import Json, Lost, Refused
-from tests.faults.virtual import VirtualClock, no_jitter, run_virtually, virtual
+from tests.faults.virtual import VirtualClock, no_jitter, run_virtually, virtual, within
 from tests.unit.placement.content_hub import ContentHub
 
 SNAPSHOTS = CLUSTER_SCOPED.resource_snapshot
@@ -133,62 +133,60 @@ async def working(hub: ContentHub | None = None, pacing: Pacing | None = None) -
 # --- what a group looks like ------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_a_small_selection_is_one_snapshot() -> None:
-    async with working() as bench:
-        done = await bench.ensure(selection("a", "b"))
-        assert done == EnsureResult(0, ("web-0-snapshot",))
-        document = bench.snapshot("web-0-snapshot")
-        assert document["metadata"]["labels"] == {PREFIX + "parent-CRP": "web", PREFIX + "resource-index": "0"} | {
-            LATEST: "true"
+@within(working)
+async def test_a_small_selection_is_one_snapshot(bench: Bench) -> None:
+    done = await bench.ensure(selection("a", "b"))
+    assert done == EnsureResult(0, ("web-0-snapshot",))
+    document = bench.snapshot("web-0-snapshot")
+    assert document["metadata"]["labels"] == {PREFIX + "parent-CRP": "web", PREFIX + "resource-index": "0"} | {
+        LATEST: "true"
+    }
+    assert document["metadata"]["annotations"] == {
+        HASH: hash_of(selection("a", "b")),
+        SIZE: "1",
+        PREFIX + "number-of-enveloped-object": "0",
+    }
+    assert document["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+            "kind": "ClusterResourcePlacement",
+            "name": "web",
+            "uid": "uid-web",
+            "controller": True,
+            "blockOwnerDeletion": True,
         }
-        assert document["metadata"]["annotations"] == {
-            HASH: hash_of(selection("a", "b")),
-            SIZE: "1",
-            PREFIX + "number-of-enveloped-object": "0",
-        }
-        assert document["metadata"]["ownerReferences"] == [
-            {
-                "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
-                "kind": "ClusterResourcePlacement",
-                "name": "web",
-                "uid": "uid-web",
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ]
-        assert [one["metadata"]["name"] for one in document["spec"]["selectedResources"]] == ["a", "b"]
+    ]
+    assert [one["metadata"]["name"] for one in document["spec"]["selectedResources"]] == ["a", "b"]
 
 
-@virtual
-async def test_nothing_selected_is_a_group_as_well() -> None:
-    async with working() as bench:
-        await bench.ensure(SelectionResult())
-        assert bench.snapshot("web-0-snapshot")["spec"] == {"selectedResources": []}
-        assert bench.annotation("web-0-snapshot", SIZE) == "1"
-        assert bench.annotation("web-0-snapshot", HASH) == hash_of(SelectionResult())
+@within(working)
+async def test_nothing_selected_is_a_group_as_well(bench: Bench) -> None:
+    await bench.ensure(SelectionResult())
+    assert bench.snapshot("web-0-snapshot")["spec"] == {"selectedResources": []}
+    assert bench.annotation("web-0-snapshot", SIZE) == "1"
+    assert bench.annotation("web-0-snapshot", HASH) == hash_of(SelectionResult())
 
 
-@virtual
-async def test_a_large_selection_is_several_snapshots_of_which_only_the_first_says_more_than_its_place() -> None:
-    async with working() as bench:
-        done = await bench.ensure(large("a", "b", "c"))
-        assert done.names == ("web-0-snapshot", "web-0-0", "web-0-1")
-        assert bench.annotation("web-0-snapshot", SIZE) == "3"
-        metadata = bench.snapshot("web-0-1")["metadata"]
-        assert metadata["labels"] == {PREFIX + "parent-CRP": "web", PREFIX + "resource-index": "0"}
-        assert metadata["annotations"] == {PREFIX + "subindex-of-resource-snapshot": "1"}
-        assert metadata["ownerReferences"][0]["controller"] is True
+@within(working)
+async def test_a_large_selection_is_several_snapshots_of_which_only_the_first_says_more_than_its_place(
+    bench: Bench,
+) -> None:
+    done = await bench.ensure(large("a", "b", "c"))
+    assert done.names == ("web-0-snapshot", "web-0-0", "web-0-1")
+    assert bench.annotation("web-0-snapshot", SIZE) == "3"
+    metadata = bench.snapshot("web-0-1")["metadata"]
+    assert metadata["labels"] == {PREFIX + "parent-CRP": "web", PREFIX + "resource-index": "0"}
+    assert metadata["annotations"] == {PREFIX + "subindex-of-resource-snapshot": "1"}
+    assert metadata["ownerReferences"][0]["controller"] is True
 
 
-@virtual
-async def test_a_namespaced_placement_has_its_snapshots_beside_it() -> None:
-    async with working() as bench:
-        done = await bench.ensure(selection("a"), namespace="shop")
-        path = NAMESPACED.resource_snapshot.item("shop/web-0-snapshot")
-        assert bench.hub.objects[path]["metadata"]["ownerReferences"][0]["kind"] == "ResourcePlacement"
-        assert done.names == ("web-0-snapshot",)
-        assert bench.snapshots() == []
+@within(working)
+async def test_a_namespaced_placement_has_its_snapshots_beside_it(bench: Bench) -> None:
+    done = await bench.ensure(selection("a"), namespace="shop")
+    path = NAMESPACED.resource_snapshot.item("shop/web-0-snapshot")
+    assert bench.hub.objects[path]["metadata"]["ownerReferences"][0]["kind"] == "ResourcePlacement"
+    assert done.names == ("web-0-snapshot",)
+    assert bench.snapshots() == []
 
 
 @virtual
@@ -207,156 +205,143 @@ async def test_envelopes_are_counted() -> None:
         assert bench.annotation("web-0-snapshot", PREFIX + "number-of-enveloped-object") == "3"
 
 
-@virtual
-async def test_external_placements_have_no_groups_of_ours() -> None:
-    async with working() as bench:
-        with pytest.raises(ValueError, match="created by staged updates"):
-            await bench.ensure(selection("a"), strategy="External")
-        assert bench.snapshots() == []
+@within(working)
+async def test_external_placements_have_no_groups_of_ours(bench: Bench) -> None:
+    with pytest.raises(ValueError, match="created by staged updates"):
+        await bench.ensure(selection("a"), strategy="External")
+    assert bench.snapshots() == []
 
 
 # --- the same selection -----------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_an_unchanged_selection_is_not_written_again() -> None:
-    async with working() as bench:
-        first = await bench.ensure(large("a", "b"))
-        bench.writes()
-        assert await bench.ensure(large("a", "b")) == first
-        assert bench.writes() == []
+@within(working)
+async def test_an_unchanged_selection_is_not_written_again(bench: Bench) -> None:
+    first = await bench.ensure(large("a", "b"))
+    bench.writes()
+    assert await bench.ensure(large("a", "b")) == first
+    assert bench.writes() == []
 
 
-@virtual
-async def test_another_hash_for_the_same_objects_is_no_change() -> None:
-    async with working() as bench:
+@within(working)
+async def test_another_hash_for_the_same_objects_is_no_change(bench: Bench) -> None:
+    await bench.ensure(large("a", "b"))
+    bench.annotate("web-0-snapshot", **{HASH: "of-another-version"})
+    bench.writes()
+    assert (await bench.ensure(large("a", "b"))).index == 0
+    assert (await bench.ensure(large("b", "a"))).wait_seconds is None
+    assert bench.writes() == []
+
+
+@within(working)
+async def test_the_objects_of_a_group_are_read_once(bench: Bench) -> None:
+    await bench.ensure(large("a", "b"))
+    bench.annotate("web-0-snapshot", **{HASH: "of-another-version"})
+    bench.hub.forget_requests()
+    for _ in range(5):
         await bench.ensure(large("a", "b"))
-        bench.annotate("web-0-snapshot", **{HASH: "of-another-version"})
-        bench.writes()
-        assert (await bench.ensure(large("a", "b"))).index == 0
-        assert (await bench.ensure(large("b", "a"))).wait_seconds is None
-        assert bench.writes() == []
+    assert bench.hub.asked("web-0-") == 2
 
 
-@virtual
-async def test_the_objects_of_a_group_are_read_once() -> None:
-    async with working() as bench:
-        await bench.ensure(large("a", "b"))
-        bench.annotate("web-0-snapshot", **{HASH: "of-another-version"})
-        bench.hub.forget_requests()
-        for _ in range(5):
-            await bench.ensure(large("a", "b"))
-        assert bench.hub.asked("web-0-") == 2
+@within(working)
+async def test_a_lost_latest_label_comes_back(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"labels": {LATEST: "false"}})
+    await bench.ensure(selection("a"))
+    assert bench.label("web-0-snapshot", LATEST) == "true"
 
 
-@virtual
-async def test_a_lost_latest_label_comes_back() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"labels": {LATEST: "false"}})
-        await bench.ensure(selection("a"))
-        assert bench.label("web-0-snapshot", LATEST) == "true"
+@within(working)
+async def test_missing_parts_are_made_again(bench: Bench) -> None:
+    await bench.ensure(large("a", "b", "c"))
+    bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-0")
+    done = await bench.ensure(large("a", "b", "c"))
+    assert done.names == ("web-0-snapshot", "web-0-0", "web-0-1")
+    assert bench.snapshots() == ["web-0-0", "web-0-1", "web-0-snapshot"]
 
 
-@virtual
-async def test_missing_parts_are_made_again() -> None:
-    async with working() as bench:
-        await bench.ensure(large("a", "b", "c"))
-        bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-0")
-        done = await bench.ensure(large("a", "b", "c"))
-        assert done.names == ("web-0-snapshot", "web-0-0", "web-0-1")
-        assert bench.snapshots() == ["web-0-0", "web-0-1", "web-0-snapshot"]
+@within(working)
+async def test_a_group_that_another_writer_began_with_other_parts_is_not_completed(bench: Bench) -> None:
+    await bench.ensure(large("a", "b", "c"))
+    bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-0")
+    whole = bench.snapshot("web-0-1")
+    bench.hub.put(f"{SNAPSHOTS.plural}/web-0-1", {**whole, "spec": {"selectedResources": []}})
+    assert (await bench.replace(large("a", "b", "c"))).index == 1
 
 
-@virtual
-async def test_a_group_that_another_writer_began_with_other_parts_is_not_completed() -> None:
-    async with working() as bench:
-        await bench.ensure(large("a", "b", "c"))
-        bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-0")
-        whole = bench.snapshot("web-0-1")
-        bench.hub.put(f"{SNAPSHOTS.plural}/web-0-1", {**whole, "spec": {"selectedResources": []}})
-        assert (await bench.replace(large("a", "b", "c"))).index == 1
-
-
-@virtual
-async def test_a_change_that_is_taken_back_leaves_no_trace() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        assert (await bench.ensure(selection("b"))).wait_seconds
-        assert bench.annotation("web-0-snapshot", SEEN_AT)
-        assert (await bench.ensure(selection("a"))).wait_seconds is None
-        assert bench.annotation("web-0-snapshot", SEEN_AT) is None
-        assert bench.snapshots() == ["web-0-snapshot"]
+@within(working)
+async def test_a_change_that_is_taken_back_leaves_no_trace(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    assert (await bench.ensure(selection("b"))).wait_seconds
+    assert bench.annotation("web-0-snapshot", SEEN_AT)
+    assert (await bench.ensure(selection("a"))).wait_seconds is None
+    assert bench.annotation("web-0-snapshot", SEEN_AT) is None
+    assert bench.snapshots() == ["web-0-snapshot"]
 
 
 # --- another selection ------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_a_changed_selection_is_a_new_group_and_the_old_one_stays() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        done = await bench.replace(selection("b"))
-        assert done == EnsureResult(1, ("web-1-snapshot",))
-        assert bench.label("web-0-snapshot", LATEST) == "false"
-        assert bench.label("web-1-snapshot", LATEST) == "true"
-        assert bench.annotation("web-0-snapshot", SEEN_AT) is None
+@within(working)
+async def test_a_changed_selection_is_a_new_group_and_the_old_one_stays(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    done = await bench.replace(selection("b"))
+    assert done == EnsureResult(1, ("web-1-snapshot",))
+    assert bench.label("web-0-snapshot", LATEST) == "false"
+    assert bench.label("web-1-snapshot", LATEST) == "true"
+    assert bench.annotation("web-0-snapshot", SEEN_AT) is None
 
 
-@virtual
-async def test_groups_are_at_least_thirty_seconds_apart() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        waiting = await bench.ensure(selection("b"))
-        assert waiting.index == 0
-        assert waiting.wait_seconds is not None
-        assert 29 < waiting.wait_seconds <= 30
-        await asyncio.sleep(waiting.wait_seconds - 1)
-        assert (await bench.ensure(selection("b"))).index == 0
-        await asyncio.sleep(1)
-        assert (await bench.ensure(selection("b"))).index == 1
+@within(working)
+async def test_groups_are_at_least_thirty_seconds_apart(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    waiting = await bench.ensure(selection("b"))
+    assert waiting.index == 0
+    assert waiting.wait_seconds is not None
+    assert 29 < waiting.wait_seconds <= 30
+    await asyncio.sleep(waiting.wait_seconds - 1)
+    assert (await bench.ensure(selection("b"))).index == 0
+    await asyncio.sleep(1)
+    assert (await bench.ensure(selection("b"))).index == 1
 
 
-@virtual
-async def test_changes_of_an_old_group_are_collected_for_fifteen_seconds_from_the_first() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        await asyncio.sleep(1000)
-        waiting = await bench.ensure(selection("b"))
-        assert waiting.wait_seconds is not None
-        assert 15 <= waiting.wait_seconds < 16
-        await asyncio.sleep(10)
-        again = await bench.ensure(selection("c"))
-        assert again.wait_seconds is not None
-        assert 4 < again.wait_seconds < 6
-        await asyncio.sleep(again.wait_seconds)
-        assert (await bench.ensure(selection("c"))).index == 1
+@within(working)
+async def test_changes_of_an_old_group_are_collected_for_fifteen_seconds_from_the_first(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    await asyncio.sleep(1000)
+    waiting = await bench.ensure(selection("b"))
+    assert waiting.wait_seconds is not None
+    assert 15 <= waiting.wait_seconds < 16
+    await asyncio.sleep(10)
+    again = await bench.ensure(selection("c"))
+    assert again.wait_seconds is not None
+    assert 4 < again.wait_seconds < 6
+    await asyncio.sleep(again.wait_seconds)
+    assert (await bench.ensure(selection("c"))).index == 1
 
 
-@virtual
-async def test_waiting_writes_once() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        await bench.ensure(selection("b"))
-        assert bench.writes()
-        await bench.ensure(selection("b"))
-        await bench.ensure(selection("c"))
-        assert bench.writes() == []
+@within(working)
+async def test_waiting_writes_once(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    await bench.ensure(selection("b"))
+    assert bench.writes()
+    await bench.ensure(selection("b"))
+    await bench.ensure(selection("c"))
+    assert bench.writes() == []
 
 
-@virtual
-async def test_while_it_waits_the_old_group_can_be_described() -> None:
-    async with working() as bench:
-        await bench.ensure(large("a", "b"))
-        waiting = await bench.ensure(selection("c"))
-        placement = a_placement()
-        assert waiting.index == 0
-        assert bench.groups.resources_of(placement, 0) == [
-            {"version": "v1", "kind": "ConfigMap", "name": "a"},
-            {"version": "v1", "kind": "ConfigMap", "name": "b"},
-        ]
-        assert bench.groups.index_of(placement, "web-0-0") == 0
-        assert bench.groups.index_of(placement, "web-9-snapshot") is None
+@within(working)
+async def test_while_it_waits_the_old_group_can_be_described(bench: Bench) -> None:
+    await bench.ensure(large("a", "b"))
+    waiting = await bench.ensure(selection("c"))
+    placement = a_placement()
+    assert waiting.index == 0
+    assert bench.groups.resources_of(placement, 0) == [
+        {"version": "v1", "kind": "ConfigMap", "name": "a"},
+        {"version": "v1", "kind": "ConfigMap", "name": "b"},
+    ]
+    assert bench.groups.index_of(placement, "web-0-0") == 0
+    assert bench.groups.index_of(placement, "web-9-snapshot") is None
 
 
 @virtual
@@ -383,56 +368,50 @@ def test_a_time_that_cannot_be_does_not_hold_up_a_change(text: str) -> None:
     run()
 
 
-@virtual
-async def test_a_group_that_lost_its_label_is_replaced_without_waiting() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"labels": {LATEST: "false"}})
-        assert (await bench.ensure(selection("b"))).index == 1
+@within(working)
+async def test_a_group_that_lost_its_label_is_replaced_without_waiting(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"labels": {LATEST: "false"}})
+    assert (await bench.ensure(selection("b"))).index == 1
 
 
-@virtual
-async def test_the_oldest_groups_go_with_all_their_parts() -> None:
-    async with working() as bench:
-        for name in "abcd":
-            await bench.replace(large(name, name + "2"), limit=2)
-        assert bench.snapshots() == ["web-2-0", "web-2-snapshot", "web-3-0", "web-3-snapshot"]
+@within(working)
+async def test_the_oldest_groups_go_with_all_their_parts(bench: Bench) -> None:
+    for name in "abcd":
+        await bench.replace(large(name, name + "2"), limit=2)
+    assert bench.snapshots() == ["web-2-0", "web-2-snapshot", "web-3-0", "web-3-snapshot"]
 
 
-@virtual
-async def test_with_a_limit_of_one_only_the_latest_group_is_left_and_indices_go_on() -> None:
-    async with working() as bench:
-        for name in "abc":
-            await bench.replace(selection(name), limit=1)
-        assert bench.snapshots() == ["web-2-snapshot"]
+@within(working)
+async def test_with_a_limit_of_one_only_the_latest_group_is_left_and_indices_go_on(bench: Bench) -> None:
+    for name in "abc":
+        await bench.replace(selection(name), limit=1)
+    assert bench.snapshots() == ["web-2-snapshot"]
 
 
-@virtual
-async def test_indices_go_on_after_a_group_that_is_being_deleted() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"finalizers": ["example.com/f"]})
-        bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-snapshot")
-        assert (await bench.ensure(selection("a"))).index == 1
+@within(working)
+async def test_indices_go_on_after_a_group_that_is_being_deleted(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"finalizers": ["example.com/f"]})
+    bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-snapshot")
+    assert (await bench.ensure(selection("a"))).index == 1
 
 
-@virtual
-async def test_two_latest_groups_are_an_error_that_names_them() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        await bench.replace(selection("b"))
-        bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"labels": {LATEST: "true"}})
-        with pytest.raises(SeveralLatestGroups, match="web-0-snapshot, web-1-snapshot"):
-            await bench.ensure(selection("b"))
+@within(working)
+async def test_two_latest_groups_are_an_error_that_names_them(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    await bench.replace(selection("b"))
+    bench.hub.edit(f"{SNAPSHOTS.plural}/web-0-snapshot", metadata={"labels": {LATEST: "true"}})
+    with pytest.raises(SeveralLatestGroups, match="web-0-snapshot, web-1-snapshot"):
+        await bench.ensure(selection("b"))
 
 
-@virtual
-async def test_what_a_deleted_placement_of_the_same_name_left_is_none_of_ours() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"), uid="uid-old")
-        done = await bench.ensure(selection("a"), uid="uid-new")
-        assert done == EnsureResult(1, ("web-1-snapshot",))
-        assert bench.snapshot("web-1-snapshot")["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
+@within(working)
+async def test_what_a_deleted_placement_of_the_same_name_left_is_none_of_ours(bench: Bench) -> None:
+    await bench.ensure(selection("a"), uid="uid-old")
+    done = await bench.ensure(selection("a"), uid="uid-new")
+    assert done == EnsureResult(1, ("web-1-snapshot",))
+    assert bench.snapshot("web-1-snapshot")["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
 
 @virtual
@@ -448,15 +427,14 @@ async def test_a_conflict_asks_for_another_pass() -> None:
 # --- others -----------------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_what_others_do_to_a_group_wakes_its_placement_and_what_we_do_wakes_nobody() -> None:
-    async with working() as bench:
-        await bench.ensure(selection("a"))
-        await asyncio.sleep(1)
-        assert bench.woken == []
-        bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-snapshot")
-        await asyncio.sleep(1)
-        assert bench.woken == ["web"]
+@within(working)
+async def test_what_others_do_to_a_group_wakes_its_placement_and_what_we_do_wakes_nobody(bench: Bench) -> None:
+    await bench.ensure(selection("a"))
+    await asyncio.sleep(1)
+    assert bench.woken == []
+    bench.hub.remove(f"{SNAPSHOTS.plural}/web-0-snapshot")
+    await asyncio.sleep(1)
+    assert bench.woken == ["web"]
 
 
 @virtual

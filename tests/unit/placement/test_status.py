@@ -9,8 +9,10 @@ from typing import Any, Final
 import pytest
 
 from fleet.errors import StaleInputs
+from fleet.kube.api import Method
+from fleet.placement.status.placement_status import is_same_but_for_times
 from tests.fake_hub import Json
-from tests.faults.virtual import virtual
+from tests.faults.virtual import virtual, within
 from tests.unit.placement.workbench import (
     ROLLED_OUT,
     RUNNING,
@@ -46,15 +48,14 @@ def conditions(**changes: tuple[str, str] | None) -> Mapping[str, tuple[str, str
 # --- scheduled --------------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_until_the_scheduler_has_spoken_nothing_is_known() -> None:
-    async with Workbench() as bench:
-        a_placement(bench.hub, policy=pick_n(2))
-        await bench.settle()
-        text = "generation 1 has not been scheduled yet"
-        assert bench.condition("Scheduled") == ("Unknown", "SchedulePending", text)
-        assert bench.conditions() == {"Scheduled": "Unknown"}
-        assert "placementStatuses" not in bench.status()
+@within(Workbench)
+async def test_until_the_scheduler_has_spoken_nothing_is_known(bench: Workbench) -> None:
+    a_placement(bench.hub, policy=pick_n(2))
+    await bench.settle()
+    text = "generation 1 has not been scheduled yet"
+    assert bench.condition("Scheduled") == ("Unknown", "SchedulePending", text)
+    assert bench.conditions() == {"Scheduled": "Unknown"}
+    assert "placementStatuses" not in bench.status()
 
 
 @virtual
@@ -123,16 +124,15 @@ async def test_a_wrong_selection_is_said_and_touches_nothing_else() -> None:
         }
 
 
-@virtual
-async def test_PL_01_a_name_that_is_no_label_value_is_a_wrong_selection() -> None:
-    async with Workbench() as bench:
-        name = "w" * 64
-        a_placement(bench.hub, f"clusterresourceplacements/{name}")
-        await bench.settle(name)
-        status, reason, message = bench.condition("Scheduled", f"clusterresourceplacements/{name}")
-        assert (status, reason) == ("False", "InvalidResourceSelectors")
-        assert message.startswith("PL-01: name has 64 characters")
-        assert bench.hub.names("clusterschedulingpolicysnapshots") == []
+@within(Workbench)
+async def test_PL_01_a_name_that_is_no_label_value_is_a_wrong_selection(bench: Workbench) -> None:
+    name = "w" * 64
+    a_placement(bench.hub, f"clusterresourceplacements/{name}")
+    await bench.settle(name)
+    status, reason, message = bench.condition("Scheduled", f"clusterresourceplacements/{name}")
+    assert (status, reason) == ("False", "InvalidResourceSelectors")
+    assert message.startswith("PL-01: name has 64 characters")
+    assert bench.hub.names("clusterschedulingpolicysnapshots") == []
 
 
 # --- the chain --------------------------------------------------------------------------------------------------------
@@ -197,6 +197,7 @@ async def test_the_first_stage_that_a_cluster_has_not_reached_is_the_last_condit
 async def test_when_all_clusters_are_done_every_condition_is_true() -> None:
     async with scheduled("c1", "c2") as (bench, others):
         for cluster in ("c1", "c2"):
+            bench.hub.edit(others.binding(cluster), spec={"clusterResourceOverrideSnapshots": ["cro-1"]})
             others.report(cluster, conditions(Overridden=("True", "OverriddenSucceeded")))
         await bench.settle()
         assert bench.condition("RolloutStarted") == ("True", "RolloutStarted", "rollout started on all 2 cluster(s)")
@@ -217,18 +218,31 @@ async def test_when_all_clusters_are_done_every_condition_is_true() -> None:
 
 @virtual
 @pytest.mark.parametrize(
-    "second, want",
+    "names, want",
     [
-        ("NoOverrideSpecified", ("True", "NoOverrideSpecified", "no override matches")),
-        ("OverriddenSucceeded", ("True", "OverriddenSucceeded", "overrides applied on all 2 cluster(s)")),
+        ({}, ("True", "NoOverrideSpecified", "no override matches")),
+        (
+            {"clusterResourceOverrideSnapshots": ["cro-1"]},
+            ("True", "OverriddenSucceeded", "overrides applied on all 2 cluster(s)"),
+        ),
+        (
+            {"resourceOverrideSnapshots": [{"name": "ro-0", "namespace": "shop"}]},
+            ("True", "OverriddenSucceeded", "overrides applied on all 2 cluster(s)"),
+        ),
     ],
+    ids=["none", "cluster-scoped", "namespaced"],
 )
-async def test_no_override_is_said_when_none_matches_anywhere(second: str, want: tuple[str, str, str]) -> None:
+@pytest.mark.parametrize("reported", ["NoOverrideSpecified", "OverriddenSucceeded"])
+async def test_no_override_is_reported_if_no_binding_names_one(
+    names: Json, want: tuple[str, str, str], reported: str
+) -> None:
     async with scheduled("c1", "c2") as (bench, others):
-        others.report("c1", RUNNING)
-        others.report("c2", conditions(Overridden=("True", second)))
+        bench.hub.edit(others.binding("c2"), spec=names)
+        for cluster in ("c1", "c2"):
+            others.report(cluster, conditions(Overridden=("True", reported)))
         await bench.settle()
         assert bench.condition("Overridden") == want
+        assert bench.of_cluster("c2", "Overridden")[1] == reported
 
 
 @virtual
@@ -461,6 +475,22 @@ async def test_a_status_that_differs_only_in_times_is_not_written() -> None:
         assert bench.hub.writes() == []
 
 
+def test_statuses_are_equal_when_only_times_differ_at_any_depth() -> None:
+    status = {"a": [{"b": {"observationTime": "1", "c": 1}}], "d": 2}
+    later = {"a": [{"b": {"observationTime": "2", "c": 1, "lastTransitionTime": "3"}}], "d": 2}
+    assert is_same_but_for_times(status, later)
+    for other in (
+        {"a": [{"b": {"observationTime": "1", "c": 2}}], "d": 2},
+        {"a": [{"b": {"observationTime": "1"}}], "d": 2},
+        {"a": [{"b": {"observationTime": "1", "c": 1}}, {}], "d": 2},
+        {"a": [{"b": {"observationTime": "2", "c": 1}}], "d": 3},
+        {"a": {"b": {"observationTime": "2", "c": 1}}, "d": 2},
+        {"a": [{"b": {"observationTime": "2", "c": 1}}], "d": 2, "e": None},
+    ):
+        assert not is_same_but_for_times(status, other)
+        assert not is_same_but_for_times(other, status)
+
+
 @virtual
 async def test_after_a_conflict_the_status_is_composed_for_the_placement_as_it_is() -> None:
     async with scheduled("c1") as (bench, _):
@@ -474,6 +504,23 @@ async def test_after_a_conflict_the_status_is_composed_for_the_placement_as_it_i
 
 
 @virtual
+async def test_a_finalizer_added_meanwhile_is_no_conflict_where_the_cache_has_it() -> None:
+    async with Workbench() as bench:
+        a_placement(bench.hub, policy=pick_n(1))
+        await bench.catch_up()
+
+        async def add_finalizer() -> None:
+            bench.hub.edit(WEB, metadata={"finalizers": ["kubernetes-fleet.io/crp-cleanup", "a/b"]})
+            await bench.catch_up()
+
+        bench.content.meanwhile = add_finalizer
+        bench.hub.forget_requests()
+        await bench.reconciler.reconcile("web")
+        assert [request for request in bench.hub.requests if request.method is Method.GET] == []
+        assert bench.condition("Scheduled")[1] == "SchedulePending"
+
+
+@virtual
 async def test_a_status_is_not_written_over_a_newer_spec() -> None:
     async with scheduled("c1") as (bench, _):
         await bench.catch_up()
@@ -484,39 +531,36 @@ async def test_a_status_is_not_written_over_a_newer_spec() -> None:
         assert bench.condition("Scheduled")[1] == "SchedulePending"
 
 
-@virtual
-async def test_fields_and_conditions_of_others_survive() -> None:
-    async with Workbench() as bench:
-        a_placement(bench.hub)
-        theirs = {"type": "acme.io/Audited", "status": "True", "reason": "Ok", "message": ""}
-        bench.hub.put(WEB, {**bench.hub.get(WEB), "status": {"novelty": 1, "conditions": [theirs]}})
-        await bench.settle()
-        assert bench.status()["novelty"] == 1
-        assert theirs in bench.status()["conditions"]
+@within(Workbench)
+async def test_fields_and_conditions_of_others_survive(bench: Workbench) -> None:
+    a_placement(bench.hub)
+    theirs = {"type": "acme.io/Audited", "status": "True", "reason": "Ok", "message": ""}
+    bench.hub.put(WEB, {**bench.hub.get(WEB), "status": {"novelty": 1, "conditions": [theirs]}})
+    await bench.settle()
+    assert bench.status()["novelty"] == 1
+    assert theirs in bench.status()["conditions"]
 
 
-@virtual
-async def test_a_status_says_which_objects_are_selected() -> None:
-    async with Workbench() as bench:
-        a_placement(bench.hub)
-        await bench.settle()
-        assert bench.status()["observedResourceIndex"] == "0"
-        assert bench.status()["selectedResources"] == [
-            {"version": "v1", "kind": "Namespace", "name": "shop"},
-            {"version": "v1", "kind": "ConfigMap", "name": "settings", "namespace": "shop"},
-        ]
+@within(Workbench)
+async def test_a_status_says_which_objects_are_selected(bench: Workbench) -> None:
+    a_placement(bench.hub)
+    await bench.settle()
+    assert bench.status()["observedResourceIndex"] == "0"
+    assert bench.status()["selectedResources"] == [
+        {"version": "v1", "kind": "Namespace", "name": "shop"},
+        {"version": "v1", "kind": "ConfigMap", "name": "settings", "namespace": "shop"},
+    ]
 
 
-@virtual
-async def test_namespaced_placements_use_their_own_kinds_and_condition_types() -> None:
-    async with Workbench() as bench:
-        path = "namespaces/shop/resourceplacements/web"
-        a_placement(bench.hub, path, policy=pick_n(1))
-        await bench.settle("shop/web")
-        others = Neighbours(bench.hub, namespace="shop")
-        others.schedule("c1")
-        others.report("c1", RUNNING)
-        await bench.settle("shop/web")
-        assert bench.condition("Available", path)[:2] == ("True", "ResourceAvailable")
-        assert bench.hub.names("schedulingpolicysnapshots") == ["web-0"]
-        assert bench.hub.names("clusterschedulingpolicysnapshots") == []
+@within(Workbench)
+async def test_namespaced_placements_use_their_own_kinds_and_condition_types(bench: Workbench) -> None:
+    path = "namespaces/shop/resourceplacements/web"
+    a_placement(bench.hub, path, policy=pick_n(1))
+    await bench.settle("shop/web")
+    others = Neighbours(bench.hub, namespace="shop")
+    others.schedule("c1")
+    others.report("c1", RUNNING)
+    await bench.settle("shop/web")
+    assert bench.condition("Available", path)[:2] == ("True", "ResourceAvailable")
+    assert bench.hub.names("schedulingpolicysnapshots") == ["web-0"]
+    assert bench.hub.names("clusterschedulingpolicysnapshots") == []

@@ -7,9 +7,9 @@ and members: they write what those would write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from fleet.informers.cache import Caches
 from fleet.kube.events import ObjectReference
 from fleet.kube.informer import InformerConfig
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.objects import RetryPolicy
 from fleet.kube.resource import key_of
 from fleet.model.keys import (
     IS_LATEST_SNAPSHOT,
@@ -29,7 +29,8 @@ from fleet.model.keys import (
 from fleet.model.views import Observed, Placement
 from fleet.placement.controller import PlacementController
 from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
-from fleet.placement.selection.resolution import SelectedObject, SelectionResult, UnmatchedSelector
+from fleet.placement.selection.resolution import SelectedObject, SelectionResult, UnmatchedSelector, find_namespace
+from fleet.placement.selection.selectors import read_selectors
 from fleet.placement.snapshots.resource_snapshots import ResourceSnapshots
 from fleet.placement.status.kubernetes_events import PlacementReporter
 from fleet.placement.status.namespaced_status import NamespacedStatuses, build_copy_informer
@@ -57,6 +58,7 @@ THE_NAMESPACE: Final = an_object("shop", kind="Namespace", namespace="")
 class FakeContent:
     selected: SelectionResult = field(default_factory=lambda: SelectionResult((THE_NAMESPACE, an_object("settings"))))
     failure: Exception | None = None
+    meanwhile: Callable[[], Awaitable[None]] | None = None
     forgotten: list[str] = field(default_factory=list)
     resolved: list[str] = field(default_factory=list)
     enqueue: Callable[[str], None] = lambda _: None
@@ -65,7 +67,10 @@ class FakeContent:
         self.resolved.append(key_of(placement.view.metadata))
         if self.failure is not None:
             raise self.failure
-        return self.selected
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        namespace = find_namespace(read_selectors(placement), self.selected.objects)
+        return replace(self.selected, namespace=namespace)
 
     def forget(self, key: str) -> None:
         self.forgotten.append(key)

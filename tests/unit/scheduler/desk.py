@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from fleet.framework.operations import Action, Operation, TargetScores, WriteGroup
+from fleet.framework.operations import Action, Operation, TargetScores, WriteGroup, build_binding_name
 from fleet.framework.request import PlacementRequest
-from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import (
     PARENT_PLACEMENT,
     SCHEDULED,

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.informer import InformerConfig
-from fleet.kube.objects import Objects
-from fleet.kube.patch import RetryPolicy
+from fleet.kube.objects import Objects, RetryPolicy
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.cleanup import Cleanup

@@ -15,16 +15,15 @@ from fleet.errors import (
     TooManyRequests,
     Unavailable,
 )
-from fleet.framework.operations import Action, drop_finalizer, unschedule
+from fleet.framework.operations import Action, build_binding_name, drop_finalizer, unschedule
 from fleet.kube.api import Request
-from fleet.model.binding_names import build_binding_name
 from fleet.model.keys import (
     BOUND,
     SCHEDULED,
     UNSCHEDULED,
 )
 from fleet.scheduler.dispatch.binding_calls import WriteResult, raise_failure
-from fleet.scheduler.dispatch.fair_queue import QUANTUM
+from fleet.scheduler.dispatch.call_queue import QUANTUM
 from tests.fake_hub import (
     CONFLICT,
     INTERNAL,
@@ -41,10 +40,11 @@ from tests.fake_hub import (
     Refused,
     Slow,
 )
-from tests.faults.virtual import virtual
+from tests.faults.virtual import virtual, within
 from tests.unit.scheduler.desk import (
     UID,
     WEB,
+    Desk,
     a_desk,
     a_document,
     create,
@@ -72,18 +72,17 @@ async def test_a_placement_with_few_bindings_waits_for_its_turn_and_not_for_one_
 # --- creating ---------------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_a_new_binding_is_written_as_decided_and_seen_at_once() -> None:
-    async with a_desk() as desk:
-        (result,) = await desk.write(create("c7"))
-        assert result.written is not None
-        assert desk.site.kinds.bindings.store.get("web-c7-029abe88") == result.written
-        assert desk.server.writes() == ["POST clusterresourcebindings"]
-        assert desk.stored("web-c7-029abe88")["spec"]["clusterDecision"]["clusterScore"] == {
-            "affinityScore": 3,
-            "priorityScore": 0,
-        }
-        assert desk.told == [(Action.CREATE, "written")]
+@within(a_desk)
+async def test_a_new_binding_is_written_as_decided_and_seen_at_once(desk: Desk) -> None:
+    (result,) = await desk.write(create("c7"))
+    assert result.written is not None
+    assert desk.site.kinds.bindings.store.get("web-c7-029abe88") == result.written
+    assert desk.server.writes() == ["POST clusterresourcebindings"]
+    assert desk.stored("web-c7-029abe88")["spec"]["clusterDecision"]["clusterScore"] == {
+        "affinityScore": 3,
+        "priorityScore": 0,
+    }
+    assert desk.told == [(Action.CREATE, "written")]
 
 
 @virtual
@@ -95,34 +94,32 @@ async def test_a_binding_of_a_namespaced_placement_is_written_into_its_namespace
         assert result.written.view.metadata.namespace == "shop"
 
 
-@virtual
+@within(a_desk)
 @pytest.mark.parametrize("state", [SCHEDULED, BOUND])
-async def test_D24_a_name_held_by_what_was_to_be_created_counts_as_created(state: str) -> None:
-    async with a_desk() as desk:
-        desk.server.put(path_of("web-c7-029abe88"), a_document("c7", state=state, snapshot="web-1"))
-        (result,) = await desk.write(create("c7"))
-        assert result.error is None
-        assert result.written == desk.site.kinds.bindings.store.get("web-c7-029abe88")
-        assert desk.clusters() == ["c7"]
+async def test_D24_a_name_held_by_what_was_to_be_created_counts_as_created(desk: Desk, state: str) -> None:
+    desk.server.put(path_of("web-c7-029abe88"), a_document("c7", state=state, snapshot="web-1"))
+    (result,) = await desk.write(create("c7"))
+    assert result.error is None
+    assert result.written == desk.site.kinds.bindings.store.get("web-c7-029abe88")
+    assert desk.clusters() == ["c7"]
 
 
-@virtual
+@within(a_desk)
 @pytest.mark.parametrize(
     "holder",
     [a_document("c7", snapshot="web-0"), a_document("c7", state=UNSCHEDULED, snapshot="web-1")],
     ids=["an older snapshot", "unscheduled"],
 )
-async def test_D24_a_name_held_for_the_same_cluster_in_another_way_means_stale_inputs(holder: Json) -> None:
-    async with a_desk() as desk:
-        desk.server.put(path_of("web-c7-029abe88"), holder)
-        error = only_error(await desk.write(create("c7")))
-        assert isinstance(error, StaleInputs)
-        assert "web-c7-029abe88" in str(error)
-        assert desk.clusters() == ["c7"]
-        assert desk.site.kinds.bindings.store.get("web-c7-029abe88") is not None
+async def test_D24_a_name_held_for_the_same_cluster_in_another_way_means_stale_inputs(desk: Desk, holder: Json) -> None:
+    desk.server.put(path_of("web-c7-029abe88"), holder)
+    error = only_error(await desk.write(create("c7")))
+    assert isinstance(error, StaleInputs)
+    assert "web-c7-029abe88" in str(error)
+    assert desk.clusters() == ["c7"]
+    assert desk.site.kinds.bindings.store.get("web-c7-029abe88") is not None
 
 
-@virtual
+@within(a_desk)
 @pytest.mark.parametrize(
     "holder",
     [
@@ -133,14 +130,13 @@ async def test_D24_a_name_held_for_the_same_cluster_in_another_way_means_stale_i
     ],
     ids=["terminating", "terminating, current", "another placement", "another cluster"],
 )
-async def test_D24_a_name_held_by_another_gives_way_to_a_name_made_of_the_holder(holder: Json) -> None:
-    async with a_desk() as desk:
-        uid = "9a1d7c44-0d2c-4f8e-8a3b-6f1f5a0b2c33"
-        holder = {**holder, "metadata": {**holder["metadata"], "uid": uid}}
-        desk.server.put(path_of("web-c7-029abe88"), holder)
-        (result,) = await desk.write(create("c7"))
-        assert result.written is not None
-        assert result.written.view.metadata.name == "web-c7-d6f302cd"
+async def test_D24_a_name_held_by_another_gives_way_to_a_name_made_of_the_holder(desk: Desk, holder: Json) -> None:
+    uid = "9a1d7c44-0d2c-4f8e-8a3b-6f1f5a0b2c33"
+    holder = {**holder, "metadata": {**holder["metadata"], "uid": uid}}
+    desk.server.put(path_of("web-c7-029abe88"), holder)
+    (result,) = await desk.write(create("c7"))
+    assert result.written is not None
+    assert result.written.view.metadata.name == "web-c7-d6f302cd"
 
 
 def occupy(server: FakeHub, *, times: int) -> None:
@@ -152,56 +148,50 @@ def occupy(server: FakeHub, *, times: int) -> None:
         server.put(path_of(name), a_document("c7", deleted=True, uid=uid))
 
 
-@virtual
-async def test_D24_five_other_names_are_tried() -> None:
-    async with a_desk() as desk:
-        occupy(desk.server, times=5)
-        assert only_error(await desk.write(create("c7"))) is None
-        assert len(desk.server.objects) == 6
+@within(a_desk)
+async def test_D24_five_other_names_are_tried(desk: Desk) -> None:
+    occupy(desk.server, times=5)
+    assert only_error(await desk.write(create("c7"))) is None
+    assert len(desk.server.objects) == 6
 
 
-@virtual
-async def test_D24_the_sixth_other_name_is_not_tried() -> None:
-    async with a_desk() as desk:
-        occupy(desk.server, times=6)
-        error = only_error(await desk.write(create("c7")))
-        assert isinstance(error, StaleInputs)
-        assert "every name" in str(error)
-        assert len(desk.server.objects) == 6
+@within(a_desk)
+async def test_D24_the_sixth_other_name_is_not_tried(desk: Desk) -> None:
+    occupy(desk.server, times=6)
+    error = only_error(await desk.write(create("c7")))
+    assert isinstance(error, StaleInputs)
+    assert "every name" in str(error)
+    assert len(desk.server.objects) == 6
 
 
-@virtual
-async def test_a_holder_that_leaves_between_two_requests_frees_its_name() -> None:
-    async with a_desk() as desk:
-        path = path_of("web-c7-029abe88")
-        desk.server.put(path, a_document("c7", deleted=True))
+@within(a_desk)
+async def test_a_holder_that_leaves_between_two_requests_frees_its_name(desk: Desk) -> None:
+    path = path_of("web-c7-029abe88")
+    desk.server.put(path, a_document("c7", deleted=True))
 
-        def fault(request: Request) -> Fault:
-            if not request.is_write:
-                desk.server.objects.pop(path, None)
-            return None
+    def fault(request: Request) -> Fault:
+        if not request.is_write:
+            desk.server.objects.pop(path, None)
+        return None
 
-        desk.server.fault = fault
-        (result,) = await desk.write(create("c7"))
-        assert result.written is not None
-        assert result.written.view.metadata.name == "web-c7-029abe88"
+    desk.server.fault = fault
+    (result,) = await desk.write(create("c7"))
+    assert result.written is not None
+    assert result.written.view.metadata.name == "web-c7-029abe88"
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_groups_are_written_one_after_the_other_and_each_at_once() -> None:
-    async with a_desk() as desk:
-        leaving = await desk.holds("leaving", a_document("c0", deleted=True))
-        old = await desk.holds("old", a_document("c3"))
-        gone = await desk.holds("gone", a_document("c4"))
-        desk.server.fault = lambda _: Slow(1.0)
-        await desk.write(
-            drop_finalizer(leaving), create("c1"), create("c2"), update(Action.REFRESH, old), unschedule(gone)
-        )
-        methods = [(str(one.method), at) for one, at in zip(desk.server.requests, desk.server.times[-5:], strict=True)]
-        assert methods == [("PATCH", 0.0), ("POST", 1.0), ("POST", 1.0), ("PATCH", 2.0), ("PATCH", 3.0)]
+@within(a_desk)
+async def test_groups_are_written_one_after_the_other_and_each_at_once(desk: Desk) -> None:
+    leaving = await desk.holds("leaving", a_document("c0", deleted=True))
+    old = await desk.holds("old", a_document("c3"))
+    gone = await desk.holds("gone", a_document("c4"))
+    desk.server.fault = lambda _: Slow(1.0)
+    await desk.write(drop_finalizer(leaving), create("c1"), create("c2"), update(Action.REFRESH, old), unschedule(gone))
+    methods = [(str(one.method), at) for one, at in zip(desk.server.requests, desk.server.times[-5:], strict=True)]
+    assert methods == [("PATCH", 0.0), ("POST", 1.0), ("POST", 1.0), ("PATCH", 2.0), ("PATCH", 3.0)]
 
 
 @virtual
@@ -217,13 +207,12 @@ async def test_after_a_failure_the_rest_of_the_group_is_finished_and_the_next_gr
             raise_failure(results)
 
 
-@virtual
-async def test_requests_are_paid_from_the_budgets_of_binding_and_evicting() -> None:
-    async with a_desk() as desk:
-        old = await desk.holds("old", a_document("c3"))
-        gone = await desk.holds("gone", a_document("c4"))
-        await desk.write(create("c1"), update(Action.REFRESH, old), unschedule(gone))
-        assert [one.call_class for one in desk.server.requests] == ["bind", "bind", "evict"]
+@within(a_desk)
+async def test_requests_are_paid_from_the_budgets_of_binding_and_evicting(desk: Desk) -> None:
+    old = await desk.holds("old", a_document("c3"))
+    gone = await desk.holds("gone", a_document("c4"))
+    await desk.write(create("c1"), update(Action.REFRESH, old), unschedule(gone))
+    assert [one.call_class for one in desk.server.requests] == ["bind", "bind", "evict"]
 
 
 def test_what_speaks_against_going_on_is_raised_before_what_may_heal() -> None:

@@ -17,7 +17,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed
 from fleet.scheduler.cleanup import BindingReleases
 from tests.fake_hub import DELETED_AT, GROUP, INTERNAL, UNAVAILABLE, FakeHub, Fault, Json, Lost, Refused, Slow
-from tests.faults.virtual import VirtualClock, virtual
+from tests.faults.virtual import VirtualClock, virtual, within
 from tests.unit.scheduler.desk import WEB, a_document, failing, path_of, update
 from tests.unit.scheduler.site import Site, a_site
 
@@ -233,16 +233,15 @@ async def releasing(server: FakeHub) -> AsyncIterator[Releasing]:
         releases.close()
 
 
-@virtual
-async def test_D18_our_finalizer_goes_at_once_and_then_the_placement_is_enqueued() -> None:
-    async with releasing(FakeHub()) as desk:
-        finalizers = [WORK_CLEANUP, SCHEDULER_BINDING_CLEANUP]
-        binding = await desk.brings("b1", a_document("c1", deleted=True, finalizers=finalizers))
-        desk.releases.add(desk.site.kinds, binding)
-        await desk.settle()
-        assert desk.site.server.writes() == ["PATCH clusterresourcebindings/b1"]
-        assert left(desk.site.server) == {"b1": [WORK_CLEANUP]}
-        assert desk.enqueued == ["web"]
+@within(lambda: releasing(FakeHub()))
+async def test_D18_our_finalizer_goes_at_once_and_then_the_placement_is_enqueued(desk: Releasing) -> None:
+    finalizers = [WORK_CLEANUP, SCHEDULER_BINDING_CLEANUP]
+    binding = await desk.brings("b1", a_document("c1", deleted=True, finalizers=finalizers))
+    desk.releases.add(desk.site.kinds, binding)
+    await desk.settle()
+    assert desk.site.server.writes() == ["PATCH clusterresourcebindings/b1"]
+    assert left(desk.site.server) == {"b1": [WORK_CLEANUP]}
+    assert desk.enqueued == ["web"]
 
 
 @virtual
@@ -257,32 +256,29 @@ async def test_D18_a_release_is_tried_until_it_succeeds() -> None:
         assert [key for key, _ in desk.problems] == ["b1"] * 12
 
 
-@virtual
-async def test_the_newest_state_of_the_binding_is_looked_at() -> None:
-    async with releasing(FakeHub()) as desk:
-        binding = await desk.brings("b1", a_document("c1", deleted=True, finalizers=[SCHEDULER_BINDING_CLEANUP, "x"]))
-        await desk.brings("b1", a_document("c1", deleted=True, finalizers=["x"]))
-        desk.releases.add(desk.site.kinds, binding)
-        await desk.settle()
-        assert desk.site.server.writes() == []
-        assert desk.enqueued == ["web"]
+@within(lambda: releasing(FakeHub()))
+async def test_the_newest_state_of_the_binding_is_looked_at(desk: Releasing) -> None:
+    binding = await desk.brings("b1", a_document("c1", deleted=True, finalizers=[SCHEDULER_BINDING_CLEANUP, "x"]))
+    await desk.brings("b1", a_document("c1", deleted=True, finalizers=["x"]))
+    desk.releases.add(desk.site.kinds, binding)
+    await desk.settle()
+    assert desk.site.server.writes() == []
+    assert desk.enqueued == ["web"]
 
 
-@virtual
-async def test_a_binding_that_is_not_leaving_is_not_touched() -> None:
-    async with releasing(FakeHub()) as desk:
-        desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1")))
-        await desk.settle()
-        assert desk.site.server.writes() == []
+@within(lambda: releasing(FakeHub()))
+async def test_a_binding_that_is_not_leaving_is_not_touched(desk: Releasing) -> None:
+    desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1")))
+    await desk.settle()
+    assert desk.site.server.writes() == []
 
 
-@virtual
-async def test_a_binding_that_belongs_to_nobody_is_released_too() -> None:
-    async with releasing(FakeHub()) as desk:
-        desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1", deleted=True, labels={})))
-        await desk.settle()
-        assert left(desk.site.server) == {}
-        assert desk.enqueued == []
+@within(lambda: releasing(FakeHub()))
+async def test_a_binding_that_belongs_to_nobody_is_released_too(desk: Releasing) -> None:
+    desk.releases.add(desk.site.kinds, await desk.brings("b1", a_document("c1", deleted=True, labels={})))
+    await desk.settle()
+    assert left(desk.site.server) == {}
+    assert desk.enqueued == []
 
 
 @virtual

@@ -13,10 +13,9 @@ import pytest
 
 from fleet.errors import Conflict, QueueClosed
 from fleet.kube.client.rate_limiter import RateLimit, RateLimiter
-from fleet.scheduler.dispatch.call_queue import Call, CallOutcome, CallResult, CallType
+from fleet.scheduler.dispatch.call_queue import QUANTUM, Call, CallOutcome, CallResult, CallType
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
-from fleet.scheduler.dispatch.fair_queue import QUANTUM
-from tests.faults.virtual import VirtualClock, virtual
+from tests.faults.virtual import VirtualClock, virtual, within
 
 STATUS, BIND, EVICT = CallType
 
@@ -140,35 +139,32 @@ async def test_Q_27_a_status_after_a_pending_bind_is_skipped() -> None:
     assert office.wire.sent == ["bind"]
 
 
-@virtual
-async def test_Q_27_a_status_while_a_bind_is_under_way_is_skipped() -> None:
-    async with an_office() as office:
-        office.submit("bind", type=BIND)
-        await asyncio.sleep(0.5)
-        assert await office.submit("status") == CallOutcome(CallResult.SKIPPED, by=BIND)
+@within(an_office)
+async def test_Q_27_a_status_while_a_bind_is_under_way_is_skipped(office: Office) -> None:
+    office.submit("bind", type=BIND)
+    await asyncio.sleep(0.5)
+    assert await office.submit("status") == CallOutcome(CallResult.SKIPPED, by=BIND)
 
 
-@virtual
-async def test_an_eviction_is_the_strongest() -> None:
-    async with an_office(busy=True) as office:
-        bind = office.submit("bind", type=BIND)
-        evict = office.submit("evict", type=EVICT)
-        assert await bind == CallOutcome(CallResult.OVERWRITTEN, by=EVICT)
-        assert (await evict).result is CallResult.DONE
-        assert await office.submit("status") != CallOutcome(CallResult.SKIPPED, by=BIND)
+@within(lambda: an_office(busy=True))
+async def test_an_eviction_is_the_strongest(office: Office) -> None:
+    bind = office.submit("bind", type=BIND)
+    evict = office.submit("evict", type=EVICT)
+    assert await bind == CallOutcome(CallResult.OVERWRITTEN, by=EVICT)
+    assert (await evict).result is CallResult.DONE
+    assert await office.submit("status") != CallOutcome(CallResult.SKIPPED, by=BIND)
 
 
-@virtual
-async def test_a_stronger_call_does_not_disturb_a_weaker_one_under_way_and_follows_it() -> None:
-    async with an_office() as office:
-        status = office.submit("status")
-        await asyncio.sleep(0.5)
-        bind = office.submit("bind", type=BIND)
-        assert [await status, await bind] == [
-            CallOutcome(CallResult.DONE, "status"),
-            CallOutcome(CallResult.DONE, "bind"),
-        ]
-        assert office.wire.times == {"status": 0.0, "bind": 1.0}
+@within(an_office)
+async def test_a_stronger_call_does_not_disturb_a_weaker_one_under_way_and_follows_it(office: Office) -> None:
+    status = office.submit("status")
+    await asyncio.sleep(0.5)
+    bind = office.submit("bind", type=BIND)
+    assert [await status, await bind] == [
+        CallOutcome(CallResult.DONE, "status"),
+        CallOutcome(CallResult.DONE, "bind"),
+    ]
+    assert office.wire.times == {"status": 0.0, "bind": 1.0}
 
 
 # --- the line ---------------------------------------------------------------------------------------------------------
@@ -279,14 +275,13 @@ async def test_Q_29_a_waiting_call_is_dropped_when_the_object_turns_out_to_be_so
     assert office.wire.sent == []
 
 
-@virtual
-async def test_a_waiting_call_is_rebased_on_every_fresh_object() -> None:
-    async with an_office(busy=True) as office:
-        answer = office.submit("a", heard="b")
-        office.dispatcher.rebase("o1", frozenset("c"))
-        office.dispatcher.rebase("o1", frozenset("d"))
-        merged = office.submit("d", heard="d")
-        assert await answer == await merged == CallOutcome(CallResult.DONE, "a d")
+@within(lambda: an_office(busy=True))
+async def test_a_waiting_call_is_rebased_on_every_fresh_object(office: Office) -> None:
+    answer = office.submit("a", heard="b")
+    office.dispatcher.rebase("o1", frozenset("c"))
+    office.dispatcher.rebase("o1", frozenset("d"))
+    merged = office.submit("d", heard="d")
+    assert await answer == await merged == CallOutcome(CallResult.DONE, "a d")
 
 
 @virtual
@@ -372,13 +367,12 @@ async def test_a_withdrawn_call_is_not_sent() -> None:
     assert office.wire.sent == ["wanted"]
 
 
-@virtual
-async def test_a_merged_call_goes_on_for_those_who_did_not_withdraw() -> None:
-    async with an_office(busy=True) as office:
-        first = office.submit("a")
-        second = office.submit("b")
-        first.cancel()
-        assert (await second).value == "a b"
+@within(lambda: an_office(busy=True))
+async def test_a_merged_call_goes_on_for_those_who_did_not_withdraw(office: Office) -> None:
+    first = office.submit("a")
+    second = office.submit("b")
+    first.cancel()
+    assert (await second).value == "a b"
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
@@ -395,15 +389,14 @@ async def test_Q_32_closing_answers_every_pending_caller() -> None:
     assert office.wire.sent == []
 
 
-@virtual
-async def test_Q_32_what_is_under_way_when_closing_is_finished_and_answered() -> None:
-    async with an_office() as office:
-        under_way = office.submit("a")
-        await asyncio.sleep(0.5)
-        follower = office.submit("b")
-        office.dispatcher.close()
-        assert await under_way == CallOutcome(CallResult.DONE, "a")
-        assert isinstance((await follower).error, QueueClosed)
+@within(an_office)
+async def test_Q_32_what_is_under_way_when_closing_is_finished_and_answered(office: Office) -> None:
+    under_way = office.submit("a")
+    await asyncio.sleep(0.5)
+    follower = office.submit("b")
+    office.dispatcher.close()
+    assert await under_way == CallOutcome(CallResult.DONE, "a")
+    assert isinstance((await follower).error, QueueClosed)
 
 
 @virtual

@@ -43,16 +43,6 @@ def test_D25_a_cluster_that_becomes_eligible() -> None:
     assert world.told == [("MemberCluster", 4)]
 
 
-def test_D25_a_cluster_that_joins() -> None:
-    world = a_fleet().start().saw(a_cluster("c8"))
-    assert world.queue.woken == [(["all", "short", "team/app"], "MemberCluster/Add c8")]
-
-
-def test_D25_a_cluster_that_joins_before_it_is_eligible() -> None:
-    world = a_fleet().start().saw(a_cluster("c8").without_agent())
-    assert world.queue.keys == []
-
-
 def test_D25_a_cluster_that_is_gone_wakes_all_placements() -> None:
     world = a_fleet().saw(a_placement(name="without-snapshot")).start()
     world.gone(world.caches.clusters, "c7")
@@ -68,11 +58,6 @@ def test_D25_a_cluster_replaced_by_another_of_its_name_is_gone_and_joins() -> No
     world = World().saw(of_uid("old"), a_snapshot()).start()
     world.saw(of_uid("new"))
     assert [trigger for _, trigger in world.queue.woken] == ["MemberCluster/Delete c7", "MemberCluster/Add c7"]
-
-
-def test_D25_a_label_wakes_those_who_read_it() -> None:
-    world = a_fleet().start().saw(SILENT.labelled(region="eu"))
-    assert world.queue.woken == [(["all"], "MemberCluster/UpdateLabels c7")]
 
 
 def test_D25_a_change_that_nobody_reads_wakes_nobody_and_is_counted() -> None:
@@ -114,12 +99,6 @@ def test_in_batched_mode_changes_of_clusters_take_the_slow_lane(*, batched: bool
 
 
 # --- what the index is told -------------------------------------------------------------------------------------------
-
-
-def test_D25_a_status_that_says_satisfied_ends_the_waiting() -> None:
-    snapshot = a_snapshot(a_policy().pick_n(3))
-    world = World().saw(SILENT, snapshot).start().saw(satisfied(snapshot), WELL)
-    assert world.queue.keys == []
 
 
 def test_D25_a_new_count_begins_it_again() -> None:

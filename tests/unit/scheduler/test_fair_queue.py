@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.scheduler.dispatch.fair_queue import QUANTUM, FairQueue
+from fleet.scheduler.dispatch.call_queue import QUANTUM, FairQueue
 
 
 def a_line(*owners: str) -> FairQueue:

@@ -17,8 +17,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.queue.async_queue import AsyncQueue
-from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
+from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from tests.builders import a_binding
 from tests.faults.virtual import VirtualClock, virtual

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from fleet.errors import StaleInputs
-from fleet.informers.cache import PlacementKinds
+from fleet.informers.cache import PlacementKinds, PolicyVersion
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata, Observed, Placement, PolicySnapshot
-from fleet.scheduler.dispatch.status_calls import PolicyVersion, Precondition
+from fleet.scheduler.dispatch.binding_calls import Precondition
 
 KEY = PlacementKey("team", "web")
 

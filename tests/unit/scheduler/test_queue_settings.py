@@ -9,7 +9,7 @@ import pytest
 from fleet.clock import SECOND
 from fleet.errors import ConfigurationError
 from fleet.scheduler.queue.settings import QueueSettings
-from fleet.scheduler.queue.unschedulable import flush_time
+from fleet.scheduler.queue.sub_queues import flush_time
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from fleet.model.views import ClusterDecision, ClusterScore, Condition, Observed
 from fleet.scheduler.dispatch.call_queue import CallResult
 from fleet.scheduler.dispatch.status_calls import StatusCall, StatusChange, StatusWriter
 from tests.fake_hub import GROUP, INTERNAL, LOST, UNAVAILABLE, FakeHub, Json, Lost, Slow
-from tests.faults.virtual import VirtualClock, virtual
+from tests.faults.virtual import VirtualClock, virtual, within
 from tests.unit.scheduler.desk import failing
 from tests.unit.scheduler.site import PATIENCE, Site, a_site
 
@@ -96,43 +96,42 @@ async def a_desk(server: FakeHub | None = None) -> AsyncIterator[Desk]:
 # --- content ----------------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_a_status_is_published_with_a_put_that_says_no_more_than_needed() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        assert await desk.write(snapshot, published(C1, C2, C3))
-        assert desk.server.writes() == ["PUT clusterschedulingpolicysnapshots/web-1/status"]
-        assert desk.server.requests[0].call_class == "status"
-        (body,) = desk.server.bodies()
-        assert body == {
-            "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
-            "kind": "ClusterSchedulingPolicySnapshot",
-            "metadata": {"name": "web-1", "uid": "uid-1", "resourceVersion": "101"},
-            "status": {
-                "observedCRPGeneration": 7,
-                "conditions": [
-                    {
-                        "type": "Scheduled",
-                        "status": "True",
-                        "reason": "SchedulingPolicyFulfilled",
-                        "message": "found",
-                        "observedGeneration": 3,
-                        "lastTransitionTime": "2026-01-01T00:00:00Z",
-                    }
-                ],
-                "targetClusters": [
-                    {
-                        "clusterName": "c1",
-                        "selected": True,
-                        "reason": "picked",
-                        "clusterScore": {"affinityScore": 1, "priorityScore": 0},
-                    },
-                    {"clusterName": "c2", "selected": False, "reason": "filtered"},
-                    {"clusterName": "c3", "selected": True, "reason": "fixed"},
-                ],
-            },
-        }
-        assert desk.told == ["written"]
+@within(a_desk)
+async def test_a_status_is_published_with_a_put_that_says_no_more_than_needed(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    assert await desk.write(snapshot, published(C1, C2, C3))
+    assert desk.server.writes() == ["PUT clusterschedulingpolicysnapshots/web-1/status"]
+    assert desk.server.requests[0].call_class == "status"
+    (body,) = desk.server.bodies()
+    assert body == {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterSchedulingPolicySnapshot",
+        "metadata": {"name": "web-1", "uid": "uid-1", "resourceVersion": "101"},
+        "status": {
+            "observedCRPGeneration": 7,
+            "conditions": [
+                {
+                    "type": "Scheduled",
+                    "status": "True",
+                    "reason": "SchedulingPolicyFulfilled",
+                    "message": "found",
+                    "observedGeneration": 3,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+            ],
+            "targetClusters": [
+                {
+                    "clusterName": "c1",
+                    "selected": True,
+                    "reason": "picked",
+                    "clusterScore": {"affinityScore": 1, "priorityScore": 0},
+                },
+                {"clusterName": "c2", "selected": False, "reason": "filtered"},
+                {"clusterName": "c3", "selected": True, "reason": "fixed"},
+            ],
+        },
+    }
+    assert desk.told == ["written"]
 
 
 @virtual
@@ -156,78 +155,71 @@ def stored(status: str = "True") -> Json:
     }
 
 
-@virtual
-async def test_what_we_do_not_know_in_a_status_survives() -> None:
-    async with a_desk() as desk:
-        await desk.write(await desk.holds(a_snapshot(stored())), published(C1))
-        assert desk.status["unknown"] == {"kept": 1}
-        assert desk.status["conditions"][1] == THEIRS
-        assert [one["type"] for one in desk.status["conditions"]] == ["Scheduled", "Theirs"]
+@within(a_desk)
+async def test_what_we_do_not_know_in_a_status_survives(desk: Desk) -> None:
+    await desk.write(await desk.holds(a_snapshot(stored())), published(C1))
+    assert desk.status["unknown"] == {"kept": 1}
+    assert desk.status["conditions"][1] == THEIRS
+    assert [one["type"] for one in desk.status["conditions"]] == ["Scheduled", "Theirs"]
 
 
-@virtual
+@within(a_desk)
 @pytest.mark.parametrize("before, want", [("True", EARLIER), ("False", "2026-01-01T00:00:00Z")])
-async def test_the_transition_time_moves_only_when_the_status_changes(before: str, want: str) -> None:
-    async with a_desk() as desk:
-        await desk.write(await desk.holds(a_snapshot(stored(before))), published(C1))
-        assert desk.condition["lastTransitionTime"] == want
-        assert desk.condition["message"] == "found"
+async def test_the_transition_time_moves_only_when_the_status_changes(desk: Desk, before: str, want: str) -> None:
+    await desk.write(await desk.holds(a_snapshot(stored(before))), published(C1))
+    assert desk.condition["lastTransitionTime"] == want
+    assert desk.condition["message"] == "found"
 
 
-@virtual
-async def test_published_clusters_are_replaced_as_a_whole() -> None:
-    async with a_desk() as desk:
-        await desk.write(await desk.holds(a_snapshot(stored())), published(C2))
-        assert [one["clusterName"] for one in desk.status["targetClusters"]] == ["c2"]
+@within(a_desk)
+async def test_published_clusters_are_replaced_as_a_whole(desk: Desk) -> None:
+    await desk.write(await desk.holds(a_snapshot(stored())), published(C2))
+    assert [one["clusterName"] for one in desk.status["targetClusters"]] == ["c2"]
 
 
-@virtual
-async def test_D14_without_decisions_no_clusters_are_published() -> None:
-    async with a_desk() as desk:
-        await desk.write(await desk.holds(a_snapshot(stored())), published())
-        assert "targetClusters" not in desk.status
+@within(a_desk)
+async def test_D14_without_decisions_no_clusters_are_published(desk: Desk) -> None:
+    await desk.write(await desk.holds(a_snapshot(stored())), published())
+    assert "targetClusters" not in desk.status
 
 
 # --- nothing to write -------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_what_is_published_already_is_not_written_again() -> None:
-    async with a_desk() as desk:
-        await desk.write(await desk.holds(a_snapshot()), published(C1, C2))
-        current = desk.site.kinds.policy_snapshots.store.get("web-1")
-        assert current is not None
-        assert not await desk.write(current, published(C2, C1))
-        assert len(desk.server.requests) == 1
-        assert desk.told == ["written", "skipped"]
+@within(a_desk)
+async def test_what_is_published_already_is_not_written_again(desk: Desk) -> None:
+    await desk.write(await desk.holds(a_snapshot()), published(C1, C2))
+    current = desk.site.kinds.policy_snapshots.store.get("web-1")
+    assert current is not None
+    assert not await desk.write(current, published(C2, C1))
+    assert len(desk.server.requests) == 1
+    assert desk.told == ["written", "skipped"]
 
 
-@virtual
-async def test_Q_29_a_waiting_status_that_was_published_meanwhile_is_not_sent() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        desk.server.fault = lambda _: Slow(1.0)
-        change = StatusChange(7, (published().condition,), (C1,))
-        first = desk.site.dispatcher.submit(desk.call(snapshot, change))
-        second = desk.site.dispatcher.submit(desk.call(snapshot, change))
-        assert [(await first).result, (await second).result] == [CallResult.DONE, CallResult.SKIPPED]
-        assert len(desk.server.writes()) == 1
+@within(a_desk)
+async def test_Q_29_a_waiting_status_that_was_published_meanwhile_is_not_sent(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    desk.server.fault = lambda _: Slow(1.0)
+    change = StatusChange(7, (published().condition,), (C1,))
+    first = desk.site.dispatcher.submit(desk.call(snapshot, change))
+    second = desk.site.dispatcher.submit(desk.call(snapshot, change))
+    assert [(await first).result, (await second).result] == [CallResult.DONE, CallResult.SKIPPED]
+    assert len(desk.server.writes()) == 1
 
 
-@virtual
-async def test_Q_28_two_waiting_statuses_become_one_with_both_conditions() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot(stored()))
-        desk.server.fault = lambda _: Slow(1.0)
-        progress = Condition("Progressing", "True", "Busy", "", None, 3)
-        desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(5, (), ())))
-        first = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(6, (progress,), (C1,))))
-        second = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(7, (published().condition,), (C2,))))
-        assert await first == await second
-        assert [one["type"] for one in desk.status["conditions"]] == ["Scheduled", "Theirs", "Progressing"]
-        assert desk.status["observedCRPGeneration"] == 7
-        assert [one["clusterName"] for one in desk.status["targetClusters"]] == ["c2"]
-        assert len(desk.server.writes()) == 2
+@within(a_desk)
+async def test_Q_28_two_waiting_statuses_become_one_with_both_conditions(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot(stored()))
+    desk.server.fault = lambda _: Slow(1.0)
+    progress = Condition("Progressing", "True", "Busy", "", None, 3)
+    desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(5, (), ())))
+    first = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(6, (progress,), (C1,))))
+    second = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(7, (published().condition,), (C2,))))
+    assert await first == await second
+    assert [one["type"] for one in desk.status["conditions"]] == ["Scheduled", "Theirs", "Progressing"]
+    assert desk.status["observedCRPGeneration"] == 7
+    assert [one["clusterName"] for one in desk.status["targetClusters"]] == ["c2"]
+    assert len(desk.server.writes()) == 2
 
 
 def test_Q_28_of_two_conditions_of_one_type_the_new_one_wins() -> None:
@@ -239,19 +231,18 @@ def test_Q_28_of_two_conditions_of_one_type_the_new_one_wins() -> None:
 # --- conflicts --------------------------------------------------------------------------------------------------------
 
 
-@virtual
-async def test_D7_after_a_conflict_the_computed_status_is_published_on_the_fresh_object() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        desk.edits({"metadata": {"labels": {"theirs": "1"}}, "status": {"conditions": [THEIRS], "unknown": 1}})
-        assert await desk.write(snapshot, published(C1))
-        assert [one["clusterName"] for one in desk.status["targetClusters"]] == ["c1"]
-        assert desk.status["conditions"][0] == THEIRS
-        assert desk.status["unknown"] == 1
-        assert desk.told == ["written"]
+@within(a_desk)
+async def test_D7_after_a_conflict_the_computed_status_is_published_on_the_fresh_object(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    desk.edits({"metadata": {"labels": {"theirs": "1"}}, "status": {"conditions": [THEIRS], "unknown": 1}})
+    assert await desk.write(snapshot, published(C1))
+    assert [one["clusterName"] for one in desk.status["targetClusters"]] == ["c1"]
+    assert desk.status["conditions"][0] == THEIRS
+    assert desk.status["unknown"] == 1
+    assert desk.told == ["written"]
 
 
-@virtual
+@within(a_desk)
 @pytest.mark.parametrize(
     "edit",
     [
@@ -263,57 +254,52 @@ async def test_D7_after_a_conflict_the_computed_status_is_published_on_the_fresh
     ],
     ids=["no longer latest", "no label", "generation", "count", "no count"],
 )
-async def test_a_snapshot_that_asks_for_another_decision_gets_one(edit: Json) -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        desk.edits({"metadata": edit})
-        with pytest.raises(StaleInputs, match="web-1 changed after"):
-            await desk.write(snapshot, published(C1))
-        assert "status" not in desk.server.objects[PATH]
-        assert desk.told == ["conflict"]
+async def test_a_snapshot_that_asks_for_another_decision_gets_one(desk: Desk, edit: Json) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    desk.edits({"metadata": edit})
+    with pytest.raises(StaleInputs, match="web-1 changed after"):
+        await desk.write(snapshot, published(C1))
+    assert "status" not in desk.server.objects[PATH]
+    assert desk.told == ["conflict"]
 
 
-@virtual
-async def test_a_snapshot_made_again_under_the_same_name_gets_a_decision_of_its_own() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        del desk.server.objects[PATH]
-        desk.server.put(PATH, a_snapshot())
-        with pytest.raises(StaleInputs):
-            await desk.write(snapshot, published(C1))
+@within(a_desk)
+async def test_a_snapshot_made_again_under_the_same_name_gets_a_decision_of_its_own(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    del desk.server.objects[PATH]
+    desk.server.put(PATH, a_snapshot())
+    with pytest.raises(StaleInputs):
+        await desk.write(snapshot, published(C1))
 
 
-@virtual
-async def test_a_snapshot_that_is_gone_means_stale_inputs() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        desk.server.objects.clear()
-        with pytest.raises(StaleInputs, match="was deleted"):
-            await desk.write(snapshot, published(C1))
+@within(a_desk)
+async def test_a_snapshot_that_is_gone_means_stale_inputs(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    desk.server.objects.clear()
+    with pytest.raises(StaleInputs, match="was deleted"):
+        await desk.write(snapshot, published(C1))
 
 
-@virtual
-async def test_a_waiting_status_is_rebased_on_a_fresh_object_and_conflicts_with_nothing() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        desk.server.fault = lambda _: Slow(1.0)
-        desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(5, (), ())))
-        waiting = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(7, (published().condition,), (C1,))))
-        assert (await waiting).error is None
-        assert [write.split()[0] for write in desk.server.writes()] == ["PUT", "PUT"]
-        assert len(desk.server.requests) == 2
+@within(a_desk)
+async def test_a_waiting_status_is_rebased_on_a_fresh_object_and_conflicts_with_nothing(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    desk.server.fault = lambda _: Slow(1.0)
+    desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(5, (), ())))
+    waiting = desk.site.dispatcher.submit(desk.call(snapshot, StatusChange(7, (published().condition,), (C1,))))
+    assert (await waiting).error is None
+    assert [write.split()[0] for write in desk.server.writes()] == ["PUT", "PUT"]
+    assert len(desk.server.requests) == 2
 
 
-@virtual
-async def test_endless_conflicts_end_after_four_attempts() -> None:
-    async with a_desk() as desk:
-        snapshot = await desk.holds(a_snapshot())
-        for number in range(9):
-            desk.edits({"metadata": {"labels": {"theirs": str(number)}}})
-        with pytest.raises(Conflict):
-            await desk.write(snapshot, published(C1))
-        assert len(desk.server.writes()) == 4
-        assert desk.told == ["conflict"]
+@within(a_desk)
+async def test_endless_conflicts_end_after_four_attempts(desk: Desk) -> None:
+    snapshot = await desk.holds(a_snapshot())
+    for number in range(9):
+        desk.edits({"metadata": {"labels": {"theirs": str(number)}}})
+    with pytest.raises(Conflict):
+        await desk.write(snapshot, published(C1))
+    assert len(desk.server.writes()) == 4
+    assert desk.told == ["conflict"]
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------

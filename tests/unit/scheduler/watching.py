@@ -24,9 +24,8 @@ from fleet.model.views import (
     PolicySnapshotStatus,
     View,
 )
-from fleet.scheduler.events.eligibility_clock import EligibilityClock
-from fleet.scheduler.events.event_handlers import EventHandlers
-from fleet.snapshot.eligibility import Eligibility
+from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
+from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import compile_default
 from tests.builders import ClusterBuilder, PolicyBuilder, a_policy, ago
 from tests.fake_clock import FakeClock

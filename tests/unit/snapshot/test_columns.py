@@ -9,14 +9,13 @@ import pytest
 
 from fleet.snapshot import Frame, Table
 from fleet.snapshot.columns.bitset import to_rows
-from fleet.snapshot.columns.builders import (
+from fleet.snapshot.columns.interned import (
     NAMESPACE_MISSING,
     NAMESPACE_PRESENT,
     NAMESPACE_UNCONFIRMED,
     NAMESPACES_UNREPORTED,
-    build_column,
+    InternedColumn,
 )
-from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.columns.numbers import NumberColumn
 from fleet.snapshot.columns.signals import (
     AGENT_KNOWN,
@@ -28,6 +27,7 @@ from fleet.snapshot.columns.signals import (
     TERMINATING,
     signals_of,
 )
+from fleet.snapshot.frame import build_column
 from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame, a_table, clusters, names_in
 
 ALL_WELL = AGENT_KNOWN | HEARTBEAT_KNOWN | JOINED_TRUE | HEALTH_KNOWN | HEALTHY_TRUE | HEALTH_TIME_KNOWN

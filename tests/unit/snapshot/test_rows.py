@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fleet.snapshot.columns.bitset import all_rows, as_bits, each_row, from_bools, from_rows, to_bools, to_rows
-from fleet.snapshot.columns.blocks import Blocks
-from fleet.snapshot.columns.names import NameIndex
+from fleet.snapshot.columns.rows import Blocks, NameIndex
 
 SIZES = [0, 1, 7, 8, 9, 64, 65, 300]
 

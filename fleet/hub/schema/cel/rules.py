@@ -25,8 +25,7 @@ from cel_expr_python.ext import (  # type: ignore[import-untyped]
 from fleet.errors import InputError
 from fleet.hub.schema.cel.functions import declarations
 from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
-from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED
-from fleet.hub.schema.findings import MapKey, Path, SchemaFinding, steps
+from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, MapKey, Path, SchemaFinding, steps
 
 JSONSchema = Mapping[str, Any]
 CheckRules = Callable[[Any, Any, Path, list[SchemaFinding]], None]

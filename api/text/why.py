@@ -1,0 +1,74 @@
+"""Answers of `why` and `why-not` as text: for `Accept: text/plain`, and for the command line on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from api.models import QueueModel, WhyAnswer
+from fleet.explain.answer.rendering import WIDTH, render, render_cluster
+from fleet.explain.answer.sentences import format_moment
+from fleet.text_table import Page
+
+
+def render_why(answer: WhyAnswer, *, is_about_cluster: bool = False, page: Page | None = None) -> str:
+    """With `is_about_cluster`, the one cluster of the answer with its verdicts."""
+    next_step, page = render_next_step(answer.queue), page or Page()
+    if is_about_cluster:
+        text = render_cluster(answer, next_step=next_step, fixes_of="placement", page=page)
+    else:
+        text = render(answer, next_step=next_step, page=page)
+    return _render_evaluation(answer, page) + text
+
+
+def render_why_not(answer: WhyAnswer, *, page: Page | None = None) -> str:
+    page = page or Page()
+    return _render_evaluation(answer, page) + render_cluster(answer, page=page)
+
+
+def _render_evaluation(answer: WhyAnswer, page: Page) -> str:
+    """The mark of an answer about another scheduler's decision comes first."""
+    if answer.evaluation is None:
+        return ""
+    width = page.width or WIDTH
+    return textwrap.fill(answer.evaluation.summary, width, break_long_words=False, break_on_hyphens=False) + "\n\n"
+
+
+def render_next_step(queue: QueueModel | None) -> str:
+    """The next step of the queue, in one line."""
+    if queue is None:
+        return ""
+    match queue.space:
+        case "active":
+            return "is tried as soon as a worker is free" + (f", after {queue.ahead} others" if queue.ahead else "")
+        case "in_flight":
+            return "is being decided right now"
+        case "backoff":
+            early = ", or earlier if a worker is idle" if queue.early_pop else ""
+            return f"is tried again at {_time_of(queue.backoff_until)}{early}"
+        case "error":
+            return f"is tried again at {_time_of(queue.backoff_until)} or soon after; each failure doubles the wait"
+        case "gated":
+            message = f": {queue.gate_message}" if queue.gate_message else ""
+            return f"waits until {queue.gated_by} lets it in{message}"
+        case "unschedulable":
+            return f"tried again when {_describe_events(queue)}" + (
+                f"; else at {_time_of(queue.flush_by)}" if queue.flush_by else ""
+            )
+        case "unknown":
+            events = _describe_cluster_events(queue)
+            return f"tried again when {_describe_events(queue)}. {queue.note}" if events else ""
+    return ""
+
+
+def _describe_events(queue: QueueModel) -> str:
+    return "; ".join([*_describe_cluster_events(queue), "the placement is edited"])
+
+
+def _describe_cluster_events(queue: QueueModel) -> list[str]:
+    """Without deletions of clusters, which requeue every placement."""
+    cluster_events = [waker for waker in queue.wakes_on if waker.event.startswith("MemberCluster/")]
+    return list(dict.fromkeys(waker.when for waker in cluster_events if not waker.event.endswith("/Delete")))
+
+
+def _time_of(moment: str | None) -> str:
+    return format_moment(moment or "")

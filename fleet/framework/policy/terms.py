@@ -1,0 +1,136 @@
+"""Selector terms compiled to operations on columns: a term is the ANDs and ORs of a few bitsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+from fleet.model.keys import RESOURCE_PROPERTY_PREFIX
+from fleet.model.views import ClusterSelectorTerm, LabelSelector
+from fleet.snapshot.columns.numbers import USAGE_KINDS, Operator
+
+if TYPE_CHECKING:
+    from fleet.snapshot.columns.numbers import NumberColumn
+    from fleet.snapshot.frame import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRef:
+    """The location of a property's value: among the cluster's properties, or in its resource usage."""
+
+    name: str
+    kind: str = ""
+    resource: str = ""
+
+    @classmethod
+    def parse(cls, name: str) -> PropertyRef | None:
+        """None for a resource property whose capacity type or resource does not exist."""
+        if not name.startswith(RESOURCE_PROPERTY_PREFIX):
+            return cls(name)
+        capacity, _, resource = name.removeprefix(RESOURCE_PROPERTY_PREFIX).partition("-")
+        kind = USAGE_KINDS.get(capacity)
+        return cls(name, kind, resource) if kind and resource else None
+
+    def column(self, frame: Frame) -> NumberColumn:
+        return frame.usage(self.kind, self.resource) if self.kind else frame.property(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTest:
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def rows(self, frame: Frame) -> int:
+        column = frame.labels(self.key)
+        match self.operator:
+            case "In":
+                return column.isin(self.values)
+            case "NotIn":
+                return ~column.isin(self.values)
+            case "Exists":
+                return column.exists()
+            case _:
+                return ~column.exists()
+
+    def __str__(self) -> str:
+        if not self.values:
+            return f"{self.key} {self.operator}"
+        return f"{self.key} {self.operator} [{', '.join(self.values)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyTest:
+    ref: PropertyRef
+    operator: Operator
+    bound: Fraction
+    text: str
+
+    def rows(self, frame: Frame) -> int:
+        return self.ref.column(frame).compare(self.operator, self.bound, frame.clusters)
+
+    def __str__(self) -> str:
+        return f"{self.ref.name} {self.operator} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    labels: tuple[LabelTest, ...] = ()
+    properties: tuple[PropertyTest, ...] = ()
+
+    def rows(self, frame: Frame) -> int:
+        """Rows that match; negative if the term is empty or has only negations."""
+        bits = -1
+        for test in self.labels:
+            bits &= test.rows(frame)
+        for check in self.properties:
+            bits &= check.rows(frame)
+        return bits
+
+    def find_failing_rows(self, frame: Frame) -> dict[str, int]:
+        """By expression, as explanations write it, the rows that fail it."""
+        failing = {str(test): ~test.rows(frame) for test in self.labels}
+        return failing | {str(check): ~check.rows(frame) for check in self.properties}
+
+
+@dataclass(frozen=True, slots=True)
+class Sorter:
+    ref: PropertyRef
+    ascending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    weight: int
+    labels: tuple[LabelTest, ...] | None
+    sorter: Sorter | None
+
+    def label_rows(self, frame: Frame) -> int:
+        return -1 if self.labels is None else Term(self.labels).rows(frame)
+
+
+def label_tests(selector: LabelSelector | None) -> tuple[LabelTest, ...]:
+    if selector is None:
+        return ()
+    wanted = sorted((selector.match_labels or {}).items())
+    equal = [LabelTest(key, "In", (value,)) for key, value in wanted]
+    return (
+        *equal,
+        *(
+            LabelTest(expression.key, expression.operator, expression.values)
+            for expression in selector.match_expressions
+        ),
+    )
+
+
+def property_tests(term: ClusterSelectorTerm, bounds: list[Fraction]) -> tuple[PropertyTest, ...]:
+    """The property expressions of a checked term with their parsed bounds."""
+    if term.property_selector is None:
+        return ()
+    tests = []
+    for expression, bound in zip(term.property_selector.match_expressions, bounds, strict=True):
+        ref = PropertyRef.parse(expression.name)
+        assert ref is not None
+        tests.append(PropertyTest(ref, cast(Operator, expression.operator), bound, expression.values[0]))
+    return tuple(tests)

@@ -1,0 +1,77 @@
+"""`fleet diff` equals what the controller then does to the hub, move for move."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Final
+
+import pytest
+
+from fleet.clock import epoch_nanoseconds
+from fleet.kube.api import Method
+from fleet.kube.scopes import MEMBER_CLUSTERS
+from tests.e2e.world import configured
+from tests.faults.controller.stage import Stage, staged
+from tests.faults.edited import CLUSTERS, ENVIRONMENTS, NAMES, REGIONS, Author, Edit, RecordingApi, apply_edit, compare
+from tests.faults.virtual import run_virtually
+
+pytestmark = pytest.mark.timeout(1200)
+
+SEEDS: Final = range(10 if os.environ.get("FLEET_LONG") else 2)
+EDITS: Final = 30 if os.environ.get("FLEET_LONG") else 12
+"""Of each seed: 300 in the long form."""
+
+Moves = dict[str, tuple[set[str], set[str]]]
+"""By placement: clusters gained and lost."""
+
+
+async def in_use(stage: Stage) -> dict[str, set[str]]:
+    return {key: await stage.user.in_use(key) for key in NAMES}
+
+
+def differences(before: dict[str, set[str]], after: dict[str, set[str]]) -> Moves:
+    return {key: (after[key] - before[key], before[key] - after[key]) for key in NAMES if before[key] != after[key]}
+
+
+async def play(seed: int) -> int:
+    """Returns how many edits moved something."""
+    moved = 0
+    async with staged(seed=seed) as stage:
+        author, rng = Author(Random(seed)), Random(f"fleet {seed}")
+        for name in CLUSTERS:
+            if not await stage.user.find(MEMBER_CLUSTERS, name):
+                await stage.user.join(name, labels={"region": rng.choice(REGIONS), "env": rng.choice(ENVIRONMENTS)})
+        await stage.rest()
+        for number in range(EDITS):
+            moved += await check(stage, author.draw() if number else author.draw_all())
+            for name in set(CLUSTERS) - author.clusters:
+                if rng.random() < 0.5:
+                    await stage.user.join(name, labels={"region": rng.choice(REGIONS)})
+                    author.clusters.add(name)
+            await stage.rest()
+        stage.check()
+    return moved
+
+
+async def check(stage: Stage, edit: Edit) -> bool:
+    before, revision, reader = await in_use(stage), stage.hub.hub.store.revision, RecordingApi(stage.hub)
+    report = await compare(reader, edit, configured(*stage.assignments), epoch_nanoseconds(stage.clock))
+    assert {request.method for request in reader.requests} == {Method.GET}
+    assert stage.hub.hub.store.revision == revision
+    expected = {
+        each.key: ({move.cluster for move in each.gained}, {move.cluster for move in each.lost})
+        for each in report.placements
+        if each.is_moved_by_change
+    }
+    await apply_edit(stage.hub, edit)
+    await stage.rest()
+    actual = differences(before, await in_use(stage))
+    assert expected == actual, f"before: {before}\n{edit}"
+    assert report.moves is bool(actual)
+    return report.moves
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_controller_makes_the_moves_of_the_diff(seed: int) -> None:
+    assert run_virtually(play(seed)) > EDITS // 3
