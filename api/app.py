@@ -27,6 +27,7 @@ from api.routers import (
     groups,
     health,
     history,
+    pages,
     placements,
     simulate,
     status,
@@ -50,6 +51,7 @@ _ROUTERS: Final = (
     bindings,
     configuration,
     health,
+    pages,
 )
 
 
