@@ -69,6 +69,16 @@ def long() -> bool:
     return LONG
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests do not find the fleets of whoever works on this machine, nor the other way round."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("FLEET_API", "FLEET_TOKEN_FILE", "KUBECONFIG"):
+            patch.delenv(name, raising=False)
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def unconfigured_logs() -> Iterator[None]:
     """What one test configures for the whole process is not the next one's."""

@@ -22,14 +22,6 @@ class Ran(NamedTuple):
 Fleet = Callable[..., Ran]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Fleets that tests start are not found by whoever works on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Without a running fleet, and without anything that the environment says of one."""

@@ -27,8 +27,9 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """A kubeconfig with this user, and more about the cluster."""
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """A kubeconfig with this user, and more about the cluster; no fleet of this machine is known."""
+    monkeypatch.setenv("HOME", str(tmp_path))
 
     def written(user: dict[str, Any], server: str = "https://hub.example.com:6443", **cluster: Any) -> Path:
         file = tmp_path / "config"
