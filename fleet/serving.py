@@ -11,28 +11,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fleet.errors import FleetError
+from fleet.http_protocol import BoundedHttpProtocol
 
-PEER_CERTIFICATE: Final = "peer_certificate"
-"""In the state of a request: the client certificate of its connection, which TLS has verified."""
 _SHUTDOWN_SECONDS: Final = 1
 """Time for open requests on shutdown: streams and watches would never end by themselves."""
 
 
 class ServerStopped(FleetError):
     """It stopped although no shutdown was requested."""
-
-
-class _VerifiedClients(HttpToolsProtocol):
-    """Passes the client's certificate on, which uvicorn does not."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        super().connection_made(transport)
-        certificate = transport.get_extra_info("peercert")
-        if certificate:
-            self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
 
 
 class _Server(uvicorn.Server):
@@ -69,7 +57,7 @@ def build_server(
     """`handles_signals` stops the server on SIGINT and SIGTERM, for a process without handlers of its own."""
     config = uvicorn.Config(
         app,
-        http="auto" if tls is None else _VerifiedClients,
+        http=BoundedHttpProtocol,
         log_config=None,
         log_level="warning",
         access_log=False,

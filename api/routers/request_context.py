@@ -19,8 +19,8 @@ from api.http.problems import unprocessable
 from api.http.schema import STATE
 from api.live.answer_cache import EncodedAnswer, encode_answer
 from api.live.backend import Backend
+from fleet.http_protocol import PEER_CERTIFICATE
 from fleet.kube.resource import join_key
-from fleet.serving import PEER_CERTIFICATE
 
 _NOT_CACHED: Final = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
 NO_NAMESPACE: Final = "-"
