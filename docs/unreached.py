@@ -24,7 +24,7 @@ _CALLED_BY_OTHERS: Final = re.compile(
     r"__\w+__|upgrade|downgrade"  # Python, alembic
     r"|connection_(made|lost)|data_received|eof_received|on_(body|header|headers_complete)"  # asyncio, httptools
     r"|collect_usage_pieces|format_(commands|epilog|options)"  # Typer
-    r"|add_handler|ignore_aliases|capture_signals|send_400_response|run_as_plugin"  # ASGI servers, PyYAML, uvicorn, the entry point
+    r"|add_handler|ignore_aliases|capture_signals|send_400_response|run_as_plugin"  # libraries, the entry point
 )
 
 
