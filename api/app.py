@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from api.auth.access import CallerAuthorizer
+from api.auth.browser import BrowserSessions
 from api.auth.front_proxy import FrontProxy
 from api.http.aggregation import Aggregation
 from api.http.audit import Audit
@@ -29,6 +30,7 @@ from api.routers import (
     history,
     pages,
     placements,
+    session,
     simulate,
     status,
     why,
@@ -50,6 +52,7 @@ _ROUTERS: Final = (
     clusters,
     bindings,
     configuration,
+    session,
     health,
     pages,
 )
@@ -84,6 +87,7 @@ def create_app(
         authorizer=authorizer,
         streams=ConcurrencyLimit(STREAMS, "streams", live.clock, estimate=stream_timing.longest),
         stream_timing=stream_timing,
+        sessions=BrowserSessions(live.clock),
         front_proxy=front_proxy,
     )
     app.add_middleware(Deadlines)
@@ -99,8 +103,9 @@ def create_bare_app() -> FastAPI:
         version=__version__,
         summary="Where placements run, and why.",
         description=(
-            "Every request but the probes carries a bearer token that the hub accepts, and is answered as far as the "
-            "hub's rules let its owner read. Nothing here changes anything."
+            "Every request but the probes carries a bearer token that the hub accepts, or the cookie of a session that "
+            "was opened with one, and is answered as far as the hub's rules let its owner read. Nothing here changes "
+            "anything on the hub."
         ),
         docs_url=None,
         redoc_url=None,

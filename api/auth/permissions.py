@@ -54,16 +54,31 @@ class Visibility:
 
 
 class Permissions:
-    def __init__(self, authorizer: CallerAuthorizer, caller: Caller, authorization: str | None = None) -> None:
-        """`authorization` is the header that `renew` authenticates again; None: the hub authenticated the caller."""
+    def __init__(
+        self,
+        authorizer: CallerAuthorizer,
+        caller: Caller,
+        authorization: str | None = None,
+        *,
+        holds: Callable[[], bool] | None = None,
+    ) -> None:
+        """`authorization` is the header that `renew` authenticates again; None: the hub authenticated the caller.
+        `holds`: whether the caller is still signed in."""
         self._authorizer = authorizer
         self._authorization = authorization
+        self._holds = holds
         self.caller = caller
 
     @classmethod
-    async def authenticate(cls, authorizer: CallerAuthorizer, authorization: str | None) -> Self:
+    async def authenticate(
+        cls,
+        authorizer: CallerAuthorizer,
+        authorization: str | None,
+        *,
+        holds: Callable[[], bool] | None = None,
+    ) -> Self:
         """Refuses a request without a valid bearer token."""
-        return cls(authorizer, await _authenticate(authorizer, authorization), authorization or "")
+        return cls(authorizer, await _authenticate(authorizer, authorization), authorization or "", holds=holds)
 
     @classmethod
     def through_hub(cls, authorizer: CallerAuthorizer, caller: Caller | None) -> Self:
@@ -79,6 +94,8 @@ class Permissions:
     async def renew(self) -> None:
         """For streams: tokens expire while they are open. Callers of the hub are authenticated when they reconnect, as
         for its own watches."""
+        if self._holds is not None and not self._holds():
+            raise refusal(401, "the session has ended", field="Cookie", next="sign in again")
         if self._authorization is not None:
             self.caller = await _authenticate(self._authorizer, self._authorization)
 

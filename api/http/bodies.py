@@ -19,14 +19,14 @@ _FIELD: Final = re.compile(r"(?:missing required|unknown) field `([^`]*)`")
 _JSON: Final = re.compile(r"application/(json|[a-z0-9.+-]+\+json)(;.*)?", re.IGNORECASE)
 
 
-async def read_json_object(request: Request) -> dict[str, Any]:
+async def read_json_object(request: Request, *, largest: int = LARGEST_BODY) -> dict[str, Any]:
     """The object in the body, not yet validated."""
     media_type = request.headers.get("content-type", "application/json")
     if not _JSON.fullmatch(media_type.strip()):
         raise refusal(
             415, f"the body is {media_type}", field="Content-Type", value=media_type, next="send application/json"
         )
-    body = await _read_body(request)
+    body = await _read_body(request, largest)
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -51,19 +51,19 @@ def convert_body(document: dict[str, Any], model: type[T]) -> T:
         ) from error
 
 
-async def _read_body(request: Request) -> bytes:
+async def _read_body(request: Request, largest: int) -> bytes:
     announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > LARGEST_BODY:
-        raise _too_large()
+    if announced.isdigit() and int(announced) > largest:
+        raise _too_large(largest)
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > LARGEST_BODY:
-            raise _too_large()
+        if size > largest:
+            raise _too_large(largest)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _too_large() -> Exception:
-    limit = f"{LARGEST_BODY} bytes"
+def _too_large(largest: int) -> Exception:
+    limit = f"{largest} bytes"
     return refusal(413, f"the body is larger than {limit}", field="body", next=f"send at most {limit} at a time")

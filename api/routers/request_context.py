@@ -12,17 +12,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth.access import CallerAuthorizer, operator_access, placement_access
+from api.auth.browser import SIGN_IN, BrowserSession, BrowserSessions, read_cookie, require_same_origin
 from api.auth.front_proxy import FrontProxy
 from api.auth.permissions import Permissions
 from api.http.limits import ConcurrencyLimit, StreamTiming
-from api.http.problems import unprocessable
+from api.http.problems import refusal, unprocessable
 from api.http.schema import STATE
 from api.live.answer_cache import EncodedAnswer, encode_answer
 from api.live.backend import Backend
 from fleet.http_protocol import PEER_CERTIFICATE
 from fleet.kube.resource import join_key
 
-_NOT_CACHED: Final = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
+_NOT_CACHED: Final = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
 NO_NAMESPACE: Final = "-"
 
 
@@ -34,14 +35,19 @@ class AppState:
     authorizer: CallerAuthorizer
     streams: ConcurrencyLimit
     stream_timing: StreamTiming
+    sessions: BrowserSessions
     front_proxy: FrontProxy | None = None
 
 
 class RequestContext:
     """An authenticated request."""
 
-    def __init__(self, request: Request, state: AppState, permissions: Permissions) -> None:
+    def __init__(
+        self, request: Request, state: AppState, permissions: Permissions, session: BrowserSession | None = None
+    ) -> None:
+        """`session`: of the browser that asks; None for every other caller."""
         self.request = request
+        self.session = session
         self.state = state
         self.backend = state.backend
         self.permissions = permissions
@@ -84,19 +90,35 @@ class RequestContext:
 
 async def _build_context(request: Request) -> RequestContext:
     state: AppState = request.app.state.shared
-    permissions = await _authenticate(request, state)
+    session, permissions = None, _identify_through_hub(request, state)
+    if permissions is None and "authorization" not in request.headers:
+        cookie = read_cookie(request.cookies, request.headers)
+        session, permissions = await _resume_session(request, state, cookie) if cookie else (None, None)
+    if permissions is None:
+        permissions = await Permissions.authenticate(state.authorizer, request.headers.get("authorization"))
     request.state.caller = permissions.caller.name
-    _check_parameters(request)
-    return RequestContext(request, state, permissions)
+    check_parameters(request)
+    return RequestContext(request, state, permissions, session)
 
 
-async def _authenticate(request: Request, state: AppState) -> Permissions:
+def _identify_through_hub(request: Request, state: AppState) -> Permissions | None:
     """A client certificate that TLS has verified can only be the front proxy's: it trusts no other authority."""
     certificate = getattr(request.state, PEER_CERTIFICATE, None)
-    if state.front_proxy is not None and certificate:
-        caller = state.front_proxy.identify(certificate, request.headers.raw)
-        return Permissions.through_hub(state.authorizer, caller)
-    return await Permissions.authenticate(state.authorizer, request.headers.get("authorization"))
+    if state.front_proxy is None or not certificate:
+        return None
+    caller = state.front_proxy.identify(certificate, request.headers.raw)
+    return Permissions.through_hub(state.authorizer, caller)
+
+
+async def _resume_session(request: Request, state: AppState, cookie: str) -> tuple[BrowserSession, Permissions]:
+    session = state.sessions.find(cookie)
+    if session is None:
+        raise refusal(401, "the session has ended", field="Cookie", next=f"sign in again at {SIGN_IN}")
+    require_same_origin(request.method, request.headers)
+    permissions = await Permissions.authenticate(
+        state.authorizer, f"Bearer {session.token}", holds=lambda: state.sessions.find(cookie) is session
+    )
+    return session, permissions
 
 
 CurrentRequest = Annotated[RequestContext, Depends(_build_context)]
@@ -107,7 +129,7 @@ def parse_namespace(text: str) -> str:
     return "" if text == NO_NAMESPACE else text
 
 
-def _check_parameters(request: Request) -> None:
+def check_parameters(request: Request) -> None:
     """Refuses unknown parameters: to ignore a misspelt one would give a wrong answer."""
     operation = request.app.openapi()["paths"][request.scope["route"].path_format][request.method.lower()]
     names = [parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]

@@ -11,8 +11,10 @@ from typing import Final
 
 from api.app import create_app
 from api.auth.access import HubAuthorizer
+from api.auth.browser import SIGN_IN, BrowserSessions
 from api.http.server import ListenOptions, serve_app
 from api.live.embedded import build_live_state
+from api.routers.request_context import AppState
 from fleet.cli.client.last_up import UpInstance, announce
 from fleet.clock import Clock
 from fleet.history import History
@@ -30,10 +32,27 @@ _HISTORY: Final = "history.sqlite"
 _TOKEN: Final = "api-token"
 
 
+class ExplorerLink:
+    """A link that opens the explorer as one user, once: after that, and when it has become too old, another one."""
+
+    def __init__(self, sessions: BrowserSessions, url: str, *, user: str, token: str) -> None:
+        self._sessions = sessions
+        self._url = url
+        self._user = user
+        self._token = token
+        self._code = ""
+
+    def get(self) -> str:
+        if not self._sessions.has_code(self._code):
+            self._code, _ = self._sessions.issue_code(self._user, self._token)
+        return f"{self._url}{SIGN_IN}#{self._code}"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiEndpoint:
     url: str
     token_file: Path
+    explorer: ExplorerLink
 
 
 def open_up_history(
@@ -53,18 +72,24 @@ async def serve_api(
     if history is not None:
         RecorderMetrics(live.registry, counts=history.counts, state=history.state)
     app = create_app(live, history, HubAuthorizer(hub, clock=live.clock), effective, shares_loop=True)
-    with _token_file(endpoint) as token_file:
+    state: AppState = app.state.shared
+    user, token = _find_administrator(endpoint)
+    with _token_file(endpoint, token) as token_file:
         async with serve_app(app, ListenOptions(address=Address(f"{LOOPBACK}:{port}"))) as url:
             instance = UpInstance(api=url, token_file=str(token_file), kubeconfig=str(endpoint.kubeconfig.resolve()))
             with announce(instance):
-                yield ApiEndpoint(url, token_file)
+                yield ApiEndpoint(url, token_file, ExplorerLink(state.sessions, url, user=user, token=token))
+
+
+def _find_administrator(endpoint: Endpoint) -> tuple[str, str]:
+    """The name and the token."""
+    users = read_tokens(endpoint.token_file)
+    return next(((user.name, token) for token, user in users.items() if user.is_administrator), ("", ""))
 
 
 @contextmanager
-def _token_file(endpoint: Endpoint) -> Iterator[Path]:
+def _token_file(endpoint: Endpoint, token: str) -> Iterator[Path]:
     """A file with the administrator's token, readable by its owner only."""
-    users = read_tokens(endpoint.token_file)
-    token = next((token for token, user in users.items() if user.is_administrator), "")
     path = (endpoint.kubeconfig.parent / _TOKEN).resolve()
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:

@@ -6,6 +6,7 @@ import io
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -43,12 +44,13 @@ def _program() -> str:
     return "fleet" if shutil.which("fleet") or not beside.exists() else shlex.quote(str(beside))
 
 
-def render_greeting(endpoint: Endpoint, data_dir: Path | None, *, api: str, clusters: int) -> str:
+def render_greeting(endpoint: Endpoint, data_dir: Path | None, *, api: str, explorer: str, clusters: int) -> str:
     storage = "live in memory and are lost when it stops" if data_dir is None else f"are stored in {data_dir}"
     listed = "\n".join(f"  {command}" for command in list_commands(endpoint))
     return (
         f"A fleet of {clusters} clusters is up at {endpoint.url}, its API at {api}; objects {storage}. Press Ctrl-C to "
-        f"stop. In another terminal:\n\n{listed}\n"
+        f"stop. In a browser, once and within ten minutes:\n\n  {explorer}\n\n"
+        f"In another terminal:\n\n{listed}\n"
     )
 
 
@@ -61,15 +63,17 @@ class UpView:
         self._endpoint = endpoint
         self._thresholds = HeartbeatThresholds(_LATE * interval, settings.eligibility.heartbeat_timeout.seconds)
 
-    async def run(self, clock: Clock, console: Console | None = None, *, api: str = "") -> None:
-        """Run until cancelled, then restore the terminal."""
-        picture = LiveScreen(lambda: self.picture(clock, api=api))
+    async def run(
+        self, clock: Clock, console: Console | None = None, *, api: str = "", link: Callable[[], str] = lambda: ""
+    ) -> None:
+        """Run until cancelled, then restore the terminal. `link` to the explorer, as it is now."""
+        picture = LiveScreen(lambda: self.picture(clock, api=api, link=link()))
         with Live(picture, console=console, screen=True, auto_refresh=False) as live:
             while True:
                 live.refresh()
                 await clock.sleep(_EVERY)
 
-    def picture(self, clock: Clock, *, api: str = "") -> Screen:
+    def picture(self, clock: Clock, *, api: str = "", link: str = "") -> Screen:
         placements = [placement for kinds in self._caches.kinds for placement in kinds.placements.store.values()]
         return Screen(
             title=f"fleet up: {self._endpoint.url}{f', API {api}' if api else ''}, Ctrl-C to stop",
@@ -78,7 +82,7 @@ class UpView:
             ),
             placements=sorted(map(placement_row, placements)),
             headlines=self._headlines.latest(_HEADLINES),
-            commands=list_commands(self._endpoint),
+            commands=(*((link,) if link else ()), *list_commands(self._endpoint)),
         )
 
 

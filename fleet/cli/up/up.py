@@ -170,11 +170,15 @@ class Up:
                 write_ready_file(self._options.ready_file, self._endpoint, answers)
             lines.write(
                 render_greeting(
-                    self._endpoint, self._options.data_dir, api=answers.url, clusters=len(controller.caches.clusters)
+                    self._endpoint,
+                    self._options.data_dir,
+                    api=answers.url,
+                    explorer=answers.explorer.get(),
+                    clusters=len(controller.caches.clusters),
                 )
             )
             if self._shows_view:
-                await show.run(self._clock, api=answers.url)
+                await show.run(self._clock, api=answers.url, link=answers.explorer.get)
             await asyncio.Event().wait()
 
     def stop(self) -> bool:
@@ -297,6 +301,7 @@ def write_ready_file(path: Path, endpoint: Endpoint, api: ApiEndpoint) -> None:
         "kubeconfig": str(endpoint.kubeconfig.resolve()),
         "api": api.url,
         "tokenFile": str(api.token_file),
+        "ui": api.explorer.get(),
     }
     content = msgspec.json.encode(known)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)

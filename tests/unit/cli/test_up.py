@@ -88,7 +88,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_the_ready_file_says_where_the_hub_is_and_is_for_its_owner(up: Running) -> None:
     mode = stat.S_IMODE((up.output.parent / "ready.json").stat().st_mode)
 
-    assert set(up.ready) == {"hub", "kubeconfig", "api", "tokenFile"}
+    assert set(up.ready) == {"hub", "kubeconfig", "api", "tokenFile", "ui"}
     assert up.ready["hub"] in Path(up.ready["kubeconfig"]).read_text()
     assert mode == 0o600
 
@@ -111,6 +111,16 @@ def test_the_token_file_opens_the_api(up: Running) -> None:
     assert found["placement"]["name"] == "storefront"
     assert found["verdict"]["counts"]["total"] == SIZE
     assert found["recorded"]["key"] == "storefront"
+
+
+def test_the_link_of_the_explorer_is_printed_and_its_pages_are_there(up: Running) -> None:
+    page, _, code = up.ready["ui"].partition("#")
+
+    assert page == up.ready["api"] + "/ui/signin"
+    assert re.fullmatch("[A-Za-z0-9_-]{22}", code)
+    assert f"  {up.ready['ui']}\n" in up.output.read_text()
+    with urlopen(page, timeout=90) as answer:
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
 
 
 def test_figures_of_the_history_are_with_those_of_the_controller(up: Running) -> None:

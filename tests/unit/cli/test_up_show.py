@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.up.display import list_commands
+from api.auth.browser import CODE_SECONDS, BrowserSessions
+from fleet.cli.up.api import ExplorerLink
+from fleet.cli.up.display import list_commands, render_greeting
 from fleet.hub.http.server import Endpoint
+from tests.fake_clock import FakeClock
 
 ENDPOINT = Endpoint(
     url="http://127.0.0.1:1234", kubeconfig=Path("my data/kubeconfig"), token_file=Path("/x/t"), ca_file=None
@@ -38,3 +41,25 @@ def test_the_program_is_found_without_its_environment(program: Path) -> None:
 def test_a_program_on_the_path_is_called_by_its_name(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(program.parent))
     assert list_commands(ENDPOINT)[1] == "fleet why storefront"
+
+
+def test_the_link_of_the_explorer_can_be_used_whenever_it_is_shown() -> None:
+    clock = FakeClock()
+    sessions = BrowserSessions(clock)
+    link = ExplorerLink(sessions, "http://127.0.0.1:1", user="admin", token="secret")
+
+    first = link.get()
+    assert link.get() == first
+    session = sessions.redeem(first.partition("#")[2])
+    assert session is not None
+    assert (session.caller, session.token) == ("admin", "secret")
+    second = link.get()
+    assert second != first
+    clock.advance(CODE_SECONDS)
+    assert link.get() not in (first, second)
+
+
+def test_the_greeting_has_the_link_on_a_line_of_its_own(program: Path) -> None:
+    greeting = render_greeting(ENDPOINT, None, api="http://127.0.0.1:2", explorer="http://127.0.0.1:2/x", clusters=3)
+
+    assert "\n  http://127.0.0.1:2/x\n" in greeting
