@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, Self
 from prometheus_client import CollectorRegistry
 
 from api.http.problems import not_found, unavailable
+from api.live.placement_status import find_selector_problems
 from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import InvalidKey
@@ -28,6 +29,7 @@ from fleet.kube.informer import InformerConfig
 from fleet.model.keys import UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
+from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.scheduler.attempt import RequestCache
 from fleet.scheduler.profiles import build_framework
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
@@ -169,17 +171,21 @@ class LiveState:
             request = self._requests.get(placement.snapshot, placement_uid=uid)
             return self._build_scenario(placement.snapshot.view, request, placement.bindings)
         snapshot = build_first_snapshot(placement.placement)
-        return self._build_scenario(snapshot, compile_request(snapshot, placement_uid=uid), placement.bindings)
+        request = compile_request(snapshot, placement_uid=uid).add_problems(find_selector_problems(placement.placement))
+        return self._build_scenario(snapshot, request, placement.bindings)
 
     def build_proposed_scenario(self, document: Mapping[str, Any], existing: LivePlacement | None) -> Scenario:
         """For a placement that the hub does not have, or has with another spec: its bindings stay in place."""
         if existing is None:
             snapshot = build_proposed_snapshot(document)
-            return self._build_scenario(snapshot, compile_request(snapshot), ())
-        metadata = existing.placement.view.metadata
-        known = self.caches.policy_snapshots(PlacementKey.of(metadata))
-        snapshot = build_proposed_snapshot(document, existing=existing.placement, known=known)
-        return self._build_scenario(snapshot, compile_request(snapshot, placement_uid=metadata.uid), existing.bindings)
+            request = compile_request(snapshot)
+        else:
+            metadata = existing.placement.view.metadata
+            known = self.caches.policy_snapshots(PlacementKey.of(metadata))
+            snapshot = build_proposed_snapshot(document, existing=existing.placement, known=known)
+            request = compile_request(snapshot, placement_uid=metadata.uid)
+        request = request.add_problems(find_proposed_problems(document["spec"], namespace=request.namespace))
+        return self._build_scenario(snapshot, request, () if existing is None else existing.bindings)
 
     def build_all_scenarios(self) -> list[Scenario]:
         """Of the placements that have a policy snapshot."""

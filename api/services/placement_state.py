@@ -4,95 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from api.live.live import LivePlacement, LiveState
-from fleet.explain.answer.parts import PastUse, ProblemPart, State, StatusNote
+from api.live.placement_status import INVALID_SELECTORS, list_selectors, read_conditions, selects_nothing
+from fleet.explain.answer.parts import PastUse, State, StatusNote
 from fleet.framework.operations import Action
+from fleet.framework.request import SELECTORS_FIELD
 from fleet.history import HistoryAttempt
 from fleet.kube.scopes import find_scope
 from fleet.model.keys import SCHEDULED_CONDITION
 from fleet.model.timestamps import format_timestamp
-from fleet.model.views import Condition, View
 
 SELECTS_NOTHING: Final = "SelectsNothing"
 STATUS_IS_OLDER: Final = "StatusIsOlder"
-_INVALID_SELECTORS: Final = "InvalidResourceSelectors"
 _UNFULFILLED: Final = "SchedulingPolicyUnfulfilled"
-_SELECTORS: Final = "spec.resourceSelectors"
 _MOST_GIVEN_UP: Final = 20
 _SHRINK: Final = "Shrink"
 
 
-class _Selector(View, frozen=True):
-    group: str = ""
-    version: str = ""
-    kind: str = ""
-    name: str = ""
-
-
-class _Spec(View, frozen=True):
-    resource_selectors: tuple[_Selector, ...] = ()
-
-
-class _Status(View, frozen=True):
-    conditions: tuple[Condition, ...] = ()
-    selected_resources: tuple[dict[str, Any], ...] = ()
-
-
 # --- what the status says ---------------------------------------------------------------------------------------------
-
-
-def find_problems(placement: LivePlacement) -> tuple[ProblemPart, ...]:
-    """Why nothing is scheduled, where the placement controller refuses the placement."""
-    condition = _find_condition(placement, "Scheduled")
-    if condition is None or (condition.status, condition.reason) != ("False", _INVALID_SELECTORS):
-        return ()
-    selectors = _decode(placement.placement.view.spec, _Spec).resource_selectors
-    return (ProblemPart(_SELECTORS, list(map(_describe_selector, selectors)), condition.message),)
 
 
 def list_status_notes(placement: LivePlacement, *, shows_messages: bool) -> Iterator[StatusNote]:
     """The conditions that are False and not about the decision, and a selection without objects. Messages may name any
     cluster."""
     prefix = find_scope(placement.key).condition_prefix
-    for condition in _read_conditions(placement):
-        is_explained = condition.reason in (_UNFULFILLED, _INVALID_SELECTORS)
+    for condition in read_conditions(placement.placement):
+        is_explained = condition.reason in (_UNFULFILLED, INVALID_SELECTORS)
         if condition.status == "False" and not is_explained:
             name = condition.type.removeprefix(prefix)
             message = condition.message if shows_messages else ""
             yield StatusNote(condition=name, reason=condition.reason, message=message)
-    status = _decode(placement.placement.view.status, _Status)
-    if _find_condition(placement, "Scheduled") and not status.selected_resources and not find_problems(placement):
-        selectors = _decode(placement.placement.view.spec, _Spec).resource_selectors
-        wanted = ", ".join(map(_describe_selector, selectors))
-        yield StatusNote(reason=SELECTS_NOTHING, message=f"{_SELECTORS} selects nothing: there is no {wanted}")
-
-
-def _find_condition(placement: LivePlacement, name: str) -> Condition | None:
-    kind = find_scope(placement.key).condition_prefix + name
-    return next((condition for condition in _read_conditions(placement) if condition.type == kind), None)
-
-
-def _read_conditions(placement: LivePlacement) -> list[Condition]:
-    """Those about the placement as it is."""
-    view = placement.placement.view
-    conditions = _decode(view.status, _Status).conditions
-    return [condition for condition in conditions if condition.observed_generation == view.metadata.generation]
-
-
-def _decode(raw: msgspec.Raw, kind: type[Any]) -> Any:
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.MsgspecError:
-        return kind()
-
-
-def _describe_selector(selector: _Selector) -> str:
-    version = f"{selector.group}/{selector.version}" if selector.group else selector.version
-    return f"{version} {selector.kind}" + (f" named {selector.name}" if selector.name else "")
+    if selects_nothing(placement.placement):
+        wanted = ", ".join(list_selectors(placement.placement))
+        yield StatusNote(reason=SELECTS_NOTHING, message=f"{SELECTORS_FIELD} selects nothing: there is no {wanted}")
 
 
 def read_published_state(placement: LivePlacement) -> State | None:

@@ -14,6 +14,7 @@ from api.http.problems import refusal
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
 from api.live.live import LiveState
+from api.live.placement_status import find_selector_problems
 from api.live.queue_status import QueuePlace, build_queue_model, compute_present_state, find_queue_place
 from api.models import PastAttempt, QueueModel, WhyAnswer
 from api.services.attempts import (
@@ -27,7 +28,6 @@ from api.services.attempts import (
 from api.services.foreign_decisions import compare_with_bound
 from api.services.placement_state import (
     STATUS_IS_OLDER,
-    find_problems,
     list_given_up,
     list_status_notes,
     read_published_state,
@@ -252,10 +252,15 @@ def _build_context(
     problems: tuple[ProblemPart, ...] = ()
     notes: list[StatusNote] = []
     if placement is not None and is_about_now:
-        problems = find_problems(placement)
+        refused = find_selector_problems(placement.placement)
+        problems = tuple(
+            ProblemPart(problem.field, problem.value, problem.message)
+            for problem in refused
+            if problem not in evaluated.decision.request.problems
+        )
         notes = list(list_status_notes(placement, shows_messages=visibility.is_whole))
         published = read_published_state(placement)
-        if problems:
+        if refused:
             state = "InputError"
         elif state is None and rate_outcome(evaluated.decision) != UNDECIDED:
             state = published or "Queued"

@@ -6,8 +6,8 @@ the cycle publishes them and changes nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import msgspec
@@ -55,11 +55,13 @@ SPREAD_FIELD = "spec.policy.topologySpreadConstraints"
 TOLERATIONS_FIELD = "spec.policy.tolerations"
 NAMES_FIELD = "spec.policy.clusterNames"
 COUNT_FIELD = "spec.policy.numberOfClusters"
+SELECTORS_FIELD = "spec.resourceSelectors"
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyProblem:
-    """Something in a policy that cannot be evaluated."""
+    """Something in a policy that cannot be evaluated. In simulations also resource selectors, which the placement
+    controller refuses before there is a policy."""
 
     field: str
     value: object
@@ -116,6 +118,14 @@ class PlacementRequest:
     def __post_init__(self) -> None:
         key = f"{self.namespace}/{self.placement}" if self.namespace else self.placement
         object.__setattr__(self, "key", key)
+
+    def add_problems(self, problems: Iterable[PolicyProblem]) -> PlacementRequest:
+        """The same request, refused for these reasons first."""
+        return replace(self, problems=(*problems, *self.problems))
+
+    def list_selector_problems(self) -> list[PolicyProblem]:
+        """Those that no other policy would repair."""
+        return [problem for problem in self.problems if problem.field == SELECTORS_FIELD]
 
     @property
     def signature(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -210,12 +210,19 @@ class Running:
 
 @contextmanager
 def a_running_stage(folder: Path | None) -> Iterator[Running]:
-    begun: Future[Running] = Future()
+    with in_a_thread(a_stage(folder)) as (stage, loop):
+        yield Running(stage, loop)
+
+
+@contextmanager
+def in_a_thread(context: AbstractAsyncContextManager[T]) -> Iterator[tuple[T, asyncio.AbstractEventLoop]]:
+    """Entered and left in one task, on a loop of its own."""
+    begun: Future[tuple[T, asyncio.AbstractEventLoop]] = Future()
     ended = asyncio.Event()
 
     async def live() -> None:
-        async with a_stage(folder) as stage:
-            begun.set_result(Running(stage, asyncio.get_running_loop()))
+        async with context as found:
+            begun.set_result((found, asyncio.get_running_loop()))
             await ended.wait()
 
     with ThreadPoolExecutor(1) as pool:
@@ -228,7 +235,7 @@ def a_running_stage(folder: Path | None) -> Iterator[Running]:
             yield begun.result()
         finally:
             if begun.done():
-                begun.result().loop.call_soon_threadsafe(ended.set)
+                begun.result()[1].call_soon_threadsafe(ended.set)
         living.result()
 
 

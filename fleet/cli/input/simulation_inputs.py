@@ -18,6 +18,7 @@ from fleet.kube.resource import join_key
 from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PICK_N
 from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot
+from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
 
@@ -154,7 +155,8 @@ def _from_placement(
     made = propose_snapshot(
         msgspec.structs.replace(placement.metadata, namespace=placement.namespace), read_policy(placement), known
     )
-    request = compile_request(made, placement_uid=placement.metadata.uid)
+    selectors = find_proposed_problems(placement.parsed.content.get("spec") or {}, namespace=placement.namespace)
+    request = compile_request(made, placement_uid=placement.metadata.uid).add_problems(selectors)
     _note_lost_policies(request, bindings, {snapshot.name for snapshot in snapshots}, findings)
     return _build_inputs(request, made, bindings, from_placement=True)
 

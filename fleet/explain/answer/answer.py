@@ -170,7 +170,7 @@ def _build_verdict(decision: Decision, redaction: Redaction, context: AnswerCont
         selected=counts.selected,
         in_use=counts.selected + counts.already_selected,
         counts=counts,
-        summary=UNUSABLE if context.problems else summarize(decision, redaction),
+        summary=UNUSABLE if context.problems or request.problems else summarize(decision, redaction),
         since=context.since,
         problems=(*context.problems, *map(_build_problem, request.problems)),
         error=redaction.redact_text(_describe_error(decision)),

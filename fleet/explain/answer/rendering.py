@@ -79,7 +79,7 @@ def render_cluster(
     fixes = _render_fixes(answer) if fixes_of == "placement" else "" if in_use else _render_all_fixes(answer)
     parts = [
         _render_title(answer),
-        "\n".join([*_render_status_notes(answer), *_render_sources(answer)]),
+        "\n".join([*_render_status_notes(answer), *_render_problems(answer), *_render_sources(answer)]),
         _render_policy_remarks(_select_remarks(answer, rows), page),
         *(part for row in rows for part in _render_row(row, answer, page)),
         fixes,
@@ -116,8 +116,7 @@ def _render_head(answer: Answer, page: Page) -> str:
     staying = {row.name for row in _list_retained(answer)}
     lines = [_render_title(answer), *_render_status_notes(answer)]
     lines += textwrap.wrap(verdict.summary, width, break_long_words=False, break_on_hyphens=False)
-    lines += [f"{problem.field}: {problem.message}" for problem in verdict.problems]
-    lines += [verdict.error] if verdict.error else []
+    lines += _render_problems(answer)
     lines += [
         f"not eligible: {invalid.cluster}: {invalid.message}"
         for invalid in verdict.invalid
@@ -127,6 +126,12 @@ def _render_head(answer: Answer, page: Page) -> str:
     missing = [name for name in verdict.missing if name not in remarked]
     lines += [f"no such cluster: {join_names(missing)}"] if missing else []
     return "\n".join([*lines, *_render_sources(answer)])
+
+
+def _render_problems(answer: Answer) -> list[str]:
+    """What keeps the decision from being made."""
+    verdict = answer.verdict
+    return [*(f"{problem.field}: {problem.message}" for problem in verdict.problems), *filter(None, [verdict.error])]
 
 
 def _render_status_notes(answer: Answer) -> Iterator[str]:
@@ -296,7 +301,7 @@ def _render_fixes(answer: Answer) -> str:
 
 
 def _render_all_fixes(answer: Answer) -> str:
-    if answer.fixes is None:
+    if answer.fixes is None or answer.verdict.problems:
         return ""
     truncated = ", not everything was tried" if answer.fixes_truncated else ""
     is_newer = answer.fixes_evaluated_on == "current" != answer.attempt.evaluated_on
@@ -350,9 +355,9 @@ def _wrap_item(text: str, width: int) -> list[str]:
 
 
 def _render_remarks(answer: Answer) -> str:
-    known = {remark.subject for remark in answer.remarks if remark.kind == "unknown-label"}
+    known = {remark.subject for remark in answer.remarks if remark.kind in ("unknown-label", "unknown-cluster")}
     lines = [describe_warning(warning) for warning in answer.attempt.warnings if warning.subject not in known]
-    lines += [describe_cluster(stranger) for stranger in answer.attempt.strangers]
+    lines += [describe_cluster(stranger) for stranger in answer.attempt.strangers if stranger.name not in known]
     lines += [f"clusters you may not read, counted and not named: {answer.redacted}"] if answer.redacted else []
     return _render_list("REMARKS", lines)
 
@@ -407,7 +412,7 @@ def _render_row(row: ClusterRow, answer: Answer, page: Page) -> Iterator[str]:
 
 def _format_verdicts(row: ClusterRow, answer: Answer) -> Iterator[list[str]]:
     for verdict in row.rejections:
-        if verdict.verdict != "skipped":
+        if verdict.verdict not in ("skipped", "unknown"):
             word = apply_style(verdict.verdict, _VERDICTS.get(verdict.verdict, "dim"))
             yield [verdict.plugin, word, _describe_verdict(verdict)]
             yield from (["", "", line] for line in describe_details(verdict, answer))

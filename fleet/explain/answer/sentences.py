@@ -80,7 +80,7 @@ def describe_rejection(verdict: FilterVerdict) -> str:
 
 def _why_not_evaluated(verdict: VerdictPart) -> str:
     if verdict.problems:
-        return "the policy cannot be evaluated"
+        return "the placement has to be edited first"
     return "the decision failed" if verdict.error else "as many clusters as wanted are in use"
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fleet.cli.main import app
-from tests.policies import REFUSED, REMARKED, path_of
+from tests.policies import REFUSED, REMARKED, TOLD, path_of
 
 FLEET = "examples/fleet"
 
@@ -32,7 +32,7 @@ def test_a_mistake_of_meaning_is_remarked_in_text_and_json(name: str) -> None:
     text, document = simulated(name), simulated(name, "-o", "json")
     answer = json.loads(document.stdout)["decisions"][0]["answer"]
 
-    assert text.exit_code == document.exit_code == 0
+    assert text.exit_code == document.exit_code == (1 if TOLD[name].state == "InputError" else 0)
     assert [remark["message"] for remark in answer["remarks"]] == REMARKED[name]
     folded = re.sub(r"\s+", " ", text.stdout)
     assert ("POLICY" in text.stdout) is bool(REMARKED[name])

@@ -70,7 +70,7 @@ def in_the_way(cluster: str) -> BindingBuilder:
         (
             ask(clusters("a"), a_policy().require(label("x", "Like"))),
             "a",
-            "was not evaluated: the policy cannot be evaluated",
+            "was not evaluated: the placement has to be edited first",
         ),
         (ask(clusters("a"), a_policy(), in_the_way("a")), "a", "was not evaluated: the decision failed"),
         (ask(clusters("a", "b"), a_policy().pick_n(1)), "a", "fits, but others were chosen"),
