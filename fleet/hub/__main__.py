@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fleet.errors import ConfigurationError
+from fleet.errors import ConfigurationError, find_first_error
 from fleet.eventloop import loop_factory
 from fleet.hub.http.server import Endpoint, HubSettings, serve
 
@@ -27,7 +27,10 @@ def run(settings: HubSettings, *, ready: Callable[[Endpoint], None] | None = Non
     """Serve until SIGINT or SIGTERM."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with asyncio.Runner(loop_factory=loop_factory()) as runner, contextlib.suppress(KeyboardInterrupt):
-        runner.run(serve(settings, ready=ready))
+        try:
+            runner.run(serve(settings, ready=ready))
+        except BaseExceptionGroup as group:  # of the background tasks, which end when the start fails
+            raise find_first_error(group) from group
     return 0
 
 

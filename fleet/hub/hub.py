@@ -14,6 +14,7 @@ from fleet.hub.kinds.builtin import DEFINITIONS, KINDS, NAMESPACES, REVIEWS
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.kinds.registry import KindRegistry
 from fleet.hub.objects.definitions import Definitions
+from fleet.hub.objects.event_expiry import EventExpiry
 from fleet.hub.objects.garbage_collector import GarbageCollector
 from fleet.hub.objects.metadata import Clock
 from fleet.hub.objects.objects import ObjectLifecycle
@@ -50,8 +51,13 @@ class Hub:
         self.authorizer = Authorizer(self.store)
         self.reviews = Reviews(tokens, self.authorizer, clock=clock)
         self.garbage_collector = GarbageCollector(self.store, self.objects, self.registry)
+        self.event_expiry = EventExpiry(self.store, clock=clock)
         self._load(entries)
-        self.store.listeners += [self.definitions.on_change, self.garbage_collector.on_change]
+        self.store.listeners += [
+            self.definitions.on_change,
+            self.garbage_collector.on_change,
+            self.event_expiry.on_change,
+        ]
 
     def bootstrap(self) -> None:
         """Creates the initial namespaces, and creates or updates Fleet's own CustomResourceDefinitions."""
@@ -81,6 +87,7 @@ class Hub:
         for document in self._stored_definitions():
             self.definitions.serve(document["metadata"]["name"], document)
         self.garbage_collector.load_existing()
+        self.event_expiry.load_existing()
 
     def _stored_definitions(self) -> list[Document]:
         return [entry.document() for entry in self.store.collection(DEFINITIONS).scan()]

@@ -101,7 +101,10 @@ class Client:
         """Some lines of a new watch, which is then lost."""
         hub = self.story.hub
         watch = Watch(hub.store, self.story.kind, self.selection, ListOptions(revision=self.version))
-        for line in watch._next_chunk().splitlines()[:most]:
+        lines: list[bytes] = []
+        while changes := watch._take_changes():
+            lines += [b"".join(line) for line in watch._selected_events(changes)]
+        for line in lines[:most]:
             self._take(json.loads(line))
 
     def _take(self, event: dict[str, Any]) -> None:

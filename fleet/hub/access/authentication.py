@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fleet.errors import ConfigurationError, RequestRefused
+from fleet.private_files import create_private_file
 
 ADMINISTRATORS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
@@ -57,8 +58,8 @@ def generate_administrator() -> tuple[str, User]:
 
 
 def write_tokens(path: Path, users: Mapping[str, User]) -> None:
+    create_private_file(path)
     with path.open("w", newline="", encoding="utf-8") as lines:
-        path.chmod(0o600)
         writer = csv.writer(lines)
         for token, user in users.items():
             writer.writerow([token, user.name, user.uid, ",".join(g for g in user.groups if g != AUTHENTICATED)])

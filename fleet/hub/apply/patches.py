@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+import msgspec
+
 from fleet.errors import PatchError, PatchTestFailed
 from fleet.hub.apply.strategic_merge import strategic_merge_patch
 from fleet.hub.apply.values import is_same
@@ -18,7 +20,12 @@ __all__ = ["MOST_OPERATIONS", "json_patch", "merge_patch", "strategic_merge_patc
 
 MOST_OPERATIONS: Final = 10_000
 """The API server's limit for one JSON patch; the caller answers 413 beyond it."""
+MOST_COPIED: Final = 3 * 1024 * 1024
+"""Bytes that the `copy` operations of one patch may add, as in the API server: each copy may double the document."""
+MOST_SHIFTED: Final = 50_000_000
+"""Items that one patch may move within lists by inserting and removing: about a tenth of a second of work."""
 
+_encode: Final = msgspec.json.Encoder().encode
 _JSON_TYPES: Final[dict[type, str]] = {
     dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"
 }  # fmt: skip
@@ -53,13 +60,43 @@ def _type_name(value: Any) -> str:
 def json_patch(document: dict[str, Any], operations: Any) -> Any:
     """RFC 6902: all operations or none. `PatchError.is_unprocessable` distinguishes 422 from 400."""
     checked = _check_operations(operations)
-    patched = deepcopy(document)
-    for operation in checked:
-        perform = _OPERATIONS.get(operation.get("op"))
+    try:
+        return _perform_all(checked, deepcopy(document))
+    except RecursionError as error:
+        raise _unprocessable("the patched object is nested too deeply") from error
+
+
+def _perform_all(operations: list[Mapping[str, Any]], patched: Any) -> Any:
+    copied = shifted = 0
+    for operation in operations:
+        name = operation.get("op")
+        perform = _OPERATIONS.get(name)
         if perform is None:
-            raise _unprocessable(f"Unexpected kind: {operation.get('op') or 'unknown'}")
+            raise _unprocessable(f"Unexpected kind: {name or 'unknown'}")
+        if name == "copy":
+            copied += len(_encode(_get_value(patched, _get_path(operation, "from"), "copy")))
+        elif name in ("add", "remove", "move"):
+            shifted += _count_shifted(patched, operation)
+        if copied > MOST_COPIED:
+            raise _unprocessable(f"the copy operations of the patch add more than {MOST_COPIED} bytes")
+        if shifted > MOST_SHIFTED:
+            raise _unprocessable("the patch inserts into or removes from long lists too often")
         patched = perform(patched, operation)
     return patched
+
+
+def _count_shifted(document: Any, operation: Mapping[str, Any]) -> int:
+    """The length of the lists that the operation inserts into or removes from."""
+    paths = [path for field in ("path", "from") if isinstance(path := operation.get(field), str)]
+    return sum(_list_length(document, path) for path in paths if not path.endswith("/-"))
+
+
+def _list_length(document: Any, path: str) -> int:
+    try:
+        container, _ = _resolve(document, path, "find")
+    except PatchError:
+        return 0
+    return len(container) if isinstance(container, list) else 0
 
 
 def _check_operations(operations: Any) -> list[Mapping[str, Any]]:

@@ -32,6 +32,7 @@ _LOG: Final = logging.getLogger(__name__)
 _COMPRESSED_FROM: Final = 128 * 1024  # bytes; compressing smaller bodies costs more than it saves
 LARGEST_BODY: Final = 3 * 1024 * 1024  # bytes, the API server's own limit
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
+_OWN_SITES: Final = ("none", "same-origin")  # of Sec-Fetch-Site: typed into the browser, or linked from the hub itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,9 @@ def _impersonate(user: User, name: str, headers: Iterable[tuple[bytes, bytes]]) 
 
 def _refuse_browsers(headers: dict[bytes, str]) -> None:
     """Otherwise any web page could use the user's browser to send requests as the local administrator."""
-    host = headers.get(b"host", "")
+    host, site = headers.get(b"host", ""), headers.get(b"sec-fetch-site", "none")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    if b"origin" in headers or name not in _LOOPBACK_HOSTS:
+    if b"origin" in headers or site not in _OWN_SITES or name not in _LOOPBACK_HOSTS:
         text = "requests without a token must come from this machine and must not come from a web page"
         raise RequestRefused(403, "Forbidden", text, details={})
 

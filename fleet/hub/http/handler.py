@@ -72,14 +72,22 @@ class RequestHandler:
         match request.method:
             case "GET" if resource_path.subresource == "scale":
                 return json_response(build_scale(self._hub.objects.get(kind, key).document()))
-            case "PUT" | "PATCH" if resource_path.subresource == "scale":
-                written = self._scale(request, kind, key)
             case "GET":
                 return (
                     self._get(request, kind, key)
                     if resource_path.name
                     else self._list(request, kind, resource_path.namespace)
                 )
+        try:
+            return self._write(request, kind, key, resource_path)
+        finally:
+            # Success, "unchanged", "not found" and "conflict" alike may follow from changes that are not durable yet.
+            await self._hub.store.settle()
+
+    def _write(self, request: HubRequest, kind: Kind, key: Key, resource_path: ResourcePath) -> Response:
+        match request.method:
+            case "PUT" | "PATCH" if resource_path.subresource == "scale":
+                written = self._scale(request, kind, key)
             case "POST":
                 written = self._create(request, kind, resource_path.namespace)
             case "PUT":
@@ -89,9 +97,7 @@ class RequestHandler:
             case _ if resource_path.name:
                 written = self._delete(request, kind, key)
             case _:
-                return await self._delete_collection(request, kind, resource_path.namespace)
-        if written.durable is not None:
-            await written.durable
+                return self._delete_collection(request, kind, resource_path.namespace)
         return self._respond_to_write(request, kind, written)
 
     def _get(self, request: HubRequest, kind: Kind, key: Key) -> Response:
@@ -162,17 +168,13 @@ class RequestHandler:
         body = request.decode_body("DeleteOptions") if request.body else {}
         return self._hub.objects.delete(kind, key, parse_delete_options(request.query, body))
 
-    async def _delete_collection(self, request: HubRequest, kind: Kind, namespace: str) -> Response:
+    def _delete_collection(self, request: HubRequest, kind: Kind, namespace: str) -> Response:
         body = request.decode_body("DeleteOptions") if request.body else {}
         deletion, options = parse_delete_options(request.query, body), parse_list_options(request.query)
         page = lists.list_page(self._hub.store, kind, _build_selector(kind, namespace, options), options)
-        waiting = []
         for entry in page.entries:
             if self._hub.objects.head(kind, entry.key) is not None:
-                waiting.append(self._hub.objects.delete(kind, entry.key, deletion).durable)
-        for durable in waiting:
-            if durable is not None:
-                await durable
+                self._hub.objects.delete(kind, entry.key, deletion)
         return Response(encode_list(kind, _versioned_bodies(kind, page.entries), page.metadata))
 
     def _respond_to_write(self, request: HubRequest, kind: Kind, written: AcceptedWrite) -> Response:

@@ -21,6 +21,7 @@ from fleet.hub.access.authentication import Tokens, User, generate_administrator
 from fleet.hub.http.app import Application, Listener
 from fleet.hub.hub import Hub
 from fleet.hub.wire.bodies import encode
+from fleet.private_files import create_private_directory
 from fleet.serving import bind, build_server, format_url
 
 _NAME: Final = "fleet-hub"
@@ -71,7 +72,7 @@ async def serve(settings: HubSettings, *, ready: Callable[[Endpoint], None] | No
 
 def _make_directory(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_private_directory(folder)
     except OSError as error:
         raise ConfigurationError(f"cannot create the data directory {folder}: {error.strerror}") from error
 
@@ -118,11 +119,15 @@ async def _run_hub(settings: HubSettings, tokens: Tokens) -> AsyncIterator[Hub]:
 @contextlib.asynccontextmanager
 async def _run_background(hub: Hub) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
-        garbage_collector = tasks.create_task(hub.garbage_collector.run(), name="fleet-hub-gc")
+        background = [
+            tasks.create_task(hub.garbage_collector.run(), name="fleet-hub-gc"),
+            tasks.create_task(hub.event_expiry.run(), name="fleet-hub-event-expiry"),
+        ]
         try:
             yield
         finally:
-            garbage_collector.cancel()
+            for task in background:
+                task.cancel()
 
 
 async def _serve_http(
@@ -207,10 +212,13 @@ def _as_json(endpoint: Endpoint) -> dict[str, Any]:
 
 def _write_atomically(path: Path, content: bytes) -> None:
     """Readers see the old file or the new one, never a part of it. Only the owner can read it: it may hold secrets."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    Path(temporary).replace(path)
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _is_plain_loopback(settings: HubSettings) -> bool:

@@ -11,6 +11,7 @@ from fleet.hub.kinds.kind import Kind, TableColumn
 from fleet.hub.records import DataLine, Record, read_records
 
 NAMESPACES: Final = "namespaces"
+EVENTS: Final = "events"
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 AGE: Final = TableColumn("Age", ".metadata.creationTimestamp", "date")
 COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

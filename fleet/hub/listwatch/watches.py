@@ -1,13 +1,15 @@
 """Watches: all changes of the selected objects since a revision, then changes as they happen.
 
-A watcher has no queue of its own. It keeps its position in the collection's list of changes, and sends new changes in
-one chunk. A watcher that falls behind the oldest kept change gets 410 Expired and has to list again.
+A watcher has no queue of its own. It keeps its position in the collection's list of changes, and sends the encoded
+objects that all watchers share, in small chunks: a watcher that does not read costs little more than its connection. A
+watcher that falls behind the oldest kept change gets 410 Expired and has to list again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import chain
 from random import Random
 from typing import Final
 
@@ -21,11 +23,13 @@ from fleet.hub.wire.options import ListOptions
 from fleet.hub.wire.statuses import build_status, resource_expired
 
 Render = Callable[[bytes], bytes]
+Line = tuple[bytes, bytes, bytes]
 
 _MIN_TIMEOUT: Final = 1800.0  # seconds; timeout of a watch without timeoutSeconds, randomized up to twice as long
 _GRACE: Final = 0.05  # seconds; clients that measure take a watch that ends early for a broken connection
 _BOOKMARK_EVERY: Final = 60.0  # seconds
 _RANDOM: Final = Random()  # not the shared generator, which other code may seed
+_LARGEST_CHUNK: Final = 32 * 1024  # bytes; this much, and as much of the connection, waits for each slow watcher
 _INITIAL_EVENTS_END: Final = {"k8s.io/initial-events-end": "true"}
 
 
@@ -57,24 +61,25 @@ class Watch:
         loop = asyncio.get_running_loop()
         timeout = self._options.timeout or _MIN_TIMEOUT * (1 + _RANDOM.random())
         deadline = loop.time() + timeout + _GRACE
-        if first := self._initial_events():
-            yield first
+        for chunk in _pack(self._initial_events()):
+            yield chunk
         bookmark = loop.time() + _BOOKMARK_EVERY
         while (now := loop.time()) < deadline:
             if self._revision < self._collection.floor:
                 text = f"too old resource version: {self._revision} ({self._collection.floor})"
-                yield _encode_event("ERROR", encode(build_status(resource_expired(text))))
+                yield b"".join(_frame("ERROR", encode(build_status(resource_expired(text)))))
                 return
-            if chunk := self._next_chunk():
+            changes = self._take_changes()
+            for chunk in _pack(self._selected_events(changes)):
                 yield chunk
-                continue
             if now >= bookmark:
                 bookmark = now + _BOOKMARK_EVERY
                 if self._options.bookmarks:
-                    yield self._encode_bookmark({})
-            await self._wait_for_change(min(deadline, bookmark) - now)
+                    yield b"".join(self._build_bookmark({}))
+            if not changes:
+                await self._wait_for_change(min(deadline, bookmark) - now)
         if self._options.bookmarks and timeout > 1:
-            yield self._encode_bookmark({})
+            yield b"".join(self._build_bookmark({}))
 
     async def _wait_for_change(self, seconds: float) -> None:
         try:
@@ -83,35 +88,33 @@ class Watch:
         except TimeoutError:
             pass
 
-    def _initial_events(self) -> bytes:
+    def _initial_events(self) -> Iterable[Line]:
         if self._revision:
-            return b""
+            return ()
         entries = self._collection.scan(self._selection.namespace)
-        lines = [self._encode_selected("ADDED", entry.body) for entry in entries if self._selection.matches(entry)]
+        bodies = [entry.body for entry in entries if self._selection.matches(entry)]
         self._revision = self._store.revision
-        if self._options.initial_events:
-            lines.append(self._encode_bookmark(_INITIAL_EVENTS_END))
-        return b"".join(lines)
+        bookmark = [self._build_bookmark(_INITIAL_EVENTS_END)] if self._options.initial_events else []
+        return chain((self._frame_object("ADDED", body) for body in bodies), bookmark)
 
-    def _next_chunk(self) -> bytes:
-        changes = self._collection.changes_since(self._revision)
+    def _take_changes(self) -> list[StoreChange]:
+        changes = self._collection.changes_since(self._revision, most_bytes=_LARGEST_CHUNK)
         # Changes of other resources advance the revision too: bookmarks report it, and clients reconnect from there.
         self._revision = changes[-1].revision if changes else max(self._revision, self._store.revision)
-        if self._is_unfiltered:
-            return b"".join([self._encode_change(change) for change in changes])
-        return b"".join(event for change in changes for event in self._selected_events(change))
+        return changes
 
-    def _encode_change(self, change: StoreChange) -> bytes:
-        return _encode_event(change.type, versioned_body(self._kind, change.body))
-
-    def _selected_events(self, change: StoreChange) -> Iterator[bytes]:
-        """The events of a change for a watcher that sees only the selected objects."""
-        now = change.current is not None and self._selection.matches(change.current)
-        before = change.previous is not None and self._selection.matches(change.previous)
-        if now:
-            yield self._encode_selected("MODIFIED" if before else "ADDED", change.body)
-        elif before:
-            yield self._encode_selected("DELETED", self._last_selected_body(change))
+    def _selected_events(self, changes: Iterable[StoreChange]) -> Iterator[Line]:
+        """The events of changes for a watcher that sees only the selected objects."""
+        for change in changes:
+            if self._is_unfiltered:
+                yield self._frame_object(change.type, change.body)
+                continue
+            now = change.current is not None and self._selection.matches(change.current)
+            before = change.previous is not None and self._selection.matches(change.previous)
+            if now:
+                yield self._frame_object("MODIFIED" if before else "ADDED", change.body)
+            elif before:
+                yield self._frame_object("DELETED", self._last_selected_body(change))
 
     def _last_selected_body(self, change: StoreChange) -> bytes:
         """An object that left the selection is shown in its last selected state, at the revision of the change."""
@@ -119,16 +122,41 @@ class Watch:
             return change.body
         return StoreChange(change.resource, change.revision, None, change.previous).body
 
-    def _encode_selected(self, type: str, body: bytes) -> bytes:
-        return _encode_event(type, self._render(versioned_body(self._kind, body)))
+    def _frame_object(self, type: str, body: bytes) -> Line:
+        return _frame(type, self._render(versioned_body(self._kind, body)))
 
-    def _encode_bookmark(self, annotations: dict[str, str]) -> bytes:
+    def _build_bookmark(self, annotations: dict[str, str]) -> Line:
         metadata: dict[str, object] = {"resourceVersion": str(self._revision)}
         if annotations:
             metadata["annotations"] = annotations
         body = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
-        return _encode_event("BOOKMARK", encode(body))
+        return _frame("BOOKMARK", encode(body))
 
 
-def _encode_event(type: str, body: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (type.encode(), body)
+def _frame(type: str, body: bytes) -> Line:
+    """The line of an event in three parts, so that the body is not copied for every watcher."""
+    return b'{"type":"%b","object":' % type.encode(), body, b"}\n"
+
+
+def _pack(lines: Iterable[Line]) -> Iterator[bytes]:
+    """Joins lines to chunks of limited size. Only longer lines are cut."""
+    pending: list[bytes] = []
+    size = 0
+    for line in lines:
+        length = sum(map(len, line))
+        if pending and size + length > _LARGEST_CHUNK:
+            yield b"".join(pending)
+            pending, size = [], 0
+        if length > _LARGEST_CHUNK:
+            yield from _cut(line)
+        else:
+            pending += line
+            size += length
+    if pending:
+        yield b"".join(pending)
+
+
+def _cut(line: Line) -> Iterator[bytes]:
+    for part in line:
+        for start in range(0, len(part), _LARGEST_CHUNK):
+            yield part[start : start + _LARGEST_CHUNK]

@@ -44,7 +44,7 @@ _NO_NAMESPACE: Final[Kind] = Kind("", "v1", "Namespace", "namespaces", namespace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedWrite:
-    """The result of a write. The response has to wait for `durable`."""
+    """The result of a write. The response has to wait until the store has settled."""
 
     code: int
     body: bytes

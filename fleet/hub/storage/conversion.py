@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fleet.hub.kinds.builtin import event_from_core, event_to_core
+from fleet.hub.kinds.builtin import EVENTS, event_from_core, event_to_core
 from fleet.hub.kinds.kind import Document, Kind
 from fleet.hub.wire.bodies import decode_bytes, encode
 
@@ -13,7 +13,7 @@ _NEWER_EVENTS: Final = "events.k8s.io"
 
 def stored_resource(kind: Kind) -> str:
     """The storage key of a kind. Both event APIs share the same events."""
-    return "events" if kind.group == _NEWER_EVENTS else kind.resource
+    return EVENTS if kind.group == _NEWER_EVENTS else kind.resource
 
 
 def versioned_body(kind: Kind, stored: bytes) -> bytes:

@@ -7,6 +7,7 @@ revision counter is written in the same transaction as the objects, so that it n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from sqlalchemy.dialects.sqlite import insert
 from fleet.errors import ConfigurationError
 from fleet.hub.storage.entries import StoredEntry, restore_entry
 from fleet.hub.storage.store import StoreChange, durability_error
+from fleet.private_files import create_private_directory, create_private_file
 
 _FILE: Final = "hub.sqlite"
 _LOCK: Final = "hub.lock"
@@ -61,11 +63,19 @@ class HubDatabase:
     """The database file, locked for one process."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _acquire_lock(directory / _LOCK)
-        self.engine = sql.create_engine(f"sqlite:///{directory / _FILE}")
+        self.engine = sql.create_engine(f"sqlite:///{directory / _FILE}", hide_parameters=True)
         sql.event.listen(self.engine, "connect", _configure)
-        _migrate(self.engine)
+        with contextlib.ExitStack() as undo:
+            try:
+                create_private_directory(directory)
+                self._lock = undo.enter_context(_acquire_lock(directory / _LOCK))
+                undo.callback(self.engine.dispose)
+                create_private_file(directory / _FILE)  # its write-ahead log gets the same mode
+                _migrate(self.engine)
+            except (OSError, sql.exc.SQLAlchemyError) as error:
+                problem = f"{_find_cause(error)}; check its disk and permissions"
+                raise ConfigurationError(f"cannot open the data directory {directory}: {problem}") from error
+            undo.pop_all()
 
     def revision(self) -> int:
         with self.engine.connect() as connection:
@@ -132,7 +142,7 @@ class DatabaseWriter:
             try:
                 if valid:
                     self._database.write([write.change for write in valid])
-            except sql.exc.SQLAlchemyError as problem:
+            except Exception as problem:  # a thread that ended would leave all later writes without an answer
                 error, failed = problem, max(write.epoch for write in valid)
             self._report(valid, stale, error)
 
@@ -170,7 +180,13 @@ class DatabaseWriter:
     def _refuse(self, writes: Sequence[_PendingWrite], error: Exception) -> None:
         for write in writes:
             if not write.durable.done():
-                write.durable.set_exception(durability_error(error))
+                write.durable.set_exception(durability_error(_find_cause(error)))
+
+
+def _find_cause(error: Exception) -> Exception:
+    """The error of the database itself: that of the library quotes the statement, with objects of other callers."""
+    cause = error.orig if isinstance(error, sql.exc.DBAPIError) else None
+    return cause if isinstance(cause, Exception) else error
 
 
 def _build_row(change: StoreChange, entry: StoredEntry) -> dict[str, Any]:
@@ -184,6 +200,7 @@ def _build_removal(change: StoreChange) -> dict[str, str]:
 
 
 def _acquire_lock(path: Path) -> IO[str]:
+    create_private_file(path)
     lock = path.open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

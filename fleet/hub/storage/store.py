@@ -2,17 +2,19 @@
 
 A change is *accepted* on the event loop, in order, and becomes *visible* once it is durable: readers and watchers never
 see a change that a crash could undo. In between, writers see it through `head`, so that optimistic concurrency includes
-changes in flight. Without a journal a change is visible at once.
+changes in flight; a response that depends on them has to wait for `settle`. Without a journal a change is visible at
+once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import Final, Protocol
 
 from fleet.errors import RequestRefused
@@ -22,18 +24,23 @@ from fleet.hub.storage.entries import StoredEntry, encode_at_revision, encode_en
 Key = tuple[str, str]
 
 EVENTS_KEPT: Final = 10_000  # per resource; a watch that is further behind gets 410
+BYTES_KEPT: Final = 32 * 1024 * 1024  # of changes of all resources; the resource with the most bytes forgets first
+LARGEST_OBJECT: Final = 1536 * 1024  # bytes; the limit of etcd
 _SNAPSHOTS_KEPT: Final = 4  # per resource; old states for lists with `continue`
+_CHANGE_OVERHEAD: Final = 512  # bytes; the objects around the bodies of a change
 _BEGINNING: Final[Key] = ("", "")
+_get_revision: Final = attrgetter("revision")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoreChange:
-    """One accepted write. `current` is None if the object was deleted."""
+    """One accepted write, never modified. `current` is None if the object was deleted."""
 
     resource: str
     revision: int
     current: StoredEntry | None
     previous: StoredEntry | None
+    _removed: bytes = field(default=b"", repr=False)  # the body of a deletion, which all watchers share
 
     @property
     def entry(self) -> StoredEntry:
@@ -49,7 +56,17 @@ class StoreChange:
 
     @property
     def body(self) -> bytes:
-        return self.current.body if self.current else encode_at_revision(self.entry, self.revision)
+        if self.current:
+            return self.current.body
+        if not self._removed:
+            self._removed = encode_at_revision(self.entry, self.revision)
+        return self._removed
+
+    @property
+    def size(self) -> int:
+        """The bytes that keeping the change may keep in memory."""
+        before = len(self.previous.body) if self.previous else 0
+        return _CHANGE_OVERHEAD + before + (len(self.current.body) if self.current else before)
 
 
 class ChangeJournal(Protocol):
@@ -64,8 +81,9 @@ class Collection:
     def __init__(self, resource: str, floor: int) -> None:
         self.resource = resource
         self.entries: dict[Key, StoredEntry] = {}
-        self.in_flight: dict[Key, StoredEntry | None] = {}
-        self.changes: deque[StoreChange] = deque(maxlen=EVENTS_KEPT)
+        self.in_flight: dict[Key, StoreChange] = {}  # the latest change in flight of each object
+        self.changes: deque[StoreChange] = deque()
+        self.bytes_kept = 0  # size of `changes`
         self.floor = floor  # changes after this revision are all in `changes`
         self._keys: list[Key] = []
         self._snapshots: OrderedDict[int, list[StoredEntry]] = OrderedDict()
@@ -78,7 +96,7 @@ class Collection:
     def head(self, key: Key) -> StoredEntry | None:
         """The latest state, durable or in flight."""
         if self.in_flight and key in self.in_flight:
-            return self.in_flight[key]
+            return self.in_flight[key].current
         return self.entries.get(key)
 
     def apply(self, change: StoreChange) -> None:
@@ -90,15 +108,24 @@ class Collection:
             if key not in self.entries:
                 insort(self._keys, key)
             self.entries[key] = change.current
-        if len(self.changes) == EVENTS_KEPT:
-            self.floor = self.changes[0].revision
+        if len(self.changes) >= EVENTS_KEPT:
+            self.forget_oldest()
         self.changes.append(change)
+        self.bytes_kept += change.size
         self.wake()
+
+    def forget_oldest(self) -> None:
+        """Forgets the oldest change, and states that cannot be listed any more."""
+        oldest = self.changes.popleft()
+        self.bytes_kept -= oldest.size
+        self.floor = oldest.revision
+        while self._snapshots and (earliest := min(self._snapshots)) < self.floor:
+            del self._snapshots[earliest]
 
     def settle(self, change: StoreChange) -> None:
         """Clears the in-flight state of the object, unless a newer change of it is in flight."""
         key = change.entry.key
-        if key in self.in_flight and self.in_flight[key] is change.current:
+        if self.in_flight.get(key) is change:
             del self.in_flight[key]
 
     def scan(self, namespace: str = "", after: Key | None = None) -> Iterator[StoredEntry]:
@@ -131,14 +158,19 @@ class Collection:
                 state[change.entry.key] = change.previous
         return [state[key] for key in sorted(state)]
 
-    def changes_since(self, revision: int) -> list[StoreChange]:
-        """The changes after a revision. Iterates from the newest, so that it is cheap for watchers that keep up."""
+    def changes_since(self, revision: int, *, most_bytes: int) -> list[StoreChange]:
+        """The first changes after a revision, at least one if there are any, but not much more than the given size.
+
+        A watcher that stops reading keeps them in memory until it is disconnected.
+        """
         changes: list[StoreChange] = []
-        for change in reversed(self.changes):
-            if change.revision <= revision:
-                break
+        size = 0
+        for index in range(bisect_right(self.changes, revision, key=_get_revision), len(self.changes)):
+            change = self.changes[index]
             changes.append(change)
-        changes.reverse()
+            size += change.size
+            if size >= most_bytes:
+                break
         return changes
 
     async def wait_for_change(self) -> None:
@@ -160,6 +192,8 @@ class HubStore:
     def __init__(self, *, revision: int = 1) -> None:
         self.revision = revision  # revision of the latest visible change of any resource
         self._last = revision  # revision of the latest accepted change
+        self._latest: asyncio.Future[None] | None = None  # of the latest accepted change
+        self._bytes_kept = 0  # size of the changes of all collections
         self.journal: ChangeJournal | None = None
         self._collections: dict[str, Collection] = {}
         self.listeners: list[Callable[[StoreChange], None]] = []
@@ -176,11 +210,12 @@ class HubStore:
 
     def put(self, resource: str, document: Document) -> tuple[StoredEntry, asyncio.Future[None] | None]:
         """Accepts a new state of an object. It is durable when the future is done; None means at once."""
-        self._last += 1
         collection = self.collection(resource)
-        entry = encode_entry(document, self._last)
-        change = StoreChange(resource, self._last, entry, collection.head(entry.key))
-        return entry, self._accept(collection, change)
+        entry = encode_entry(document, self._last + 1)
+        previous = collection.head(entry.key)
+        _check_size(entry, previous)
+        self._last += 1
+        return entry, self._accept(collection, StoreChange(resource, self._last, entry, previous))
 
     def remove(self, resource: str, entry: StoredEntry) -> tuple[int, asyncio.Future[None] | None]:
         """Accepts the deletion of an object, and returns its revision."""
@@ -200,25 +235,63 @@ class HubStore:
         for collection in self._collections.values():
             collection.in_flight.clear()
 
+    async def settle(self) -> None:
+        """Waits until all changes accepted so far are durable. Raises RequestRefused if they will never be.
+
+        Changes become durable in order, and a failed one takes all later ones in flight with it: waiting for the latest
+        one is enough.
+        """
+        if self._latest is not None:
+            await asyncio.shield(self._latest)
+
     def _accept(self, collection: Collection, change: StoreChange) -> asyncio.Future[None] | None:
         if self.journal is None:
             self._publish(collection, change)
             return None
-        collection.in_flight[change.entry.key] = change.current
+        collection.in_flight[change.entry.key] = change
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._latest = durable
+        durable.add_done_callback(self._finish_latest)
         self.journal.append(change, durable)
         return durable
 
+    def _finish_latest(self, durable: asyncio.Future[None]) -> None:
+        if self._latest is durable:
+            self._latest = None
+        if not durable.cancelled():
+            durable.exception()  # retrieved, so that it is not logged: requests wait for the latest change only
+
     def _publish(self, collection: Collection, change: StoreChange) -> None:
         self.revision = change.revision
+        self._bytes_kept -= collection.bytes_kept
         collection.apply(change)
+        self._bytes_kept += collection.bytes_kept
+        self._forget_changes()
         for listener in self.listeners:
             listener(change)
+
+    def _forget_changes(self) -> None:
+        while self._bytes_kept > BYTES_KEPT:
+            largest = max(self._collections.values(), key=lambda collection: collection.bytes_kept)
+            self._bytes_kept -= largest.bytes_kept
+            largest.forget_oldest()
+            self._bytes_kept += largest.bytes_kept
 
 
 def durability_error(error: Exception) -> RequestRefused:
     text = f"the write could not be made durable: {error}; check the disk of the data directory"
     return RequestRefused(503, "ServiceUnavailable", text, retry_after=1)
+
+
+def _check_size(entry: StoredEntry, previous: StoredEntry | None) -> None:
+    """Refuses objects beyond the limit. Larger ones that an earlier version stored may shrink and be deleted."""
+    size = len(entry.body)
+    if size <= LARGEST_OBJECT or (previous is not None and size <= len(previous.body)):
+        return
+    if previous is not None and entry.terminating and not previous.terminating:
+        return
+    text = f"the object is too large: it has {size} bytes in its stored form, the limit is {LARGEST_OBJECT}"
+    raise RequestRefused(413, "RequestEntityTooLarge", text)
 
 
 def _find_position(keys: Sequence[Key], namespace: str, after: Key | None) -> int:

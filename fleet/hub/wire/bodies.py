@@ -17,6 +17,7 @@ _TYPE_STRUCTURE: Final = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
 _DEEPEST: Final = 300  # levels of nesting; deeper documents are refused before they are walked
+_MOST_YAML_EVENTS: Final = 100_000
 
 encode = msgspec.json.Encoder().encode
 decode_bytes = msgspec.json.Decoder().decode
@@ -107,6 +108,7 @@ def _go_name(value: object) -> str:
 def parse_yaml(body: bytes) -> Any:
     """Parses YAML to JSON values. Values that JSON lacks become strings or are refused."""
     try:
+        _check_yaml(body)
         parsed = decode_bytes(encode(yaml.load(body, Loader=_JsonYaml)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError, UnicodeError) as error:
         raise bad_request(f"error decoding YAML: {error}") from error
@@ -114,13 +116,21 @@ def parse_yaml(body: bytes) -> Any:
     return parsed
 
 
-class _JsonYaml(yaml.SafeLoader):
-    """YAML restricted to JSON values: no dates, and no aliases, which could expand without bound."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
+def _check_yaml(body: bytes) -> None:
+    """Refuses aliases, which could expand without bound, deep nesting, and what would take seconds to load."""
+    depth = 0
+    for count, event in enumerate(yaml.parse(body, Loader=_JsonYaml)):
+        if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not accepted")
-        return super().compose_node(parent, index)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.YAMLError(f"nested more than {_DEEPEST} levels deep")
+        if count > _MOST_YAML_EVENTS:
+            raise yaml.YAMLError(f"more than {_MOST_YAML_EVENTS} values; send the object as JSON")
+
+
+class _JsonYaml(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML restricted to JSON values: no dates."""
 
 
 _JsonYaml.yaml_implicit_resolvers = {

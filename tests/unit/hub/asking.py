@@ -67,6 +67,19 @@ class Asker:
         media_type: str = "application/json",
         headers: Iterable[tuple[str, str]] = (),
     ) -> Answer:
+        return self._runner.run(self.begin(method, url, body, token=token, media_type=media_type, headers=headers))
+
+    async def begin(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        *,
+        token: str | None = "admin-token",
+        media_type: str = "application/json",
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> Answer:
+        """For tests with several requests at once."""
         path, _, query = url.partition("?")
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         sent = [("host", "127.0.0.1:1"), ("content-type", media_type), ("user-agent", "tests/1"), *headers]
@@ -79,7 +92,7 @@ class Asker:
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent],
         }
-        return self._runner.run(self._ask(scope, content))
+        return await self._ask(scope, content)
 
     async def _ask(self, scope: dict[str, Any], content: bytes) -> Answer:
         incoming: list[Message] = [{"type": "http.request", "body": content}]

@@ -49,6 +49,8 @@ def test_on_loopback_programs_need_no_token_but_web_pages_get_nowhere(ask: Asker
     assert local("GET", CONFIG_MAPS, token=None).code == 200
     assert local("GET", CONFIG_MAPS, token=None, headers=[("origin", "http://example.com")]).code == 403
     assert local("GET", CONFIG_MAPS, token=None, headers=[("host", "example.com")]).code == 403
+    for site, code in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        assert local("GET", CONFIG_MAPS, token=None, headers=[("sec-fetch-site", site)]).code == code
 
 
 def test_administrators_act_as_others(ask: Asker) -> None:

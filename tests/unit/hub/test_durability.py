@@ -21,8 +21,8 @@ import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, RequestRefused
 from fleet.hub.storage.database import DatabaseWriter, HubDatabase
-from fleet.hub.storage.store import HubStore, StoreChange
-from tests.unit.hub.asking import CONFIG_MAPS
+from fleet.hub.storage.store import HubStore, StoreChange, durability_error
+from tests.unit.hub.asking import CONFIG_MAPS, Asker, a_config_map
 
 WRITERS = 8
 CRASHES = 2
@@ -192,7 +192,8 @@ def test_readers_see_a_write_when_it_is_durable_and_writers_before(tmp_path: Pat
 
 def test_a_write_that_fails_is_refused_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full_disk(_database: HubDatabase, _changes: Sequence[StoreChange]) -> None:
-        raise sql.exc.OperationalError("INSERT", {}, OSError("disk is full"))
+        secret = {"resource": "secrets", "name": "of-another-caller"}
+        raise sql.exc.OperationalError("INSERT INTO objects", secret, OSError("disk is full"))
 
     async def scenario() -> None:
         with a_database(tmp_path) as (store, writer):
@@ -203,6 +204,7 @@ def test_a_write_that_fails_is_refused_and_forgotten(tmp_path: Path, monkeypatch
                 with pytest.raises(RequestRefused, match="disk is full") as refused:
                     await durable
             assert refused.value.code == 503
+            assert not {"INSERT", "of-another-caller"} & set(refused.value.message.replace(":", " ").split())
             assert store.collection("configmaps").head(entry.key) is None
             _, again = store.put("configmaps", a_document("a"))
             assert again is not None
@@ -210,6 +212,121 @@ def test_a_write_that_fails_is_refused_and_forgotten(tmp_path: Path, monkeypatch
             writer.close()
 
     asyncio.run(scenario())
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    async def write() -> None:
+        with a_database(tmp_path / "new") as (store, writer):
+            store.put("secrets", a_document("a"))
+            await store.settle()
+            modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()}
+            assert modes == dict.fromkeys(("hub.sqlite", "hub.sqlite-wal", "hub.sqlite-shm", "hub.lock"), 0o600)
+            writer.close()
+
+    asyncio.run(write())
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_files_that_others_could_read_are_taken_from_them(tmp_path: Path) -> None:
+    HubDatabase(tmp_path).close()
+    (tmp_path / "hub.sqlite").chmod(0o644)
+    HubDatabase(tmp_path).close()
+    assert (tmp_path / "hub.sqlite").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_data_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "hub.sqlite").write_text("this is no database " * 100)
+    with pytest.raises(ConfigurationError, match=r"cannot open the data directory .*: file is not a database; check"):
+        HubDatabase(tmp_path)
+
+
+# --- answers while changes are in flight ------------------------------------------------------------------------------
+
+
+@dataclass
+class SlowDisk:
+    """A journal whose changes become durable, or fail, when the test lets them."""
+
+    store: HubStore
+    queue: list[tuple[StoreChange, asyncio.Future[None]]] = field(default_factory=list)
+
+    def append(self, change: StoreChange, on_durable: asyncio.Future[None]) -> None:
+        self.queue.append((change, on_durable))
+
+    def write(self, count: int) -> None:
+        batch, self.queue = self.queue[:count], self.queue[count:]
+        self.store.apply([change for change, _ in batch])
+        for _, durable in batch:
+            durable.set_result(None)
+
+    def fail(self) -> None:
+        batch, self.queue = self.queue, []
+        self.store.discard_in_flight()
+        for _, durable in batch:
+            durable.set_exception(durability_error(OSError("disk is full")))
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (("PUT", {"n": "2"}), ("PUT", {"n": "2"})),
+        (("PUT", {"n": "2"}), ("PATCH", {"data": {"n": "2"}})),
+        (("DELETE", None), ("DELETE", None)),
+        (("DELETE", None), ("PUT", {"n": "3"})),
+    ],
+    ids=["unchanged", "patched to the same", "deleted twice", "changed after a deletion"],
+)
+def test_an_answer_waits_for_the_changes_that_it_follows_from(
+    ask: Asker, runner: asyncio.Runner, first: tuple[str, Any], second: tuple[str, Any]
+) -> None:
+    """Otherwise it would be untrue once those changes fail."""
+    ask("POST", CONFIG_MAPS, a_config_map("a", n="1"))
+    disk = SlowDisk(ask.hub.store)
+    ask.hub.store.journal = disk
+
+    def request(method: str, data: Any) -> Any:
+        body = {"metadata": {"name": "a"}, "data": data} if method == "PUT" else data
+        media_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        return ask.begin(method, f"{CONFIG_MAPS}/a", body, media_type=media_type)
+
+    async def scenario() -> list[int]:
+        requests = [asyncio.create_task(request(*asked)) for asked in (first, second)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in requests)
+        disk.fail()
+        return [(await task).code for task in requests]
+
+    assert runner.run(scenario()) == [503, 503]
+    assert ask("GET", f"{CONFIG_MAPS}/a").json["data"] == {"n": "1"}
+
+
+def test_a_deleted_object_does_not_come_back(ask: Asker, runner: asyncio.Runner) -> None:
+    """Deleted, created and deleted again: the first deletion becomes durable while the second one is in flight."""
+    ask("POST", CONFIG_MAPS, a_config_map("a", n="1"))
+    disk = SlowDisk(ask.hub.store)
+    ask.hub.store.journal = disk
+    url = f"{CONFIG_MAPS}/a"
+
+    async def scenario() -> list[int]:
+        requests = []
+        for method, place, body in (
+            ("DELETE", url, None),
+            ("POST", CONFIG_MAPS, a_config_map("a", n="2")),
+            ("DELETE", url, None),
+        ):
+            requests.append(asyncio.create_task(ask.begin(method, place, body)))
+            await asyncio.sleep(0)
+        disk.write(1)
+        disk.write(1)
+        requests.append(asyncio.create_task(ask.begin("PUT", url, a_config_map("a", n="3"))))
+        await asyncio.sleep(0)
+        disk.write(len(disk.queue))
+        return [(await request).code for request in requests]
+
+    assert runner.run(scenario()) == [200, 201, 200, 404]
+    ask.hub.store.journal = None
+    assert ask("GET", url).code == 404
 
 
 def test_a_data_directory_serves_one_hub_at_a_time(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ so that equality works.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
-import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -18,11 +18,14 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
+from fleet.hub.schema.cel.budget import BUDGET
+from fleet.hub.schema.patterns import compile_finder
 from fleet.model.quantity import quantity_or_none
 
 _BOOL, _INT, _STRING, _DOUBLE, _DYN = cel.Type.BOOL, cel.Type.INT, cel.Type.STRING, cel.Type.DOUBLE, cel.Type.DYN
 _LIST: Final = cel.Type.List(cel.Type.DYN)
 _LARGEST_INT: Final = 2**63 - 1
+_LONGEST_QUANTITY: Final = 256  # characters
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -52,12 +55,23 @@ class _Library:
                 return_type=returns,
                 parameters=list(parameters),
                 is_member=is_member,
-                impl=implementation,
+                impl=_charge(implementation),
             )
             self._overloads.setdefault(name, []).append(overload)
             return implementation
 
         return declare
+
+
+def _charge(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Ends an evaluation that calls functions for too long."""
+
+    @functools.wraps(implementation)
+    def call(*arguments: Any) -> Any:
+        BUDGET.charge()
+        return implementation(*arguments)
+
+    return call
 
 
 _library: Final = _Library()
@@ -87,7 +101,7 @@ def _quantity(text: str) -> str:
 
 @_method("isInteger", _BOOL, _STRING)
 def _is_integer(quantity: str) -> bool:
-    number = Fraction(quantity)
+    number = _exact(quantity)
     return number.denominator == 1 and abs(number) <= _LARGEST_INT
 
 
@@ -95,44 +109,51 @@ def _is_integer(quantity: str) -> bool:
 def _as_integer(quantity: str) -> int:
     if not _is_integer(quantity):
         raise ValueError("cannot convert value to integer")
-    return int(Fraction(quantity))
+    return int(_exact(quantity))
 
 
 @_method("asApproximateFloat", _DOUBLE, _STRING)
 def _as_float(quantity: str) -> float:
-    return float(Fraction(quantity))
+    return float(_exact(quantity))
 
 
 @_method("sign", _INT, _STRING)
 def _sign(quantity: str) -> int:
-    return _compare(Fraction(quantity), Fraction(0))
+    return _compare(_exact(quantity), Fraction(0))
 
 
 @_method("isGreaterThan", _BOOL, _STRING, _STRING)
 def _is_greater(left: str, right: str) -> bool:
-    return Fraction(left) > Fraction(right)
+    return _exact(left) > _exact(right)
 
 
 @_method("isLessThan", _BOOL, _STRING, _STRING)
 def _is_less(left: str, right: str) -> bool:
-    return Fraction(left) < Fraction(right)
+    return _exact(left) < _exact(right)
 
 
 @_method("compareTo", _INT, _STRING, _STRING)
 def _compare_to(left: str, right: str) -> int:
-    return _compare(Fraction(left), Fraction(right))
+    return _compare(_exact(left), _exact(right))
 
 
 @_method("add", _STRING, _STRING, _STRING)
 @_method("add", _STRING, _STRING, _INT)
 def _add(left: str, right: str | int) -> str:
-    return str(Fraction(left) + Fraction(right))
+    return str(_exact(left) + _exact(right))
 
 
 @_method("sub", _STRING, _STRING, _STRING)
 @_method("sub", _STRING, _STRING, _INT)
 def _subtract(left: str, right: str | int) -> str:
-    return str(Fraction(left) - Fraction(right))
+    return str(_exact(left) - _exact(right))
+
+
+def _exact(quantity: str | int) -> Fraction:
+    """The value of a quantity in its canonical form, which has no exponent: that of a string may be astronomical."""
+    if isinstance(quantity, str) and (len(quantity) > _LONGEST_QUANTITY or "e" in quantity.lower()):
+        raise ValueError("no such overload")
+    return Fraction(quantity)
 
 
 def _compare(left: Fraction, right: Fraction) -> int:
@@ -197,13 +218,12 @@ def _query(url: str) -> dict[str, list[str]]:
 
 @_method("find", _STRING, _STRING, _STRING)
 def _find(text: str, pattern: str) -> str:
-    match = re.search(pattern, text, re.ASCII)
-    return match[0] if match else ""
+    return next((match[0] for match in compile_finder(pattern)(text)), "")
 
 
 @_method("findAll", _LIST, _STRING, _STRING)
 def _find_all(text: str, pattern: str) -> list[str]:
-    return [match[0] for match in re.finditer(pattern, text, re.ASCII)]
+    return [match[0] for match in compile_finder(pattern)(text)]
 
 
 @_method("findAll", _LIST, _STRING, _STRING, _INT)
@@ -241,7 +261,12 @@ def _max(items: list[Any]) -> Any:
 
 @_function("sets.contains", _BOOL, _LIST, _LIST)
 def _contains(items: list[Any], wanted: list[Any]) -> bool:
-    return all(item in items for item in wanted)
+    return all(_is_in(item, items) for item in wanted)
+
+
+def _is_in(item: Any, items: list[Any]) -> bool:
+    BUDGET.charge()
+    return item in items
 
 
 @_function("sets.equivalent", _BOOL, _LIST, _LIST)
@@ -251,7 +276,7 @@ def _equivalent(left: list[Any], right: list[Any]) -> bool:
 
 @_function("sets.intersects", _BOOL, _LIST, _LIST)
 def _intersects(left: list[Any], right: list[Any]) -> bool:
-    return any(item in right for item in left)
+    return any(_is_in(item, right) for item in left)
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------

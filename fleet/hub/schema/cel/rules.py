@@ -23,6 +23,7 @@ from cel_expr_python.ext import (  # type: ignore[import-untyped]
 )
 
 from fleet.errors import InputError
+from fleet.hub.schema.cel.budget import BUDGET, SPENT
 from fleet.hub.schema.cel.functions import declarations
 from fleet.hub.schema.cel.values import Convert, compile_conversion, has_times
 from fleet.hub.schema.field_errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, MapKey, Path, SchemaFinding, steps
@@ -61,7 +62,17 @@ class CompiledRule:
 
 def compile_rules(schema: JSONSchema) -> CheckRules | None:
     """Compiles all rules on and below a value into one check, or None if there are no rules."""
-    return _compile(schema, schema)
+    check = _compile(schema, schema)
+    if check is None:
+        return None
+
+    def check_within_budget(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
+        BUDGET.start()
+        check(value, old, path, findings)
+        if BUDGET.is_spent:
+            findings.append(SchemaFinding(path, path, INVALID, schema.get("type", ""), SPENT, is_about_change=True))
+
+    return check_within_budget
 
 
 def _compile(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
@@ -148,8 +159,12 @@ def _compile_own(schema: JSONSchema, typed: JSONSchema) -> CheckRules | None:
     convert = compile_conversion(typed)
 
     def check(value: Any, old: Any, path: Path, findings: list[SchemaFinding]) -> None:
+        if not BUDGET.check():
+            return
         activation = _build_activation(value, old, convert)
         for rule in rules:
+            if not BUDGET.check():
+                return
             if rule.uses_old and old is None and not rule.takes_no_old:
                 continue
             finding = _evaluate(rule, activation, blamed)
@@ -172,7 +187,10 @@ def _extend(path: Path, way: Iterable[str | int]) -> Path:
 
 
 def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> SchemaFinding | None:
-    result = rule.holds.eval(activation)
+    try:
+        result = rule.holds.eval(activation)
+    except RuntimeError as error:
+        return SchemaFinding(None, None, INVALID, blamed, _format_abort(error, rule), is_about_change=True)
     if result.type() == cel.Type.ERROR:
         # An evaluation error is reported on the value itself, and not ratcheted.
         return SchemaFinding(None, None, INVALID, blamed, _format_failure(result.value(), rule), is_about_change=True)
@@ -181,6 +199,13 @@ def _evaluate(rule: CompiledRule, activation: cel.Activation, blamed: str) -> Sc
     text = "" if rule.reason == DUPLICATE else _format_message(rule, activation)
     at = _extend(None, rule.steps)
     return SchemaFinding(None, at, rule.reason, blamed, text, is_about_change=rule.uses_old)
+
+
+def _format_abort(error: RuntimeError, rule: CompiledRule) -> str:
+    if "budget exceeded" not in str(error):
+        return _format_failure(error, rule)
+    problem = f"call cost exceeds limit for rule: {rule.shown}"
+    return f"no further validation rules will be run due to {problem}"
 
 
 def _format_failure(error: object, rule: CompiledRule) -> str:
@@ -200,11 +225,19 @@ def _format_failure(error: object, rule: CompiledRule) -> str:
 
 def _format_message(rule: CompiledRule, activation: cel.Activation) -> str:
     if rule.message_expression is not None:
-        result = rule.message_expression.eval(activation)
-        text = str(result.value()).strip() if result.type() == cel.Type.STRING else ""
+        text = _evaluate_message(rule.message_expression, activation)
         if text and "\n" not in text and len(text.encode()) <= _LONGEST_MESSAGE:
             return text
     return rule.message or f"failed rule: {rule.text.strip()}"
+
+
+def _evaluate_message(expression: cel.Expression, activation: cel.Activation) -> str:
+    """The text, or nothing if it cannot be evaluated within the limits."""
+    try:
+        result = expression.eval(activation)
+    except RuntimeError:
+        return ""
+    return str(result.value()).strip() if result.type() == cel.Type.STRING else ""
 
 
 def compile_rule(rule: Mapping[str, Any], typed: JSONSchema) -> CompiledRule:
