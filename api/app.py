@@ -28,6 +28,7 @@ from api.routers import (
     groups,
     health,
     history,
+    matrix,
     pages,
     placements,
     session,
@@ -43,6 +44,7 @@ from fleet.settings import Effective
 
 _ROUTERS: Final = (
     why,
+    matrix,
     status,
     groups,
     simulate,

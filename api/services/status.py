@@ -49,9 +49,9 @@ async def build_status(backend: Backend, permissions: Permissions) -> FleetStatu
     live.require_synced()
     keys = await list_visible_keys(backend, permissions)
     visibility = await permissions.load_visibility(live.caches.clusters)
-    models, trouble = await _survey(backend, keys, visibility)
+    models, trouble = await survey_placements(backend, keys, visibility)
     clusters = [get_cluster(backend, name) for name in live.cluster_names() if not visibility.hides(name)]
-    states = ((cluster, _describe_cluster_state(cluster)) for cluster in clusters)
+    states = ((cluster, describe_cluster_state(cluster)) for cluster in clusters)
     troubled = sorted((pair for pair in states if pair[1]), key=lambda pair: (pair[0].eligible, pair[0].name))
     present = Counter(target for model in models for target in model.targets)
     moves = await _collect_moves(backend, permissions, visibility)
@@ -78,7 +78,7 @@ async def build_status(backend: Backend, permissions: Permissions) -> FleetStatu
     )
 
 
-def _describe_cluster_state(cluster: ClusterModel) -> str:
+def describe_cluster_state(cluster: ClusterModel) -> str:
     """Empty for a cluster that may get any work."""
     if cluster.leaving:
         return "leaving"
@@ -103,7 +103,7 @@ def _build_troubled(cluster: ClusterModel, state: str, placements: int) -> Troub
 # --- placements -------------------------------------------------------------------------------------------------------
 
 
-class _Trouble(msgspec.Struct, frozen=True):
+class Trouble(msgspec.Struct, frozen=True):
     live: LivePlacement
     model: PlacementModel
     condition: Condition
@@ -123,9 +123,9 @@ def _count_placements(models: Iterable[PlacementModel]) -> PlacementCounts:
     return PlacementCounts(total=states.total(), fulfilled=states[True], short=states[False], undecided=states[None])
 
 
-async def _survey(
+async def survey_placements(
     backend: Backend, keys: Iterable[str], visibility: Visibility
-) -> tuple[list[PlacementModel], list[_Trouble]]:
+) -> tuple[list[PlacementModel], list[Trouble]]:
     """All placements, and those in trouble, the worst first. Others may work between two placements."""
     models, trouble = [], []
     for key in keys:
@@ -134,7 +134,7 @@ async def _survey(
         if live is not None:
             models.append(build_placement_model(live, visibility))
             condition = _find_trouble(live)
-            trouble += [] if condition is None else [_Trouble(live, models[-1], condition)]
+            trouble += [] if condition is None else [Trouble(live, models[-1], condition)]
     return models, sorted(trouble, key=lambda each: each.rank)
 
 
@@ -150,7 +150,7 @@ def _find_trouble(live: LivePlacement) -> Condition | None:
     return None if broken is None else msgspec.structs.replace(broken, type=broken.type.removeprefix(prefix))
 
 
-async def _explain_trouble(backend: Backend, trouble: _Trouble, visibility: Visibility) -> TroubledPlacement:
+async def _explain_trouble(backend: Backend, trouble: Trouble, visibility: Visibility) -> TroubledPlacement:
     model, condition = trouble.model, trouble.condition
     return TroubledPlacement(
         key=model.key,
@@ -164,7 +164,7 @@ async def _explain_trouble(backend: Backend, trouble: _Trouble, visibility: Visi
     )
 
 
-async def _describe_trouble(backend: Backend, trouble: _Trouble, visibility: Visibility) -> str:
+async def _describe_trouble(backend: Backend, trouble: Trouble, visibility: Visibility) -> str:
     """Messages of conditions may name clusters."""
     condition = trouble.condition
     message = condition.message if visibility.is_whole else ""

@@ -98,7 +98,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             record = await load_record(backend, query.key)
         else:
             record = await load_attempt(backend, query.key, query.attempt)
-        evaluated, present = await _evaluate(backend, query, record)
+        evaluated, present = await evaluate_record(backend, query.key, record, is_past=query.attempt is not None)
         recorded_names = () if record.explaining is None else collect_cluster_names([record.explaining])
         visibility = await permissions.load_visibility(
             backend.live.caches.clusters, evaluated.decision.frame.names.ordered, recorded_names
@@ -130,25 +130,25 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-async def _evaluate(
-    backend: Backend, query: WhyQuery, record: PlacementRecord
+async def evaluate_record(
+    backend: Backend, key: str, record: PlacementRecord, *, is_past: bool
 ) -> tuple[EvaluatedDecision, EvaluatedDecision | None]:
     """The decision of the explaining attempt, evaluated again, as long as it describes the present; else the present
-    one. The second is the present one, if the query is about it."""
+    one. The second is the present one, unless the question is about a past attempt."""
     recorded = None
-    if record.explaining is not None and (query.attempt is not None or record.is_current):
+    if record.explaining is not None and (is_past or record.is_current):
         try:
             recorded = await backend.evaluator.evaluate_attempt(record.explaining)
         except HistoryUnavailable:
             recorded = None
-    if recorded is not None and (query.attempt is not None or record.placement is None):
+    if recorded is not None and (is_past or record.placement is None):
         return recorded, None
     if record.placement is None:
         raise refusal(
             410,
-            f"placement {query.key} is gone, and what its last decision was made of is not kept any more",
-            object=f"placement {query.key}",
-            next=f"GET /v1/placements/{format_path(query.key)}/history lists the recorded attempts",
+            f"placement {key} is gone, and what its last decision was made of is not kept any more",
+            object=f"placement {key}",
+            next=f"GET /v1/placements/{format_path(key)}/history lists the recorded attempts",
         )
     present = await backend.evaluator.evaluate_live(record.placement)
     if recorded is None or not await _describes_present(backend, recorded, present):

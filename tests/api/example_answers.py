@@ -21,6 +21,8 @@ BIG: Final = "/v1/placements/-/big"
 ASKED: Final[dict[str, tuple[str, Json | None]]] = {
     "why": (f"{BIG}/why", None),
     "whyNot": ("/v1/clusters/osl-1/why-not?placement=big", None),
+    "matrix": ("/v1/matrix?placement=big", None),
+    "fleetMatrix": ("/v1/matrix?limit=1", None),
     "status": ("/v1/status", None),
     "clusterPlacements": ("/v1/clusters/osl-1/placements", None),
     "history": (f"{BIG}/history?limit=1", None),

@@ -246,7 +246,7 @@ class Explainer:
             outcome=outcome,
             first=find_first_rejection(self.outcomes, row),
             verdicts=self._judge_all(row) if everything else (),
-            scores=self._find_scores(row),
+            scores=self.find_scores(row),
             rank=self.ranking.find_rank(row) if outcome is ClusterOutcome.NOT_PICKED else None,
             ranked=len(self.ranking.order),
             margin=self.ranking.compute_margin(row) if outcome is ClusterOutcome.NOT_PICKED else None,
@@ -267,7 +267,7 @@ class Explainer:
     def ranking(self) -> Ranking:
         return Ranking(self._decision, self._inp)
 
-    def _find_scores(self, row: int) -> ScoreParts | None:
+    def find_scores(self, row: int) -> ScoreParts | None:
         target = self.outcomes.targets.get(row)
         if target is not None:
             scores = target.scores
@@ -285,22 +285,23 @@ class Explainer:
         return VerdictMatrix(self._decision, self._inp)
 
     @cached_property
-    def _unplaced(self) -> VerdictMatrix:
+    def unplaced(self) -> VerdictMatrix:
+        """As if the placement had no binding yet: for clusters that are in use."""
         return VerdictMatrix(self._decision, self._inp, unplaced=True)
 
     def _find_concerns(self, row: int) -> Iterator[ClusterRejection]:
-        for plugin in self._unplaced.judging if self._unplaced.is_known else ():
-            rejection = self._unplaced.find_rejection(plugin, row)
+        for plugin in self.unplaced.judging if self.unplaced.is_known else ():
+            rejection = self.unplaced.find_rejection(plugin, row)
             if rejection is not None:
                 yield rejection
 
     def _judge_in_use(self, plugin: str, row: int) -> PluginVerdict:
         """Of the cluster by itself: a second binding for it is not in question."""
-        if not self._unplaced.is_known:
+        if not self.unplaced.is_known:
             return PluginVerdict(plugin, "unknown")
-        if plugin not in self._unplaced.judging:
+        if plugin not in self.unplaced.judging:
             return PluginVerdict(plugin, "skipped")
-        rejection = self._unplaced.find_rejection(plugin, row)
+        rejection = self.unplaced.find_rejection(plugin, row)
         return PluginVerdict(plugin, "pass" if rejection is None else "reject", rejection)
 
     def _judge_all(self, row: int) -> tuple[PluginVerdict, ...]:
