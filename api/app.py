@@ -39,7 +39,7 @@ from api.routers import (
 from api.routers.request_context import AppState
 from fleet import __version__
 from fleet.history import History
-from fleet.scheduler.profiles import build_compiled_profile
+from fleet.scheduler.profiles import build_compiled_profiles
 from fleet.settings import Effective
 
 _ROUTERS: Final = (
@@ -75,7 +75,7 @@ def create_app(
     for requests that come through the hub's aggregation layer. With `explains_other`, another scheduler decides."""
     app, stream_timing, reader = create_bare_app(), stream_timing or StreamTiming(), HistoryReader(history)
     limiter = EvaluationLimiter(live.clock, yields_to=live.is_scheduling if shares_loop else None)
-    evaluator = DecisionEvaluator(live, reader, limiter, build_compiled_profile(effective.settings))
+    evaluator = DecisionEvaluator(live, reader, limiter, build_compiled_profiles(effective.settings))
     app.state.shared = AppState(
         backend=Backend(
             live=live,

@@ -130,6 +130,14 @@ class ProfileModel(ApiModel, frozen=True, kw_only=True):
     tie_break: str
     unselected_budget: int
     max_decisions: int
+    percentage_of_clusters: int
+    """To examine before settling; 0 adapts to the fleet."""
+    compatible: bool
+    """Whether decisions are KubeFleet's."""
+    deviation: str
+    """Why not; empty if they are."""
+    packages: dict[str, str]
+    """Name and version of the distribution of each plugin that is not in-tree."""
     plugins: dict[str, tuple[PluginModel, ...]]
     """By hook, in the order they run."""
     warnings: tuple[str, ...]

@@ -12,9 +12,10 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.handle import Handle, OfflineHandle
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef, Profile, StatusLimits, compile_profile
 from fleet.framework.profiles.registry import Registry
+from fleet.framework.request import DEFAULT_SCHEDULER
 from plugins import in_tree_registry
 
-SCHEDULER_NAME: Final = "DefaultScheduler"
+SCHEDULER_NAME: Final = DEFAULT_SCHEDULER
 
 DEFAULT_PLUGINS: Final[Mapping[str, tuple[PluginRef, ...]]] = {
     "queueSort": (PluginRef("PrioritySort"),),

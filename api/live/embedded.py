@@ -14,7 +14,7 @@ def build_live_state(controller: Manager, *, clock: Clock | None = None) -> Live
         raise ConfigurationError("the API needs a controller that schedules; add scheduler to --controllers")
     return LiveState(
         controller.caches,
-        scheduler.framework,
+        scheduler.frameworks,
         scheduler.table.frame,
         clock=clock or SystemClock(),
         registry=controller.registry,

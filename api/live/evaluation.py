@@ -19,8 +19,8 @@ from api.live.live import LivePlacement, LiveState
 from fleet.explain.replay.replay import load_recorded_scenario
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import History, HistoryAttempt, PartState
+from fleet.scheduler.profiles import CompiledProfiles
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,13 +55,13 @@ class DecisionEvaluator:
     several views of one decision."""
 
     def __init__(
-        self, live: LiveState, history: HistoryReader, limiter: EvaluationLimiter, profile: CompiledProfile
+        self, live: LiveState, history: HistoryReader, limiter: EvaluationLimiter, profiles: CompiledProfiles
     ) -> None:
-        """`profile` is for recorded fleets, apart from the framework that evaluates live state."""
+        """`profiles` are for recorded fleets, apart from the frameworks that evaluate live state."""
         self._live = live
         self._history = history
         self._limiter = limiter
-        self.profile = profile
+        self.profiles = profiles
         self._cache: OrderedDict[str, EvaluatedDecision] = OrderedDict()
 
     def admit(self) -> AbstractAsyncContextManager[None]:
@@ -92,7 +92,7 @@ class DecisionEvaluator:
         if attempt.inputs is not PartState.KEPT:
             return None
         async with self.turn():
-            evaluated = await asyncio.to_thread(_evaluate_recorded, self._history.require(), attempt, self.profile)
+            evaluated = await asyncio.to_thread(_evaluate_recorded, self._history.require(), attempt, self.profiles)
         if evaluated is not None:
             self._store(attempt.id, evaluated)
         return evaluated
@@ -106,9 +106,11 @@ class DecisionEvaluator:
         return sum(evaluated.decision.frame.count for evaluated in self._cache.values())
 
 
-def _evaluate_recorded(history: History, attempt: HistoryAttempt, profile: CompiledProfile) -> EvaluatedDecision | None:
+def _evaluate_recorded(
+    history: History, attempt: HistoryAttempt, profiles: CompiledProfiles
+) -> EvaluatedDecision | None:
     inputs = history.inputs(attempt.id)
     if inputs is None:
         return None
-    scenario = load_recorded_scenario(inputs, profile)
+    scenario = load_recorded_scenario(inputs, profiles.find_recorded(attempt.config_hash))
     return EvaluatedDecision(scenario, scenario.decide(), attempt)

@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry
 
 from api.http.problems import not_found, unavailable
 from api.live.placement_status import find_selector_problems
-from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot
+from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot, read_proposed_name
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import InvalidKey
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.request import PlacementRequest, compile_request
-from fleet.framework.runtime.framework import Framework, with_snapshot_lister
+from fleet.framework.runtime.framework import with_snapshot_lister
 from fleet.informers.cache import Caches, FleetTable
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
@@ -31,7 +31,7 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.scheduler.attempt import RequestCache
-from fleet.scheduler.profiles import build_framework
+from fleet.scheduler.profiles import Frameworks, build_configured_frameworks, read_scheduler_name
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
@@ -87,7 +87,7 @@ class LiveState:
     def __init__(
         self,
         caches: Caches,
-        framework: Framework,
+        frameworks: Frameworks,
         frame: Callable[[], Frame],
         *,
         clock: Clock,
@@ -95,7 +95,7 @@ class LiveState:
         queue: QueueReader | None = None,
     ) -> None:
         self.caches = caches
-        self.framework = framework
+        self.frameworks = frameworks
         self._frame = frame
         self.clock = clock
         self.registry = registry
@@ -113,8 +113,8 @@ class LiveState:
         config = InformerConfig(reads=api, writes=WriteGate(api, clock=clock), clock=clock, jitter=jitter)
         caches = Caches(config, namespaced_placements=settings.resource_placements.enabled)
         table = FleetTable(caches.clusters)
-        framework = build_framework(settings, with_snapshot_lister(table.frame))
-        return cls(caches, framework, table.frame, clock=clock, registry=new_registry())
+        frameworks = build_configured_frameworks(settings, with_snapshot_lister(table.frame))
+        return cls(caches, frameworks, table.frame, clock=clock, registry=new_registry())
 
     def frame(self) -> Frame:
         """The present fleet. Columns that only a question needs are not kept in the scheduler's table."""
@@ -164,26 +164,32 @@ class LiveState:
 
     # --- scenarios ----------------------------------------------------------------------------------------------------
 
+    def is_foreign(self, placement: LivePlacement) -> bool:
+        """Whether the placement names a profile that this process does not have."""
+        return self.frameworks.is_foreign(read_scheduler_name(placement.placement.view.metadata))
+
     def build_scenario(self, placement: LivePlacement) -> Scenario:
         """The input of the scheduler's next decision on the placement."""
-        uid = placement.placement.view.metadata.uid
+        metadata = placement.placement.view.metadata
         if placement.snapshot is not None:
-            request = self._requests.get(placement.snapshot, placement_uid=uid)
+            request = self._requests.get(placement.snapshot, placement=metadata)
             return self._build_scenario(placement.snapshot.view, request, placement.bindings)
-        snapshot = build_first_snapshot(placement.placement)
-        request = compile_request(snapshot, placement_uid=uid).add_problems(find_selector_problems(placement.placement))
+        snapshot, name = build_first_snapshot(placement.placement), read_scheduler_name(metadata)
+        request = compile_request(snapshot, placement_uid=metadata.uid, scheduler_name=name)
+        request = request.add_problems(find_selector_problems(placement.placement))
         return self._build_scenario(snapshot, request, placement.bindings)
 
     def build_proposed_scenario(self, document: Mapping[str, Any], existing: LivePlacement | None) -> Scenario:
         """For a placement that the hub does not have, or has with another spec: its bindings stay in place."""
+        name = read_proposed_name(document)
         if existing is None:
             snapshot = build_proposed_snapshot(document)
-            request = compile_request(snapshot)
+            request = compile_request(snapshot, scheduler_name=name)
         else:
             metadata = existing.placement.view.metadata
             known = self.caches.policy_snapshots(PlacementKey.of(metadata))
             snapshot = build_proposed_snapshot(document, existing=existing.placement, known=known)
-            request = compile_request(snapshot, placement_uid=metadata.uid)
+            request = compile_request(snapshot, placement_uid=metadata.uid, scheduler_name=name)
         request = request.add_problems(find_proposed_problems(document["spec"], namespace=request.namespace))
         return self._build_scenario(snapshot, request, () if existing is None else existing.bindings)
 
@@ -199,7 +205,7 @@ class LiveState:
             frame=self.frame(),
             request=request,
             bindings=bindings,
-            profile=self.framework.profile,
+            profile=self.frameworks.choose(request.scheduler_name).profile,
             now=self.now(),
             previous=snapshot.status,
         )

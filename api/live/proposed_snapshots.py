@@ -10,6 +10,7 @@ import msgspec
 from fleet.errors import DocumentError
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.documents import describe_forbidden_change, read_document
+from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import Metadata, Observed, Placement, PolicySnapshot
 from fleet.placement.snapshots.proposal import propose_snapshot
 
@@ -31,6 +32,14 @@ def parse_identity(document: Mapping[str, Any]) -> tuple[str, str]:
         expected = "needs a namespace" if namespaced else "has no namespace"
         raise DocumentError(f"a {kind} {expected}", field="placement.metadata.namespace", value=namespace)
     return namespace, name
+
+
+def read_proposed_name(document: Mapping[str, Any]) -> str:
+    """The profile that a placement's document names."""
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    name = annotations.get(SCHEDULER_NAME) if isinstance(annotations, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def build_proposed_snapshot(

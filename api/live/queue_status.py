@@ -25,6 +25,7 @@ from fleet.model.timestamps import format_timestamp
 from fleet.model.views import PlacementPolicy, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.events.interest_index import is_never_satisfied, lacks_clusters
+from fleet.scheduler.profiles import read_scheduler_name
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.sub_queues import backoff_window, flush_time, window_end
 from fleet.settings.tree import QueueSection as QueueSettings
@@ -74,7 +75,8 @@ def build_queue_model(
     live: LiveState, placement: LivePlacement, place: QueuePlace, settings: QueueSettings, *, hides: Hides
 ) -> QueueModel:
     snapshot = placement.snapshot.view if placement.snapshot is not None else None
-    wakers = list_wake_events(snapshot, placement.key, live.framework.profile.event_sources, hides=hides)
+    name = read_scheduler_name(placement.placement.view.metadata)
+    wakers = list_wake_events(snapshot, placement.key, live.frameworks.choose(name).profile.event_sources, hides=hides)
     if live.queue is None:
         return QueueModel(space="unknown", note=QUEUE_UNKNOWN, wakes_on=wakers)
     if place.item is None:
@@ -115,7 +117,7 @@ def _count_ahead(live: LiveState, queue: QueueReader, item: QueueItem) -> dict[s
     """The ready placements that a worker takes before this one, if it is ready."""
     if item.state is not ItemState.ACTIVE:
         return {}
-    rank = live.framework.queue_sort_func().key
+    rank = live.frameworks.queue_sort.key
     others = (queue.peek(PlacementKey.parse(key)) for key in live.placement_keys())
     ready = [other for other in others if other is not None and other.state is ItemState.ACTIVE]
     ahead = [other for other in ready if rank(other) < rank(item)]
@@ -273,6 +275,7 @@ def _list_own_events(key: str) -> Iterator[Waker]:
     yield _build_placement_waker(f"{binding}/Add", "another client creates a binding of the placement")
     yield _build_placement_waker(f"{binding}/Delete", "a binding of the placement is deleted")
     yield _build_placement_waker(f"{placement}/Terminating", "the placement is being deleted")
+    yield _build_placement_waker(f"{placement}/UpdateScheduler", "the placement names another profile")
 
 
 def _build_cluster_waker(action: str, plugin: str, when: str, names: tuple[str, ...] | None = None) -> Waker:

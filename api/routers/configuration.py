@@ -9,11 +9,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.http.examples import get_example
+from api.http.problems import refusal
 from api.http.schema import describe_answers
 from api.models import PluginModel, ProfileModel, ProfilePage, SettingModel, SettingPage
 from api.routers.request_context import CurrentRequest
 from api.text.tables import render_profiles, render_settings
 from fleet.framework.runtime.framework import Framework
+from fleet.scheduler.configured_profiles import describe_deviation
 from fleet.settings import Effective
 from fleet.settings.names import NO_EFFECT, known_settings
 from fleet.settings.secrets import redact
@@ -34,8 +36,38 @@ router = APIRouter(tags=["configuration"])
 )
 async def list_profiles(context: CurrentRequest) -> Response:
     """By hook the plugins, in the order they run. For every authenticated caller."""
-    page = ProfilePage(items=(_build_profile(context.backend.live.framework),))
-    return context.answer(page, text=lambda: render_profiles(page), tag=page.items[0].config_hash)
+    page = ProfilePage(items=tuple(map(_build_profile, context.backend.live.frameworks)))
+    return context.answer(page, text=lambda: render_profiles(page), tag=_build_tag(page))
+
+
+@router.get(
+    "/v1/profiles/{name}",
+    summary="One profile",
+    responses=describe_answers(
+        ProfileModel,
+        example=get_example("profiles")["items"][0],
+        text="PROFILE         HOOK    PLUGIN           FORM    WEIGHT\n"
+        "DefaultProfile  filter  ClusterAffinity  vector\n",
+        etag=True,
+    ),
+)
+async def get_profile(context: CurrentRequest, name: str) -> Response:
+    """By hook the plugins, in the order they run, with the weight of their scores. For every authenticated caller."""
+    frameworks = context.backend.live.frameworks
+    framework = frameworks.find(name)
+    if framework is None:
+        raise refusal(
+            404,
+            f"there is no profile {name} here",
+            object=f"profile {name}",
+            next=f"GET /v1/profiles lists {', '.join(frameworks.names)}",
+        )
+    page = ProfilePage(items=(_build_profile(framework),))
+    return context.answer(page.items[0], text=lambda: render_profiles(page), tag=_build_tag(page))
+
+
+def _build_tag(page: ProfilePage) -> str:
+    return " ".join(profile.config_hash for profile in page.items)
 
 
 @router.get(
@@ -59,7 +91,7 @@ async def list_profiles(context: CurrentRequest) -> Response:
     ),
 )
 async def get_config(context: CurrentRequest) -> Response:
-    """Every setting with its value and its origin. For operators. Secrets are not shown."""
+    """Every setting, and every value of the profiles, with its origin. For operators. Secrets are not shown."""
     await context.require_operator()
     page = SettingPage(items=tuple(list_settings(context.backend.effective)))
     return context.answer(page, text=lambda: render_settings(page), tag="config")
@@ -72,6 +104,9 @@ def list_settings(effective: Effective) -> Iterator[SettingModel]:
         origin = effective.origins.get(name, "default")
         note = NO_EFFECT if setting.is_inert or setting.is_planned else ""
         yield SettingModel(name=name, value=value, origin=origin, meaning=setting.meaning, note=note)
+    for profile in effective.settings.profiles:
+        for path, value, origin in profile.list_values():
+            yield SettingModel(name=path, value=redact(path, value), origin=origin, meaning="", note="")
 
 
 def _get_value(tree: dict[str, Any], name: str) -> Any:
@@ -83,7 +118,7 @@ def _get_value(tree: dict[str, Any], name: str) -> Any:
 
 def _build_profile(framework: Framework) -> ProfileModel:
     profile = framework.profile
-    hooks = framework.list_plugins()
+    hooks, deviation = framework.list_plugins(), describe_deviation(framework.configured)
     return ProfileModel(
         scheduler_name=profile.scheduler_name,
         config_hash=profile.config_hash,
@@ -91,6 +126,10 @@ def _build_profile(framework: Framework) -> ProfileModel:
         tie_break=profile.tie_break,
         unselected_budget=profile.limits.unselected_budget,
         max_decisions=profile.limits.max_decisions,
+        percentage_of_clusters=profile.percentage_of_clusters,
+        compatible=not deviation,
+        deviation=deviation,
+        packages=dict(framework.configured.packages),
         plugins={
             hook: tuple(PluginModel(name=plugin.name, form=plugin.form, weight=plugin.weight) for plugin in plugins)
             for hook, plugins in hooks.items()

@@ -22,7 +22,7 @@ def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocu
     kinds = live.caches.kinds
     return SnapshotDocument(
         at=format_timestamp(live.now()),
-        config_hash=live.framework.profile.config_hash,
+        config_hash=live.frameworks.default.profile.config_hash,
         settings=changed,
         clusters=tuple(_list_clusters(live)),
         placements=_list_documents(each.placements.store for each in kinds),

@@ -18,6 +18,7 @@ from fleet.model.timestamps import format_timestamp
 
 SELECTS_NOTHING: Final = "SelectsNothing"
 STATUS_IS_OLDER: Final = "StatusIsOlder"
+FOREIGN_SCHEDULER: Final = "ForeignScheduler"
 _UNFULFILLED: Final = "SchedulingPolicyUnfulfilled"
 _MOST_GIVEN_UP: Final = 20
 _SHRINK: Final = "Shrink"

@@ -30,9 +30,9 @@ from fleet.explain.replay.replay import (
 )
 from fleet.explain.whatif.diff import ClusterTally, DiffSummary, Moved, OutcomeTally
 from fleet.explain.whatif.edits import Edit
-from fleet.framework.profiles.profile import CompiledProfile
 from fleet.history import History, HistoryAttempt
 from fleet.model.timestamps import parse_timestamp
+from fleet.scheduler.profiles import CompiledProfiles
 
 _SECONDS: Final = 20.0
 _MAX_TIME: Final = 2**62
@@ -106,7 +106,7 @@ async def _replay_in_time(
                 async with waiting, evaluator.turn(requeue=True):
                     waiting.reschedule(None)
                     last = attempt
-                    await asyncio.to_thread(_replay_attempt, results, attempt, history, evaluator.profile, edits)
+                    await asyncio.to_thread(_replay_attempt, results, attempt, history, evaluator.profiles, edits)
             except TimeoutError:
                 if not waiting.expired():
                     raise
@@ -115,13 +115,18 @@ async def _replay_in_time(
 
 
 def _replay_attempt(
-    results: _Results, attempt: HistoryAttempt, history: History, profile: CompiledProfile, edits: Sequence[Edit] | None
+    results: _Results,
+    attempt: HistoryAttempt,
+    history: History,
+    profiles: CompiledProfiles,
+    edits: Sequence[Edit] | None,
 ) -> None:
     results.attempts += 1
     inputs = history.inputs(attempt.id)
     if inputs is None:
         results.not_kept.append(SkippedAttempt(attempt.id, f"{_NOT_KEPT}: {attempt.inputs}"))
         return
+    profile = profiles.find_recorded(attempt.config_hash)
     if edits is not None:
         _add_rehearsal(results, rehearse([(build_evidence(attempt), inputs)], profile, edits=edits))
         return

@@ -13,7 +13,7 @@ from api.auth.permissions import Permissions, Visibility
 from api.http.problems import refusal
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
-from api.live.live import LiveState
+from api.live.live import LivePlacement, LiveState
 from api.live.placement_status import find_selector_problems
 from api.live.queue_status import QueuePlace, build_queue_model, compute_present_state, find_queue_place
 from api.models import PastAttempt, QueueModel, WhyAnswer
@@ -27,6 +27,7 @@ from api.services.attempts import (
 )
 from api.services.foreign_decisions import compare_with_bound
 from api.services.placement_state import (
+    FOREIGN_SCHEDULER,
     STATUS_IS_OLDER,
     list_given_up,
     list_status_notes,
@@ -43,6 +44,7 @@ from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
+from fleet.scheduler.profiles import describe_choice, read_scheduler_name
 
 FixMode = Literal["none", "fast", "deep"]
 
@@ -197,7 +199,7 @@ def _search_fixes(
 def _build_queue(
     backend: Backend, record: PlacementRecord, place: QueuePlace, visibility: Visibility
 ) -> QueueModel | None:
-    if record.placement is None or backend.explains_other:
+    if record.placement is None or backend.explains_other or backend.live.is_foreign(record.placement):
         return None
     settings = backend.effective.settings.queue
     return build_queue_model(backend.live, record.placement, place, settings, hides=visibility.hides)
@@ -251,6 +253,7 @@ def _build_context(
     state = _compute_state(record, queue) if query.attempt is None else None
     problems: tuple[ProblemPart, ...] = ()
     notes: list[StatusNote] = []
+    is_foreign = is_about_now and placement is not None and backend.live.is_foreign(placement)
     if placement is not None and is_about_now:
         refused = find_selector_problems(placement.placement)
         problems = tuple(
@@ -260,7 +263,10 @@ def _build_context(
         )
         notes = list(list_status_notes(placement, shows_messages=visibility.is_whole))
         published = read_published_state(placement)
-        if refused:
+        if is_foreign:
+            state = "ForeignScheduler"
+            notes.insert(0, _describe_scheduler(backend, placement))
+        elif refused:
             state = "InputError"
         elif state is None and rate_outcome(evaluated.decision) != UNDECIDED:
             state = published or "Queued"
@@ -279,6 +285,16 @@ def _build_context(
         history_unavailable_since=record.unavailable_since,
         fixes_evaluated_on="current" if fixes_are_present else None,
     )
+
+
+def _describe_scheduler(backend: Backend, placement: LivePlacement) -> StatusNote:
+    frameworks = backend.live.frameworks
+    name = describe_choice(read_scheduler_name(placement.placement.view.metadata))
+    message = (
+        f"its scheduler is {name}, which is no profile here: it is left alone. The profiles here are "
+        f"{', '.join(frameworks.names)}; what follows is how {frameworks.default.scheduler_name} would decide"
+    )
+    return StatusNote(reason=FOREIGN_SCHEDULER, message=message)
 
 
 def _describe_lag(state: State, evaluated: EvaluatedDecision, attempt: HistoryAttempt | None) -> Iterator[StatusNote]:

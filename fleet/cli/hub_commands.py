@@ -182,6 +182,9 @@ def diff(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Setting of the scheduler; repeatable."),
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the scheduler, in YAML.")
+    ] = None,
     field_manager: Annotated[
         str, typer.Option("--field-manager", metavar="NAME", help="Name under which the files are applied.")
     ] = "fleet-apply",
@@ -211,6 +214,7 @@ def diff(
         output=output.value,
         now=now,
         settings=settings or (),
+        config=config,
         field_manager=field_manager,
         verbose=verbose,
         hub=HubOptions(kubeconfig=kubeconfig, context=context),

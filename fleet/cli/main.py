@@ -110,6 +110,9 @@ def simulate(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; repeatable."),
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the scheduler, in YAML.")
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Also list ignored objects; with --live, print which API is asked.")
     ] = False,
@@ -165,6 +168,7 @@ def simulate(
             "--snapshot": snapshot,
             "--now": now,
             "--set": settings,
+            "--config": config,
             "--expect-fulfilled": expect_fulfilled,
         }
         _refuse([name for name, given in for_files.items() if given], "cannot be combined with --live")
@@ -193,6 +197,7 @@ def simulate(
         expect_fulfilled=expect_fulfilled,
         now=now,
         settings=settings or (),
+        config=config,
         verbose=verbose,
     )
     if snapshot is not None:
@@ -211,7 +216,9 @@ def simulate(
 )
 def controller(
     *,
-    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles, in YAML.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -326,7 +333,7 @@ def api(
         ),
     ] = False,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Settings of the controller, in YAML.")
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the controller, in YAML.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable.")
@@ -405,7 +412,9 @@ def up(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Setting of the controller; repeatable.")
     ] = None,
-    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles, in YAML.")
+    ] = None,
 ) -> None:
     """Try Fleet on this machine.
 
@@ -453,7 +462,9 @@ def migrate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable.")
     ] = None,
-    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, in YAML.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles, in YAML.")
+    ] = None,
 ) -> None:
     """Migrate the database of the decision history.
     Stop the controllers that write to it first. An unknown schema is not changed.

@@ -46,8 +46,9 @@ def decode_into(raw: RawArgs | None, kind: type[T]) -> T:
     content = raw.parse()
     if not isinstance(content, Mapping):
         raise ConfigurationError(f"{kind.__name__}: expected a mapping, got {type(content).__name__}")
-    for path in _unknown_fields(content, inspect.type_info(kind), kind.__name__):
-        raise ConfigurationError(f"{path}: unknown field")
+    unknown = [f"{path}: unknown field" for path in _unknown_fields(content, inspect.type_info(kind), kind.__name__)]
+    if unknown:
+        raise ConfigurationError("\n".join(unknown))
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:

@@ -6,6 +6,7 @@ the cycle publishes them and changes nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -29,6 +30,7 @@ from fleet.model.keys import (
     PICK_FIXED,
     PICK_N,
     PLACEMENT_GENERATION,
+    SCHEDULER_NAME,
 )
 from fleet.model.quantity import quantity_or_none
 from fleet.model.selectors import find_selector_problems
@@ -44,6 +46,8 @@ from fleet.model.views import (
 )
 from fleet.snapshot.columns.numbers import OPERATORS
 
+DEFAULT_SCHEDULER = "DefaultScheduler"
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 _MOST_DIGITS = 18
@@ -112,6 +116,8 @@ class PlacementRequest:
     min_targets: int | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[str, ...] = ()
+    scheduler_name: str = ""
+    """As the placement names it; empty without."""
     key: str = field(init=False, repr=False, compare=False)
     """Namespace and name of the placement as text."""
 
@@ -145,12 +151,25 @@ class PlacementRequest:
         return msgspec.json.encode(wishes).decode()
 
 
-def compile_request(snapshot: PolicySnapshot, *, placement_uid: str = "") -> PlacementRequest:
-    """The request of a policy snapshot. Never raises on a bad policy: see `problems`."""
+def is_scheduler_name(name: str) -> bool:
+    """A DNS label, the name of the default profile, or empty for the latter."""
+    return name in ("", DEFAULT_SCHEDULER) or _LABEL.fullmatch(name) is not None
+
+
+def compile_request(
+    snapshot: PolicySnapshot, *, placement_uid: str = "", scheduler_name: str | None = None
+) -> PlacementRequest:
+    """The request of a policy snapshot. Never raises on a bad policy: see `problems`.
+
+    Snapshots of the history carry the scheduler name of their placement as an annotation."""
     policy = snapshot.spec.policy or PlacementPolicy()
     problems: list[PolicyProblem] = []
     annotations = snapshot.metadata.annotations or {}
     generation = _count(annotations, PLACEMENT_GENERATION, problems)
+    named = annotations.get(SCHEDULER_NAME, "") if scheduler_name is None else scheduler_name
+    if not is_scheduler_name(named):
+        message = f"{named!r} is no scheduler name: use lower-case letters, digits and dashes"
+        problems.append(PolicyProblem(f"metadata.annotations[{SCHEDULER_NAME}]", named, message))
     kind = policy.placement_type or PICK_ALL
     wanted = _count(annotations, NUMBER_OF_CLUSTERS, problems) if kind == PICK_N else None
     if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
@@ -177,6 +196,7 @@ def compile_request(snapshot: PolicySnapshot, *, placement_uid: str = "") -> Pla
         tolerations=policy.tolerations if selects else (),
         problems=tuple(problems),
         unused=tuple(_find_unused(policy, kind)),
+        scheduler_name=named,
     )
 
 

@@ -30,7 +30,6 @@ from fleet.placement.metrics import PlacementMetrics
 from fleet.placement.setup import build_placement_controller
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
 from fleet.scheduler.loop import shorten_names
-from fleet.scheduler.profiles import close_plugins
 from fleet.scheduler.scheduler import Scheduler
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from fleet.scheduler.telemetry.scrape_gauges import ScrapeGauges
@@ -148,7 +147,7 @@ class Manager:
             await self._run()
         finally:
             if self.scheduler is not None:  # plugins are created with the process, whether it ever leads or not
-                close_plugins(self.scheduler.framework)
+                self.scheduler.frameworks.close()
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:

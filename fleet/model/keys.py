@@ -22,6 +22,9 @@ NUMBER_OF_CLUSTERS: Final = PREFIX + "number-of-clusters"
 PLACEMENT_GENERATION: Final = PREFIX + "CRP-generation"
 PREVIOUS_BINDING_STATE: Final = PREFIX + "previous-binding-state"
 
+SCHEDULER_NAME: Final = "scheduling.fleet.dev/scheduler-name"
+"""On a placement: the profile that decides it."""
+
 # finalizers
 SCHEDULER_CLEANUP: Final = PREFIX + "scheduler-cleanup"
 SCHEDULER_BINDING_CLEANUP: Final = PREFIX + "scheduler-crb-cleanup"

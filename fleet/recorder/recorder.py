@@ -24,7 +24,8 @@ from fleet.history import (
     RecordedInputs,
     RetentionLimits,
 )
-from fleet.model.views import PolicySnapshot
+from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.views import Metadata, PolicySnapshot
 from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
 from fleet.recorder.columns import columns_of
 from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_heartbeats
@@ -32,6 +33,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, NoRecorder, Recorder
 
 if TYPE_CHECKING:
     from fleet.clock import Clock
+    from fleet.framework.cycle.cycle import DecisionInput
     from fleet.framework.cycle.decision import Decision
     from fleet.framework.profiles.profile import CompiledProfile
     from fleet.settings import Settings
@@ -204,7 +206,7 @@ class RecordedAttempt:
             or not self.fleet.is_defined_by_clusters(inputs.frame)
         ):
             return None
-        policy = PolicySnapshot(metadata=snapshot.view.metadata, spec=snapshot.view.spec)
+        policy = PolicySnapshot(metadata=_name_scheduler(snapshot.view.metadata, inputs), spec=snapshot.view.spec)
         return RecordedInputs(
             request=msgspec.json.encode(policy),
             placement_uid=inputs.request.uid,
@@ -233,6 +235,14 @@ class RecordedAttempt:
         dropped = lighter.shed | {"inputs"} if self.record.inputs is not None else lighter.shed
         reduced = replace(lighter.record, inputs=None, snapshot=None)
         return replace(lighter, record=reduced, weight=_ATTEMPT, light_weight=_ATTEMPT, shed=dropped)
+
+
+def _name_scheduler(metadata: Metadata, inputs: DecisionInput) -> Metadata:
+    """The metadata of a policy snapshot, with the profile that its placement names."""
+    name = inputs.request.scheduler_name
+    if not name:
+        return metadata
+    return msgspec.structs.replace(metadata, annotations={**(metadata.annotations or {}), SCHEDULER_NAME: name})
 
 
 def _weigh_columns(decision: Decision | None) -> int:

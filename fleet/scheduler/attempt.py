@@ -23,6 +23,7 @@ from fleet.errors import (
     QueueClosed,
     StaleInputs,
 )
+from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import Framework
@@ -30,11 +31,12 @@ from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
 from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
+from fleet.model.views import Binding, Metadata, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
+from fleet.scheduler.profiles import Frameworks, read_scheduler_name
 from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
 
 log = structlog.get_logger(__name__)
@@ -47,7 +49,7 @@ class AttemptRunner:
     def __init__(
         self,
         caches: Caches,
-        framework: Framework,
+        frameworks: Frameworks,
         *,
         bindings: BindingWriter,
         statuses: StatusWriter,
@@ -60,7 +62,7 @@ class AttemptRunner:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome."""
         self._caches = caches
-        self._framework = framework
+        self._frameworks = frameworks
         self._bindings = bindings
         self._statuses = statuses
         self._cleanup = cleanup
@@ -71,6 +73,8 @@ class AttemptRunner:
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
         self._requests = RequestCache()
+        self._cursors: dict[str, int] = {}
+        """By profile, the row at which the next scan of a part of the fleet begins."""
 
     async def run(self, key: PlacementKey, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
         """Raises only if no further write is allowed."""
@@ -96,6 +100,9 @@ class AttemptRunner:
         placement = kinds.get_placement(key) or await kinds.placements.objects.find(str(key))
         if placement is None:
             return await self._finish_deleted(kinds, key)
+        scheduler_name = read_scheduler_name(placement.view.metadata)
+        if self._frameworks.is_foreign(scheduler_name):
+            return AttemptResult.FOREIGN
         if placement.view.metadata.deletion_timestamp:
             return await self._clean_up(kinds, placement)
         latest = kinds.latest_snapshots(key)
@@ -105,7 +112,8 @@ class AttemptRunner:
             names = ", ".join(sorted(snapshot.view.metadata.name for snapshot in latest))
             self._events.report_several_latest(kinds, placement, names)
             raise StaleInputs(f"placement {key} has {len(latest)} latest policy snapshots: {names}")
-        return await self._decide_and_write(record, kinds, placement, latest[0])
+        framework = self._frameworks.choose(scheduler_name)
+        return await self._decide_and_write(record, framework, kinds, placement, latest[0])
 
     async def _clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> AttemptResult:
         if SCHEDULER_CLEANUP in placement.view.metadata.finalizers:
@@ -126,13 +134,14 @@ class AttemptRunner:
     async def _decide_and_write(
         self,
         record: AttemptRecord,
+        framework: Framework,
         kinds: PlacementKinds,
         placement: Observed[Placement],
         snapshot: Observed[PolicySnapshot],
     ) -> AttemptResult:
         record.snapshot = snapshot
         metadata = placement.view.metadata
-        request = self._requests.get(snapshot, placement_uid=metadata.uid)
+        request = self._requests.get(snapshot, placement=metadata)
         if not request.problems and SCHEDULER_CLEANUP not in metadata.finalizers:
             with self._time_phase(record, "finalizer"):
                 if await self._cleanup.add_finalizer(kinds, placement) is None:
@@ -140,7 +149,7 @@ class AttemptRunner:
         with self._time_phase(record, "read"):
             bindings = () if request.problems else await self._read_bindings(kinds, record.key)
         with self._time_phase(record, "decide"):
-            decision = self._decide(record, request, snapshot, bindings)
+            decision = self._decide(record, framework, request, snapshot, bindings)
         _raise_error_of(decision)
         if decision.operations:
             with self._time_phase(record, "write"):
@@ -152,7 +161,7 @@ class AttemptRunner:
         with self._time_phase(record, "publish"):
             if decision.published is not None:
                 record.status_written = await self._statuses.write_status(kinds, snapshot, decision.published)
-        self._report_decision(kinds, placement, decision)
+        self._report_decision(kinds, placement, decision, record.inputs)
         if request.problems:
             return AttemptResult.BAD_INPUT
         return AttemptResult.DECIDED if decision.fulfilled else AttemptResult.SHORT
@@ -160,21 +169,29 @@ class AttemptRunner:
     def _decide(
         self,
         record: AttemptRecord,
+        framework: Framework,
         request: PlacementRequest,
         snapshot: Observed[PolicySnapshot],
         bindings: tuple[Binding, ...],
     ) -> Decision:
-        record.inputs = self._framework.inputs(request, bindings, now=record.started, previous=snapshot.view.status)
+        cursor = self._cursors.get(framework.scheduler_name, 0)
+        record.inputs = framework.inputs(
+            request, bindings, now=record.started, previous=snapshot.view.status, cursor=cursor
+        )
         try:
-            record.decision = self._framework.decide(record.inputs, state=self._framework.new_state(record.number))
+            record.decision = framework.decide(record.inputs, state=framework.new_state(record.number))
         finally:
             self._on_decided()
+        self._cursors[framework.scheduler_name] = record.decision.next_cursor % max(record.inputs.frame.count, 1)
         return record.decision
 
-    def _report_decision(self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision) -> None:
+    def _report_decision(
+        self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision, inputs: DecisionInput | None
+    ) -> None:
         """Everything is written by now: an error in reporting must not make it a failure."""
         try:
-            self._events.report_decision(kinds, placement, decision)
+            if inputs is not None:
+                self._events.report_decision(kinds, placement, decision, inputs.profile)
         except Exception:
             log.exception("the decision could not be reported", placement=decision.request.key)
 
@@ -223,13 +240,16 @@ class RequestCache:
     def __init__(self) -> None:
         self._entries: dict[PlacementKey, tuple[object, PlacementRequest]] = {}
 
-    def get(self, snapshot: Observed[PolicySnapshot], *, placement_uid: str) -> PlacementRequest:
-        metadata = snapshot.view.metadata
-        source = (metadata.uid, metadata.generation, metadata.annotations, snapshot.view.spec, placement_uid)
+    def get(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest:
+        metadata, uid, name = snapshot.view.metadata, placement.uid, read_scheduler_name(placement)
+        source = (metadata.uid, metadata.generation, metadata.annotations, snapshot.view.spec, uid, name)
         key = PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
         entry = self._entries.get(key)
         if entry is None or entry[0] != source:
-            entry = self._entries[key] = (source, compile_request(snapshot.view, placement_uid=placement_uid))
+            entry = self._entries[key] = (
+                source,
+                compile_request(snapshot.view, placement_uid=uid, scheduler_name=name),
+            )
         return entry[1]
 
     def forget(self, key: PlacementKey) -> None:

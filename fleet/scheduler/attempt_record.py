@@ -24,6 +24,8 @@ class AttemptResult(enum.Enum):
     """The placement controller has not written one yet: its next write enqueues the placement."""
     CLEANED_UP = "CleanedUp"
     """The placement is being deleted, and the scheduler has removed its finalizer."""
+    FOREIGN = "Foreign"
+    """The placement names a profile that this process does not have: it is left alone."""
     GONE = "Gone"
     BAD_INPUT = "BadInput"
     """The policy cannot be evaluated. Only its status was written, with the error."""

@@ -65,7 +65,8 @@ class Loop:
         self._report_to_queue(record)
         try:
             self._observe(record, self.clock.monotonic() - started)
-            self.recorder.record(record)
+            if record.result is not AttemptResult.FOREIGN:
+                self.recorder.record(record)
         except Exception:
             log.exception("the attempt could not be reported", placement=str(item.key))
 

@@ -1,58 +1,145 @@
-"""Profiles: the plugins that the settings configure, from construction to close."""
+"""Frameworks of the configured profiles, from construction to close, and which of them decides a placement."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import structlog
 
 from fleet.errors import ConfigurationError
-from fleet.framework.profiles.profile import CompiledProfile, Profile, StatusLimits
-from fleet.framework.runtime.framework import Framework, FrameworkOption
+from fleet.framework.explaining import EventSource, EventSources
+from fleet.framework.handle import OfflineHandle
+from fleet.framework.profiles.profile import CompiledProfile, Profile, compile_profile
+from fleet.framework.profiles.queue_sort import QueueSort
+from fleet.framework.request import is_scheduler_name
+from fleet.framework.runtime.framework import Framework, FrameworkOption, build_frameworks
+from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.views import Metadata
+from fleet.scheduler.configured_profiles import build_profiles, list_idle_plugins
 from fleet.settings import Settings
-from plugins import in_tree_registry
-from plugins.default_profile import compile_default, default_profile
+from plugins.default_profile import SCHEDULER_NAME as DEFAULT_NAME
 
 log = structlog.get_logger(__name__)
 
-_IDLE_HOOKS: Final = ("preEnqueue", "reserve", "permit", "preBind", "postBind")
-"""Nothing runs these yet."""
-_BINDER: Final = "HubBindingBinder"
-"""Bindings are written by the dispatcher, which this name stands for: no other Bind plugin would be asked."""
+
+def read_scheduler_name(metadata: Metadata) -> str:
+    """As written on the placement; empty if it names none."""
+    return metadata.annotation(SCHEDULER_NAME) or ""
 
 
-def build_profile(settings: Settings) -> Profile:
-    profile = default_profile(limits=StatusLimits(**settings.published_limits()), **settings.profile_changes())
-    check_hooks_run(profile)
-    return profile
+def describe_choice(name: str) -> str:
+    """The profile that a placement asks for."""
+    return name or DEFAULT_NAME
+
+
+def is_foreign_name(name: str, served: Collection[str]) -> bool:
+    """A name that no scheduler can have is a mistake, which the scheduler of unnamed placements reports."""
+    if describe_choice(name) in served:
+        return False
+    return is_scheduler_name(name) or DEFAULT_NAME not in served
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProfiles:
+    """The profiles of decisions without a scheduler, by scheduler name."""
+
+    by_name: Mapping[str, CompiledProfile]
+
+    @property
+    def default(self) -> CompiledProfile:
+        """For placements that name no profile. Where there is no such profile, the first stands in for explanations."""
+        return self.by_name.get(DEFAULT_NAME) or next(iter(self.by_name.values()))
+
+    def find(self, name: str) -> CompiledProfile | None:
+        return self.by_name.get(describe_choice(name))
+
+    def is_foreign(self, name: str) -> bool:
+        """Whether a scheduler with these profiles leaves a placement with this name alone."""
+        return is_foreign_name(name, self.by_name)
+
+    def find_recorded(self, config_hash: str) -> CompiledProfile:
+        """The profile of a recorded attempt. If none is equal, the difference is found in the comparison."""
+        known = (profile for profile in self.by_name.values() if profile.config_hash == config_hash)
+        return next(known, self.default)
+
+    def choose(self, name: str) -> CompiledProfile:
+        """For a decision that has to be shown whether the name is served here or not."""
+        return self.find(name) or self.default
+
+
+class Frameworks:
+    """The frameworks of a process, by scheduler name: one queue order, one cache."""
+
+    def __init__(self, by_name: Mapping[str, Framework]) -> None:
+        self._by_name = dict(by_name)
+
+    @property
+    def default(self) -> Framework:
+        """Of placements that name no profile. Where there is no such profile, the first stands in for explanations."""
+        return self._by_name.get(DEFAULT_NAME) or next(iter(self._by_name.values()))
+
+    def __iter__(self) -> Iterator[Framework]:
+        return iter(self._by_name.values())
+
+    def find(self, name: str) -> Framework | None:
+        """None if the placement is another scheduler's."""
+        return self._by_name.get(describe_choice(name))
+
+    def choose(self, name: str) -> Framework:
+        """For a decision that has to be shown whether the name is served here or not."""
+        return self.find(name) or self.default
+
+    def is_foreign(self, name: str) -> bool:
+        """Whether a placement with this name is left alone."""
+        return is_foreign_name(name, self._by_name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._by_name)
+
+    @property
+    def queue_sort(self) -> QueueSort:
+        return self.default.queue_sort_func()
+
+    @property
+    def event_sources(self) -> EventSources:
+        """Of all profiles; plugins with equal arguments register the same events."""
+        sources: dict[tuple[str, str], tuple[str, EventSource]] = {}
+        for framework in self:
+            args = framework.plugin_args()
+            for name, plugin in framework.profile.event_sources:
+                sources.setdefault((name, args.get(name, "")), (name, plugin))
+        return tuple(sources.values())
+
+    @property
+    def judge_names(self) -> list[str]:
+        return list(dict.fromkeys(judge.name for framework in self for judge in framework.profile.judges))
+
+    def close(self) -> None:
+        """At the end of the process. An error of a plugin does not change how the process ends."""
+        for framework in self:
+            try:
+                framework.close()
+            except Exception as errors:
+                log.error("plugins could not be closed", exc_info=errors)
+
+
+def build_compiled_profiles(settings: Settings) -> CompiledProfiles:
+    profiles, registry = build_profiles(settings)
+    for profile in profiles:
+        check_hooks_run(profile)
+    handle = OfflineHandle()
+    return CompiledProfiles({each.scheduler_name: compile_profile(registry, each, handle) for each in profiles})
 
 
 def check_hooks_run(profile: Profile) -> None:
-    """Refuses plugins at hooks that nothing runs: they would be listed and never asked."""
-    for hook in _IDLE_HOOKS:
-        for plugin in profile.plugins.get(hook, ()):
-            message = f"plugin {plugin.name} at {hook}: nothing runs this hook yet; remove it from {hook}"
-            raise ConfigurationError(f"profile {profile.scheduler_name}: {message}")
-    for plugin in profile.plugins.get("bind", ()):
-        if plugin.name != _BINDER:
-            message = (
-                f"plugin {plugin.name} at bind: bindings are written without asking it; leave {_BINDER} alone there"
-            )
-            raise ConfigurationError(f"profile {profile.scheduler_name}: {message}")
+    for _, _, message in list_idle_plugins(profile.plugins):
+        raise ConfigurationError(f"profile {profile.scheduler_name}: {message}")
 
 
-def build_compiled_profile(settings: Settings) -> CompiledProfile:
-    """For decisions without a scheduler."""
-    return compile_default(build_profile(settings))
-
-
-def build_framework(settings: Settings, *options: FrameworkOption) -> Framework:
-    return Framework.build(in_tree_registry(), build_profile(settings), *options)
-
-
-def close_plugins(framework: Framework) -> None:
-    """At the end of the process. An error of a plugin does not change how the process ends."""
-    try:
-        framework.close()
-    except Exception as errors:
-        log.error("plugins could not be closed", exc_info=errors)
+def build_configured_frameworks(settings: Settings, *options: FrameworkOption) -> Frameworks:
+    profiles, registry = build_profiles(settings)
+    for profile in profiles:
+        check_hooks_run(profile)
+    return Frameworks(build_frameworks(registry, profiles, *options))

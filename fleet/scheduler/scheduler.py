@@ -22,7 +22,7 @@ from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.profiles import build_framework
+from fleet.scheduler.profiles import build_configured_frameworks
 from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
@@ -49,8 +49,10 @@ class Scheduler:
     ) -> None:
         self.table = FleetTable(caches.clusters)
         plugin_timer = PluginTimer(metrics)
-        self.framework = build_framework(settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer))
-        self.queue = AsyncQueue(_build_queue(settings, self.framework.queue_sort_func().key), clock=clock)
+        self.frameworks = build_configured_frameworks(
+            settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer)
+        )
+        self.queue = AsyncQueue(_build_queue(settings, self.frameworks.queue_sort.key), clock=clock)
         self._settings = settings
         self._dispatcher = Dispatcher(
             clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.observe_call
@@ -70,7 +72,7 @@ class Scheduler:
         self._handlers = EventHandlers(
             caches,
             self.queue,
-            event_sources=self.framework.profile.event_sources,
+            event_sources=self.frameworks.event_sources,
             eligibility=EligibilityClock(Eligibility.parse(**timeouts), clock),
             release=self._releases.add,
             on_event=metrics.observe_event,
@@ -81,11 +83,11 @@ class Scheduler:
             queue=self.queue,
             attempts=AttemptRunner(
                 caches,
-                self.framework,
+                self.frameworks,
                 bindings=bindings,
                 statuses=statuses,
                 cleanup=Cleanup(bindings=bindings, retry_policy=retry_policy),
-                events=SchedulingEvents(events, self.framework.profile),
+                events=SchedulingEvents(events),
                 clock=clock,
                 reads_live=settings.bindings.read == "List",
                 on_decided=plugin_timer.flush,
@@ -100,7 +102,7 @@ class Scheduler:
 
     def _attach_metrics(self, metrics: SchedulerMetrics, caches: Caches) -> None:
         kinds = [informer.resource.kind for kinds in caches.kinds for informer in kinds]
-        plugins = [plugin.name for plugin in self.framework.profile.judges]
+        plugins = self.frameworks.judge_names
         metrics.initialize_series(kinds=[MEMBER_CLUSTERS.kind, *kinds], plugins=plugins)
         metrics.watch_queue(
             self.queue.count_items,

@@ -10,6 +10,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -17,7 +18,8 @@ from pydantic_core import ErrorDetails
 
 from fleet.errors import ConfigurationError
 from fleet.settings.consistency import find_contradictions
-from fleet.settings.names import SettingInfo, known_settings, nearest, render_value
+from fleet.settings.names import SettingInfo, known_settings, render_value
+from fleet.settings.similarity import nearest
 from fleet.settings.sources import (
     CollectedSettings,
     SettingValue,
@@ -48,6 +50,8 @@ class Effective:
     settings: Settings
     origins: Mapping[str, str]
     """The origin of each setting, by name: `default`, `fleet.yaml:7`, `env:FLEET_WORKERS`, `--set`."""
+    warnings: tuple[str, ...] = ()
+    """About the file, which is used nevertheless."""
 
     def list_inert(self) -> list[str]:
         """The settings that were given and have no effect yet."""
@@ -73,7 +77,7 @@ def load_settings(
     """Raises ConfigurationError with all problems, one per line."""
     collected = CollectedSettings()
     if file is not None:
-        collect_file(file, collected)
+        collect_file(file, collected, environ)
     collect_environment(environ, collected)
     collect_assignments(assignments, collected)
     for flag in flags:
@@ -81,9 +85,14 @@ def load_settings(
     return _build_effective(collected)
 
 
-def read_settings(assignments: Iterable[str]) -> Settings:
-    """The settings that affect a single decision, from `name=value` strings; the last one for a name wins."""
+def read_settings(
+    assignments: Iterable[str], file: Path | None = None, environ: Mapping[str, str] = MappingProxyType({})
+) -> Settings:
+    """The settings that affect a single decision, from `name=value` strings; the last one for a name wins, and over the
+    file. `environ` is what the file substitutes from."""
     collected = CollectedSettings()
+    if file is not None:
+        collect_file(file, collected, environ)
     for assignment in assignments:
         name, equals, value = (part.strip() for part in assignment.partition("="))
         if not equals:
@@ -96,7 +105,11 @@ def read_settings(assignments: Iterable[str]) -> Settings:
 
 
 def deciding_settings() -> dict[str, SettingInfo]:
-    return {name: setting for name, setting in known_settings().items() if name.partition(".")[0] in DECIDING}
+    return {
+        name: setting
+        for name, setting in known_settings().items()
+        if name.partition(".")[0] in DECIDING and not setting.is_planned
+    }
 
 
 def _reject_name(name: str) -> str:
@@ -113,12 +126,12 @@ def _build_effective(collected: CollectedSettings) -> Effective:
     problems = collected.problems + [problem for value in collected.values for problem in _check_value(value)]
     if problems:
         raise ConfigurationError("\n".join(problems))
-    settings = Settings.model_validate(_build_tree(collected.values))
+    settings = Settings.model_validate(_build_tree(collected.values) | {"profiles": collected.profiles})
     origins = dict.fromkeys(known_settings(), DEFAULT) | {value.name: value.origin for value in collected.values}
     problems = [f"{_format_origins(names, origins)}{message}" for names, message in find_contradictions(settings)]
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return Effective(settings, origins)
+    return Effective(settings, origins, tuple(collected.warnings))
 
 
 def _check_value(given: SettingValue) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -15,7 +14,6 @@ from fleet.settings.tree import Inert, Planned, Section, Settings
 
 PREFIX: Final = "FLEET_"
 _BETWEEN_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])(?!(?<=Mi)B)")  # MiB is one word
-SIMILAR: Final = 0.6
 NO_EFFECT: Final = "has no effect yet"
 
 
@@ -71,13 +69,6 @@ def section_names() -> frozenset[str]:
     return frozenset(".".join(part[:depth]) for part in parts for depth in range(1, len(part)))
 
 
-def nearest(word: str, candidates: Collection[str], *, cutoff: float = SIMILAR) -> str | None:
-    """The most similar candidate: letters count, case and separators do not."""
-    by_letters = {_normalize(candidate): candidate for candidate in candidates}
-    matches = difflib.get_close_matches(_normalize(word), by_letters, n=1, cutoff=cutoff)
-    return by_letters[matches[0]] if matches else None
-
-
 def render_value(value: object) -> str:
     """A value in the notation of a settings file."""
     match value:
@@ -90,12 +81,10 @@ def render_value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _normalize(word: str) -> str:
-    return word.lower().replace("_", "").replace("-", "")
-
-
 def _settings_of(section: type[Section], prefix: str) -> Iterator[SettingInfo]:
     for attribute, field in section.model_fields.items():
+        if field.exclude:  # profiles, which are no single value
+            continue
         name = prefix + (field.alias or attribute)
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield from _settings_of(field.annotation, f"{name}.")

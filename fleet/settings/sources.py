@@ -7,14 +7,18 @@ later: they are strings in every source and mean the same in each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import yaml
 
-from fleet.settings.names import PREFIX, SIMILAR, known_settings, nearest, section_names
+from fleet.settings.document.model import ProfileDocument
+from fleet.settings.document.reading import DOCUMENT_FIELDS, is_document, read_document
+from fleet.settings.document.substitution import Substitution
+from fleet.settings.names import PREFIX, known_settings, section_names
+from fleet.settings.similarity import SIMILAR, nearest
 
 RawValue = str | tuple[str, ...]
 
@@ -46,6 +50,9 @@ class CollectedSettings:
 
     values: list[SettingValue] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    profiles: tuple[ProfileDocument, ...] = ()
+    """Of the file, if it is a configuration document that has any."""
+    warnings: list[str] = field(default_factory=list)
 
     def report(self, origin: str, message: str) -> None:
         self.problems.append(f"{origin}: {message}")
@@ -111,25 +118,38 @@ def _suggest_variable(variable: str, known: Mapping[str, str]) -> str | None:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def collect_file(path: Path, collected: CollectedSettings) -> None:
-    """A mapping of sections. Scalars are taken as written, so that `Off` is a string and 1:30 is not a number."""
+def collect_file(path: Path, collected: CollectedSettings, environ: Mapping[str, str]) -> None:
+    """A mapping of sections, or a configuration document, which may have profiles beside them. Scalars are taken as
+    written, so that `Off` is a string and 1:30 is not a number."""
+    is_read, root = compose_file(path, collected)
+    if not is_read:
+        return
+    substitution = Substitution()
+    if is_document(root):
+        assert isinstance(root, yaml.MappingNode)
+        parts = read_document(root, str(path), environ, collected.report)
+        collected.profiles, substitution = parts.profiles, parts.substitution
+    _File(path, collected, substitution, DOCUMENT_FIELDS if is_document(root) else ()).read(root)
+
+
+def compose_file(path: Path, collected: CollectedSettings) -> tuple[bool, yaml.Node | None]:
+    """Whether the file is YAML, and its content, which may be empty."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         collected.report(str(path), f"cannot be read: {_describe_failure(error)}")
-        return
+        return False, None
     if len(text) > _LARGEST:
         collected.report(str(path), f"is too large for settings: {len(text)} characters")
-        return
+        return False, None
     try:
-        root = yaml.compose(text, yaml.SafeLoader)
+        return True, yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         collected.report(f"{path}:{line}", f"is not YAML: {error.problem or error.context}")
     except (yaml.YAMLError, RecursionError) as error:
         collected.report(str(path), f"is not YAML: {str(error).splitlines()[0]}")
-    else:
-        _File(path, collected).read(root)
+    return False, None
 
 
 def _describe_failure(error: OSError | UnicodeDecodeError) -> str:
@@ -140,6 +160,9 @@ def _describe_failure(error: OSError | UnicodeDecodeError) -> str:
 class _File:
     path: Path
     collected: CollectedSettings
+    substitution: Substitution
+    elsewhere: Collection[str]
+    """Names at the top that are no settings and are read by others."""
 
     def read(self, root: yaml.Node | None) -> None:
         if root is not None and root.tag != _NULL:
@@ -150,6 +173,8 @@ class _File:
             self._report(node, f"{section or 'the file'} should hold settings, one per line as name: value")
             return
         for name, key, value in self._entries(node, section):
+            if name in self.elsewhere:
+                continue
             if name not in section_names():
                 self._value(name, value, self._origin(key))
             elif value.tag != _NULL:  # null: all lines of the section are commented out
@@ -175,7 +200,10 @@ class _File:
             self.collected.report(origin, f"setting {name} has no value; leave the line out for its default")
         elif isinstance(node, yaml.ScalarNode):
             is_quoted = node.style is not None and node.tag == _STRINGS
-            self.collected.add(name, node.value, origin, is_quoted=is_quoted)
+            text, problems = self.substitution.resolve(node.value) if self.elsewhere else (node.value, [])
+            for problem in problems:
+                self.collected.report(origin, f"{name}: {problem}")
+            self.collected.add(name, text, origin, is_quoted=is_quoted)
         elif isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
             self.collected.add(name, tuple(item.value for item in node.value), origin)
         else:

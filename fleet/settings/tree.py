@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 from pydantic.alias_generators import to_camel
 
+from fleet.settings.document.model import ProfileDocument
 from fleet.settings.secrets import redact
 from fleet.settings.values import Address, Duration, Kinds, Namespaces, PositiveDuration, Rate
 
@@ -109,6 +110,15 @@ class EvaluationSection(Section):
     parallelism: Annotated[
         int, Field(ge=1, description="Threads per decision. Decisions are vectorized and use one."), Planned()
     ] = 4
+    percentage_of_clusters_to_score: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=100,
+            description="Percentage of the fleet to examine before a profile with a per-cluster plugin settles, from a "
+            "thousand clusters on; 0 adapts it to the fleet. Default: 0 for profiles of a document, else 100.",
+        ),
+    ] = None
 
 
 # --- when to decide ---------------------------------------------------------------------------------------------------
@@ -407,6 +417,8 @@ class Settings(Section):
     metrics: MetricsSection = MetricsSection()
     health: HealthSection = HealthSection()
     logging: LoggingSection = LoggingSection()
+    profiles: Annotated[tuple[InstanceOf[ProfileDocument], ...], Field(exclude=True)] = ()
+    """Of a configuration document; without one there is the default profile."""
 
     @property
     def worker_count(self) -> int:
@@ -438,7 +450,7 @@ class Settings(Section):
         return {name: redact(name, value) for name, value in leaves}
 
 
-DECIDING: Final = ("eligibility", "status", "spread", "downscale", "sorter")
+DECIDING: Final = ("eligibility", "status", "spread", "downscale", "sorter", "evaluation")
 """The sections that affect a single decision, and that `fleet simulate` therefore accepts."""
 
 

@@ -143,7 +143,7 @@ def live_beside(stage: Stage, *, clock: Clock | None = None, queue: QueueReader 
     assert scheduler is not None
     return LiveState(
         stage.controller.caches,
-        scheduler.framework,
+        scheduler.frameworks,
         scheduler.table.frame,
         clock=clock or SystemClock(),
         registry=new_registry(),
@@ -153,9 +153,13 @@ def live_beside(stage: Stage, *, clock: Clock | None = None, queue: QueueReader 
 
 @asynccontextmanager
 async def a_stage(
-    folder: Path | None = None, *, timing: StreamTiming = QUICK, records: PaceOfRecords | None = None
+    folder: Path | None = None,
+    *,
+    timing: StreamTiming = QUICK,
+    records: PaceOfRecords | None = None,
+    file: Path | None = None,
 ) -> AsyncIterator[Stage]:
-    """With a history in the folder, if there is one."""
+    """With a history in the folder, if there is one, and the settings and profiles of the file."""
     hub = a_hub_with(TOKENS)
     world = World(hub)
     await grant_all(world)
@@ -170,12 +174,12 @@ async def a_stage(
         history.start()
         recorder = HistoryRecorder(history, configured())
     try:
-        async with controlled(hub, PATIENT, recorder=recorder) as controller:
+        async with controlled(hub, PATIENT, recorder=recorder, file=file) as controller:
             app = create_app(
                 build_live_state(controller),
                 history,
                 HubAuthorizer(hub, clock=SystemClock()),
-                load_settings(None, {}, [PATIENT, "queue.maxDelay=30s"]),
+                load_settings(file, {}, [PATIENT, "queue.maxDelay=30s"]),
                 stream_timing=timing,
             )
             stage = Stage(hub, world, app, history, controller)

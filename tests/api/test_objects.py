@@ -74,14 +74,14 @@ async def test_profiles_list_their_plugins_in_order(stage: Stage) -> None:
 
     filters = [one["name"] for one in profile["plugins"]["filter"]]
     assert filters.index("ClusterEligibility") < filters.index("TaintToleration")
-    assert profile["configHash"] == stage.controller.scheduler.framework.profile.config_hash  # type: ignore[union-attr]
+    assert profile["configHash"] == stage.controller.scheduler.frameworks.default.profile.config_hash  # type: ignore[union-attr]
 
 
 @staged
 async def test_F3_090_a_profile_is_listed_as_it_was_built_hook_by_hook(stage: Stage) -> None:
     """With everything that was left to defaults."""
     assert stage.controller.scheduler is not None
-    built = stage.controller.scheduler.framework.profile
+    built = stage.controller.scheduler.frameworks.default.profile
     (told,) = (await stage.json("/v1/profiles"))["items"]
 
     want = {

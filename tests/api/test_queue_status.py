@@ -86,7 +86,7 @@ async def asked_of(stage: Stage, turned: Turned, *, key: str = "big") -> Json:
     clock = StoppedClock()
     live = LiveState(
         stage.controller.caches,
-        scheduler.framework,
+        scheduler.frameworks,
         scheduler.table.frame,
         clock=clock,
         registry=new_registry(),

@@ -43,10 +43,10 @@ sys.addaudithook(refuse)
 
 from fleet.explain.replay.replay import build_evidence, replay
 from fleet.history import History
-from fleet.scheduler.profiles import build_compiled_profile
+from fleet.scheduler.profiles import build_compiled_profiles
 from tests.e2e.world import configured
 
-history, profile = History.open(sys.argv[1]), build_compiled_profile(configured())
+history, profile = History.open(sys.argv[1]), build_compiled_profiles(configured()).default
 same, wrong, outcomes, after = 0, [], set(), 0
 while page := history.since(after, limit=500):
     after = page[-1].seq

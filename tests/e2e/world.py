@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -211,11 +212,11 @@ def _ago(seconds: float) -> str:
     return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def configured(*assignments: str) -> Settings:
+def configured(*assignments: str, file: Path | None = None) -> Settings:
     """Settings as operators write them, on top of what suits tests: no lease, no ports, no waiting for more changes."""
     suitable = ("metrics.address=off", "health.address=off", "resourceSnapshots.minimumInterval=0s")
     quick = ("resourceSnapshots.collectionTime=0s", "api.qps=10000", "api.burst=10000")
-    return load_settings(None, {}, [*suitable, *quick, *assignments]).settings
+    return load_settings(file, {}, [*suitable, *quick, *assignments]).settings
 
 
 @asynccontextmanager
@@ -225,9 +226,10 @@ async def controlled(
     controllers: Iterable[str] = CONTROLLERS,
     elects: bool = False,
     recorder: Recorder | None = None,
+    file: Path | None = None,
 ) -> AsyncIterator[Manager]:
     """A controller in this process, ready to work; what it dies of fails the test."""
-    settings = configured(*assignments)
+    settings = configured(*assignments, file=file)
     controller = Manager(api, settings, controllers=frozenset(controllers), elects=elects, recorder=recorder)
     async with asyncio.TaskGroup() as group:
         group.create_task(controller.run(), name="controller")

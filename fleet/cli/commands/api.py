@@ -32,7 +32,7 @@ from fleet.kube.backoff import JITTER
 from fleet.manager import logs
 from fleet.manager.hub_connection import connect
 from fleet.recorder.recorder import open_history
-from fleet.scheduler.profiles import close_plugins
+from fleet.scheduler.configured_profiles import build_profiles
 from fleet.settings import Address, Effective, load_settings
 
 FINE = 0
@@ -58,6 +58,7 @@ class ApiOptions:
 def run_api(options: ApiOptions) -> int:
     """Run until SIGTERM or SIGINT."""
     effective = load_settings(options.config, os.environ, options.settings)
+    build_profiles(effective.settings)
     listening = ListenOptions(
         address=_address(options.address),
         tls_cert=options.tls_cert,
@@ -116,7 +117,7 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
         finally:
             for task in watching:
                 task.cancel()
-            close_plugins(live.framework)
+            live.frameworks.close()
 
 
 @asynccontextmanager

@@ -21,10 +21,9 @@ from fleet.kube.resource import Resource
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.decoding import decode
 from fleet.model.views import MemberCluster
-from fleet.scheduler.profiles import build_compiled_profile
-from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import Table
+from plugins.default_profile import compile_default
 
 FindKind = Callable[[str, str], Awaitable[Resource]]
 PLACEMENTS: Final = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
@@ -52,7 +51,7 @@ async def _load_fleet(api: Api) -> Frame:
 
 
 def _remark_policy(placement: InputObject, frame: Frame) -> Iterator[str]:
-    profile = build_compiled_profile(Settings())
+    profile = compile_default()
     for inputs in build_inputs([placement], Findings()).placements:
         yield from (remark.message for remark in find_remarks(inputs.request, frame, profile))
 

@@ -97,7 +97,12 @@ def _load_effective(
     options: ControllerCommandOptions, environ: Mapping[str, str], problems: list[str]
 ) -> Effective | None:
     try:
-        return load_settings(options.config, environ, options.settings, flags=_collect_flags(options))
+        effective = load_settings(options.config, environ, options.settings, flags=_collect_flags(options))
+        if effective.settings.profiles:  # else there is nothing to check, and the import takes a while
+            from fleet.scheduler.configured_profiles import build_profiles
+
+            build_profiles(effective.settings)
+        return effective
     except ConfigurationError as error:
         problems += str(error).splitlines()
         return None

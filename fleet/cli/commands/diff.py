@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -28,7 +29,7 @@ from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, expand_lists, read_layers, read_objects
 from fleet.cli.input.problems import Findings, SourceLocation
 from fleet.cli.input.simulation import Moment, moment_of, read_moment
-from fleet.cli.input.simulation_inputs import NAMESPACED_PLACEMENT, parse_layers
+from fleet.cli.input.simulation_inputs import NAMESPACED_PLACEMENT, leave_foreign, parse_layers
 from fleet.cli.output.console import page_of, write_json, write_text, write_yaml
 from fleet.cli.output.diff_markdown import render_markdown
 from fleet.cli.output.diff_report import DiffReport, RemarkedPlacement
@@ -36,9 +37,8 @@ from fleet.cli.output.diff_text import render_diff
 from fleet.errors import InputError
 from fleet.explain.remarks.remarks import find_remarks
 from fleet.explain.whatif.moves import ChangedPlacement, report_moves
-from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.timestamps import format_timestamp
-from fleet.scheduler.profiles import build_compiled_profile
+from fleet.scheduler.profiles import CompiledProfiles
 from fleet.settings import Settings
 
 NO_MOVE: Final = 0
@@ -62,6 +62,7 @@ class DiffOptions:
     output: str = "text"
     now: str | None = None
     settings: Sequence[str] = ()
+    config: Path | None = None
     field_manager: str = FIELD_MANAGER
     verbose: bool = False
     hub: HubOptions = field(default_factory=HubOptions)
@@ -86,32 +87,50 @@ def run_diff(options: DiffOptions) -> int:
     deletions = _read_deletions(options, findings)
     layers = [list(layer) for layer in parse_layers(options.files, findings)]
     base = _read_base(options, findings)
-    settings = read_given_settings([*base.settings, *options.settings], findings)
+    settings, profiles = read_given_settings([*base.settings, *options.settings], findings, options.config)
     moment = _read_moment(options, base, findings)
     inputs = read_diff_inputs(base.objects, layers, deletions, findings, manager=options.field_manager)
     if not inputs.objects and not findings.problems:
         findings.add("there is nothing to compare: the files contain no placement and no cluster")
     if base.name == _HUB:
         _check_namespaces(inputs, layers, options, findings)
+    if not findings.problems:
+        inputs = replace(
+            inputs,
+            before=leave_foreign(inputs.before, profiles, Findings()),
+            after=leave_foreign(inputs.after, profiles, findings),
+        )
     report_findings(findings, verbose=options.verbose, outcome=_NOTHING_DONE)
     if findings.problems:
         return UNDECIDED
-    report = build_report(inputs, base.name, settings, moment or moment_of(inputs.before), findings)
+    asked = DiffQuestion(inputs, base.name, settings, profiles, moment or moment_of(inputs.before))
+    report = build_report(asked, findings)
     _print_report(report, options.output)
     for each in report.undecided:
         sys.stderr.write(f"error: placement {each.key} cannot be decided: {each.message}\n")
     return UNDECIDED if report.undecided else MOVES if report.moves else NO_MOVE
 
 
-def build_report(inputs: DiffInputs, base: str, settings: Settings, moment: Moment, findings: Findings) -> DiffReport:
-    profile = build_compiled_profile(settings)
-    placements = list(build_changed_placements(inputs, profile, moment))
+@dataclass(frozen=True, slots=True)
+class DiffQuestion:
+    """What is compared, and how it is decided."""
+
+    inputs: DiffInputs
+    base: str
+    settings: Settings
+    profiles: CompiledProfiles
+    moment: Moment
+
+
+def build_report(asked: DiffQuestion, findings: Findings) -> DiffReport:
+    inputs, moment = asked.inputs, asked.moment
+    placements = list(build_changed_placements(inputs, asked.profiles, moment))
     moves = report_moves(placements)
     return DiffReport(
-        base=base,
+        base=asked.base,
         now=format_timestamp(moment.nanoseconds),
         now_from=moment.source,
-        settings=settings.collect_changes(),
+        settings=asked.settings.collect_changes(),
         cluster_count=len(inputs.after.clusters),
         placement_count=len(inputs.after.placements),
         moves=moves.has_moves,
@@ -119,16 +138,16 @@ def build_report(inputs: DiffInputs, base: str, settings: Settings, moment: Mome
         placements=moves.placements,
         clusters=moves.clusters,
         undecided=moves.undecided,
-        remarks=tuple(_list_remarks(placements, profile)),
+        remarks=tuple(_list_remarks(placements)),
         notes=tuple(findings.notes),
     )
 
 
-def _list_remarks(placements: Iterable[ChangedPlacement], profile: CompiledProfile) -> Iterator[RemarkedPlacement]:
+def _list_remarks(placements: Iterable[ChangedPlacement]) -> Iterator[RemarkedPlacement]:
     for placement in placements:
         if placement.after is None or placement.change not in ("new", "changed"):
             continue
-        remarks = find_remarks(placement.after.request, placement.after.frame, profile)
+        remarks = find_remarks(placement.after.request, placement.after.frame, placement.after.profile)
         if remarks:
             yield RemarkedPlacement(kind=placement.kind, key=placement.key, remarks=remarks)
 

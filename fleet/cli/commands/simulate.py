@@ -5,19 +5,21 @@ Imported only when the command runs, so that `fleet --help` does not wait for nu
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from fleet.cli.input.problems import Findings, did_you_mean
 from fleet.cli.input.simulation import Moment, Simulation, moment_of, read_moment, simulate
-from fleet.cli.input.simulation_inputs import SimulationInputs, read_inputs
+from fleet.cli.input.simulation_inputs import SimulationInputs, leave_foreign, read_inputs
 from fleet.cli.output.console import page_of
 from fleet.cli.output.report import build_report, format_json, format_yaml
 from fleet.cli.output.simulation_text import render_simulation
 from fleet.errors import ConfigurationError, InputError
-from fleet.scheduler.profiles import build_compiled_profile
+from fleet.scheduler.profiles import CompiledProfiles, build_compiled_profiles
 from fleet.settings import Settings, read_settings
 
 FINE: Final = 0
@@ -35,21 +37,24 @@ class SimulateOptions:
     now: str | None
     now_from: str = "--now"
     settings: Sequence[str]
+    config: Path | None = None
     verbose: bool
 
 
 def run_simulate(options: SimulateOptions) -> int:
     """Returns the exit code. All problems, of files and of the command line, are reported at once."""
     findings = Findings()
-    settings = read_given_settings(options.settings, findings)
+    settings, profiles = read_given_settings(options.settings, findings, options.config)
     moment = read_given_moment(options.now, options.now_from, findings)
     inputs = read_inputs(options.files, findings)
     _check_input_is_complete(inputs, findings)
     _check_names(options.why, inputs, findings)
+    if not findings.problems:
+        inputs = leave_foreign(inputs, profiles, findings)
     report_findings(findings, verbose=options.verbose, outcome="nothing was decided")
     if findings.problems:
         return BAD_INPUT
-    simulation = simulate(inputs, build_compiled_profile(settings), moment or moment_of(inputs))
+    simulation = simulate(inputs, profiles, moment or moment_of(inputs))
     _print_result(simulation, settings, options)
     if simulation.has_failed:
         return FAILED
@@ -57,12 +62,17 @@ def run_simulate(options: SimulateOptions) -> int:
     return FINE if is_expected and not simulation.has_invalid_policy else UNFULFILLED
 
 
-def read_given_settings(assignments: Iterable[str], findings: Findings) -> Settings:
+def read_given_settings(
+    assignments: Iterable[str], findings: Findings, file: Path | None = None
+) -> tuple[Settings, CompiledProfiles]:
+    """The settings, and the profiles that they describe."""
     try:
-        return read_settings(assignments)
+        settings = read_settings(assignments, file, os.environ)
+        return settings, build_compiled_profiles(settings)
     except ConfigurationError as error:
-        findings.add(f"--set: {error}")
-        return Settings()
+        for line in str(error).splitlines():
+            findings.add(line if file is not None else f"--set: {line}")
+        return Settings(), build_compiled_profiles(Settings())
 
 
 def read_given_moment(now: str | None, source: str, findings: Findings) -> Moment | None:

@@ -21,9 +21,9 @@ from fleet.cli.input.simulation_inputs import (
 )
 from fleet.explain.whatif.moves import Change, ChangedPlacement, FieldChange, ObjectChange
 from fleet.framework.cycle.cycle import DecisionInput
-from fleet.framework.profiles.profile import CompiledProfile
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.placement.snapshots.hashing import are_policies_equal
+from fleet.scheduler.profiles import CompiledProfiles
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import Table
 
@@ -169,7 +169,7 @@ def _is_effective(name: str, policy: Mapping[str, Any]) -> bool:
 
 
 def build_changed_placements(
-    inputs: DiffInputs, profile: CompiledProfile, moment: Moment
+    inputs: DiffInputs, profiles: CompiledProfiles, moment: Moment
 ) -> Iterator[ChangedPlacement]:
     """By namespace and name. Without a change of clusters, both decisions are about one frame."""
     frame_before = Table(inputs.before.clusters).freeze()
@@ -183,13 +183,13 @@ def build_changed_placements(
             kind=kind,
             key=key,
             change=changes.get((kind, key), "same"),
-            before=_build_question(before.get((kind, key)), frame_before, profile, moment),
-            after=_build_question(after.get((kind, key)), frame_after, profile, moment),
+            before=_build_question(before.get((kind, key)), frame_before, profiles, moment),
+            after=_build_question(after.get((kind, key)), frame_after, profiles, moment),
         )
 
 
 def _build_question(
-    placement: PlacementInputs | None, frame: Frame, profile: CompiledProfile, moment: Moment
+    placement: PlacementInputs | None, frame: Frame, profiles: CompiledProfiles, moment: Moment
 ) -> DecisionInput | None:
     if placement is None:
         return None
@@ -197,7 +197,7 @@ def _build_question(
         frame=frame,
         request=placement.request,
         bindings=placement.bindings,
-        profile=profile,
+        profile=profiles.choose(placement.request.scheduler_name),
         now=moment.nanoseconds,
         previous=placement.snapshot.status,
     )

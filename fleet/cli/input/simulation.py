@@ -11,8 +11,8 @@ from fleet.errors import InputError, TimestampError
 from fleet.explain.answer.answer import Answer, build_answer
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
-from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.timestamps import parse_timestamp
+from fleet.scheduler.profiles import CompiledProfiles
 from fleet.snapshot.table import Table
 
 WALL_CLOCK: Final = "now"
@@ -80,7 +80,7 @@ def moment_of(inputs: SimulationInputs) -> Moment:
     return Moment(time.time_ns(), "wall clock") if newest is None else Moment(newest, "newest heartbeat")
 
 
-def simulate(inputs: SimulationInputs, profile: CompiledProfile, moment: Moment) -> Simulation:
+def simulate(inputs: SimulationInputs, profiles: CompiledProfiles, moment: Moment) -> Simulation:
     frame = Table(inputs.clusters).freeze()
     results = []
     for placement in inputs.placements:
@@ -88,7 +88,7 @@ def simulate(inputs: SimulationInputs, profile: CompiledProfile, moment: Moment)
             frame=frame,
             request=placement.request,
             bindings=placement.bindings,
-            profile=profile,
+            profile=profiles.choose(placement.request.scheduler_name),
             now=moment.nanoseconds,
             previous=placement.snapshot.status,
         )

@@ -15,12 +15,13 @@ from fleet.cli.input.objects import InputObject, read_layers
 from fleet.cli.input.problems import Findings
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.kube.resource import join_key
-from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PICK_N
+from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PICK_N, SCHEDULER_NAME
 from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
+from fleet.scheduler.profiles import CompiledProfiles, describe_choice
 
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
 NAMESPACED_PLACEMENT: Final = "ResourcePlacement"
@@ -85,6 +86,22 @@ def build_inputs(objects: Sequence[InputObject], findings: Findings) -> Simulati
     return SimulationInputs(clusters, tuple(_collect_placements(objects, findings)))
 
 
+def leave_foreign(inputs: SimulationInputs, profiles: CompiledProfiles, findings: Findings) -> SimulationInputs:
+    """Without the placements that name a profile which is not configured, as the scheduler leaves them alone."""
+    own = []
+    for placement in inputs.placements:
+        name = placement.request.scheduler_name
+        if profiles.is_foreign(name):
+            served = ", ".join(profiles.by_name)
+            findings.note(
+                f"placement {placement.request.key}: left alone, because its scheduler is {describe_choice(name)}, "
+                f"and the profiles here are {served}"
+            )
+        else:
+            own.append(placement)
+    return SimulationInputs(inputs.clusters, tuple(own))
+
+
 def _note_unused(objects: Sequence[InputObject], findings: Findings) -> None:
     used = ("MemberCluster", *PLACEMENT_KINDS, *_SNAPSHOTS, *_BINDINGS)
     others = Counter(item.kind for item in objects if item.kind not in used)
@@ -141,7 +158,8 @@ def _from_snapshot(
     latest: InputObject, placement: InputObject | None, bindings: tuple[Binding, ...], findings: Findings
 ) -> PlacementInputs:
     uid = placement.metadata.uid if placement else _owner_uid(latest)
-    request = compile_request(_view(latest), placement_uid=uid)
+    name = placement.metadata.annotation(SCHEDULER_NAME) if placement else None
+    request = compile_request(_view(latest), placement_uid=uid, scheduler_name=name or "")
     if placement is not None and _differs(latest, request.wanted, placement):
         _note_difference(request, findings)
     return _build_inputs(request, _view(latest), bindings, from_placement=False)
@@ -156,7 +174,8 @@ def _from_placement(
         msgspec.structs.replace(placement.metadata, namespace=placement.namespace), read_policy(placement), known
     )
     selectors = find_proposed_problems(placement.parsed.content.get("spec") or {}, namespace=placement.namespace)
-    request = compile_request(made, placement_uid=placement.metadata.uid).add_problems(selectors)
+    name = placement.metadata.annotation(SCHEDULER_NAME) or ""
+    request = compile_request(made, placement_uid=placement.metadata.uid, scheduler_name=name).add_problems(selectors)
     _note_lost_policies(request, bindings, {snapshot.name for snapshot in snapshots}, findings)
     return _build_inputs(request, made, bindings, from_placement=True)
 

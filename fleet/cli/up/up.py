@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TextIO, cast
@@ -40,6 +40,7 @@ from fleet.manager import logs
 from fleet.manager.hub_connection import build_rate_limiter
 from fleet.manager.manager import Manager
 from fleet.recorder.recorder import CombinedRecorder, build_recorder
+from fleet.scheduler.configured_profiles import build_profiles
 from fleet.settings import Duration, Effective, Settings, load_settings
 from fleet.settings.loading import DEFAULT
 
@@ -71,6 +72,7 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> int:
     effective = load_settings(options.config, os.environ, options.settings)
+    build_profiles(effective.settings)
     _check_writable(options)
     _check_port(options)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -231,7 +233,7 @@ def adapt_effective(effective: Effective, *, interval: float) -> Effective:
     settings = adapt_settings(effective, interval=interval)
     before = effective.settings.collect_changes()
     ours = {name: "fleet up" for name, value in settings.collect_changes().items() if before.get(name) != value}
-    return Effective(settings, {**effective.origins, **ours})
+    return replace(effective, settings=settings, origins={**effective.origins, **ours})
 
 
 def _override(settings: Settings, section: str, **changes: object) -> Settings:

@@ -79,7 +79,9 @@ class Scenario:
         after = apply_to_policy(self.snapshot, edit, place=place, taken=taken)
         before = self.question.request
         request = replace(
-            compile_request(after, placement_uid=before.uid).add_problems(before.list_selector_problems()),
+            compile_request(after, placement_uid=before.uid, scheduler_name=before.scheduler_name).add_problems(
+                before.list_selector_problems()
+            ),
             priority=before.priority,
             min_targets=before.min_targets,
             requests=before.requests,

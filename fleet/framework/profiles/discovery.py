@@ -45,6 +45,16 @@ def register_installed(
     return tuple(factories)
 
 
+def list_installed() -> dict[str, str]:
+    """The distribution of each installed plugin, by the plugin's name; nothing is imported."""
+    return {entry.name: _origin(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
+
+
+def find_distribution(name: str) -> str:
+    """Name and version of the distribution that brings an installed plugin."""
+    return list_installed().get(name, "").removeprefix("distribution ")
+
+
 def _load_factory(entry: EntryPoint, taken: dict[str, str]) -> PluginFactory:
     where = f"{_origin(entry)}, entry point {entry.name} = {entry.value}"
     if entry.name in taken:

@@ -80,6 +80,8 @@ class Profile:
     """Of the fleet, to examine before settling; 0 adapts to its size. Only per-cluster plugins make this matter."""
     scan_domain_key: str | None = None
     reserve_fallback: bool = False
+    packages: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Name and version of the distribution of each plugin that is not in-tree."""
 
 
 class BoundHook(NamedTuple):
@@ -181,7 +183,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
 
 
 def config_hash(profile: Profile) -> str:
-    content = {
+    content: dict[str, Any] = {
         "plugins": {hook: [(ref.name, ref.weight) for ref in refs] for hook, refs in profile.plugins.items()},
         "args": [(name, raw.content) for name, raw in profile.plugin_config],
         "ranking": profile.ranking,
@@ -191,6 +193,8 @@ def config_hash(profile: Profile) -> str:
         "scan": [profile.percentage_of_clusters, profile.scan_domain_key],
         "reserveFallback": profile.reserve_fallback,
     }
+    if profile.packages:
+        content["packages"] = dict(profile.packages)
     return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=8).hexdigest()
 
 

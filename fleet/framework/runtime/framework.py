@@ -111,6 +111,11 @@ class Framework:
         return framework
 
     @property
+    def configured(self) -> Profile:
+        """What the profile was compiled from."""
+        return self._configured
+
+    @property
     def scheduler_name(self) -> str:
         return self._configured.scheduler_name
 
@@ -155,6 +160,10 @@ class Framework:
 
     def _probe(self, state: CycleState | None) -> Probe:
         return self._options.probe if should_record_metrics(state) else NULL_PROBE
+
+    def plugin_args(self) -> Mapping[str, str]:
+        """The configured arguments by plugin, as text to compare."""
+        return {name: repr(raw.content) for name, raw in self._configured.plugin_config}
 
     # --- what is configured -------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from fleet.model.keys import (
     PLACEMENT_GENERATION,
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
+    SCHEDULER_NAME,
 )
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, Placement, PolicySnapshot
@@ -210,6 +211,8 @@ class EventHandlers:
             return
         if new is not None and _starts_terminating(old, new, SCHEDULER_CLEANUP):
             self._enqueue(key, kinds.scope.placement, "Terminating", new.view.metadata)
+        elif old is not None and new is not None and _names_other_scheduler(old, new):
+            self._enqueue(key, kinds.scope.placement, "UpdateScheduler", new.view.metadata)
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
             self._enqueue(key, kinds.scope.placement, "Delete", old.view.metadata)  # the attempt cleans up
 
@@ -311,6 +314,10 @@ def _starts_terminating(old: Observed[Any] | None, new: Observed[Any], finalizer
     return _is_terminating(new.view.metadata, finalizer) and (
         old is None or old.view.metadata.deletion_timestamp is None
     )
+
+
+def _names_other_scheduler(old: Observed[Placement], new: Observed[Placement]) -> bool:
+    return old.view.metadata.annotation(SCHEDULER_NAME) != new.view.metadata.annotation(SCHEDULER_NAME)
 
 
 def _vanished_with_finalizer(binding: Observed[Binding]) -> bool:

@@ -38,15 +38,16 @@ class EventSink(Protocol):
 
 
 class SchedulingEvents:
-    def __init__(self, sink: EventSink, profile: CompiledProfile) -> None:
+    def __init__(self, sink: EventSink) -> None:
         self._sink = sink
-        self._profile = profile
         self._unreadable: dict[str, frozenset[tuple[str, str]]] = {}
         self._last_warnings: dict[str, dict[str, str]] = {INPUT_INVALID: {}, FAILED: {}}
         """By reason and placement, to send each only once: the same problem shows in every attempt."""
         self._remarked: dict[str, _Remarked] = {}
 
-    def report_decision(self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision) -> None:
+    def report_decision(
+        self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision, profile: CompiledProfile
+    ) -> None:
         """To be called after all writes of the attempt."""
         about = _about(kinds, placement)
         self._last_warnings[FAILED].pop(decision.request.key, None)
@@ -59,7 +60,7 @@ class SchedulingEvents:
         if not decision.fulfilled and _was_not_false(decision):
             self._sink.emit(about, WARNING, INCOMPLETE, summarize(decision))
         self._report_unreadable(about, decision)
-        self._report_mistakes(about, decision)
+        self._report_mistakes(about, decision, profile)
 
     def report_several_latest(self, kinds: PlacementKinds, placement: Observed[Placement], names: str) -> None:
         message = f"several policy snapshots are marked as the latest, exactly one may be: {names}"
@@ -114,12 +115,12 @@ class SchedulingEvents:
         elif decision.rounds:
             self._unreadable.pop(key, None)
 
-    def _report_mistakes(self, about: ObjectReference, decision: Decision) -> None:
+    def _report_mistakes(self, about: ObjectReference, decision: Decision, profile: CompiledProfile) -> None:
         """One event for all of them, once per generation of the policy and set of mistakes.
 
         A new leader does not repeat what the former one reported with its decision."""
         request = decision.request
-        mistakes = find_mistakes(request, decision.frame, self._profile)
+        mistakes = find_mistakes(request, decision.frame, profile)
         policy = (request.snapshot_uid, request.snapshot_generation, request.wanted)
         names = frozenset((mistake.kind, mistake.field, mistake.subject, mistake.value) for mistake in mistakes)
         remarked = self._remarked.get(request.key)

@@ -11,7 +11,7 @@ import yaml
 
 from fleet.cli.input.simulation import moment_of, simulate
 from fleet.cli.output.report import Report, build_report, build_schema, format_json, format_yaml
-from fleet.scheduler.profiles import build_compiled_profile
+from fleet.scheduler.profiles import build_compiled_profiles
 from fleet.settings import Settings, read_settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
 
@@ -22,7 +22,7 @@ def reported(folder: Path, *manifests: Manifest, settings: Settings | None = Non
     found, findings = inputs(folder, *manifests)
     assert findings.problems == []
     settings = settings or Settings()
-    return build_report(simulate(found, build_compiled_profile(settings), moment_of(found)), settings)
+    return build_report(simulate(found, build_compiled_profiles(settings), moment_of(found)), settings)
 
 
 FLEET = (

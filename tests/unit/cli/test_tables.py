@@ -12,7 +12,7 @@ from fleet.cli.input.simulation import Simulation, moment_of, simulate
 from fleet.cli.output.console import page_of
 from fleet.cli.output.simulation_text import render_simulation
 from fleet.framework.operations import build_binding_name
-from fleet.scheduler.profiles import build_compiled_profile
+from fleet.scheduler.profiles import build_compiled_profiles
 from fleet.settings import Settings
 from tests.unit.cli.manifests import Manifest, binding, inputs, member, placement, snapshot
 
@@ -47,7 +47,7 @@ EVENLY = [{"topologyKey": "region", "maxSkew": 1}]
 def simulated(folder: Path, *manifests: Manifest) -> Simulation:
     found, findings = inputs(folder, *manifests)
     assert findings.problems == []
-    return simulate(found, build_compiled_profile(Settings()), moment_of(found))
+    return simulate(found, build_compiled_profiles(Settings()), moment_of(found))
 
 
 def shown(simulation: Simulation, *, why: list[str] | None = None, columns: int = 100) -> str:

@@ -27,7 +27,12 @@ from tests.vectors.runner import PASSED, engine_named, judge, read_vectors
 
 ROOT = Path(__file__).resolve().parents[3]
 VECTORS = ROOT / "tests" / "vectors" / "data"
-ENTRANCES = ("fleet.framework.cycle.cycle", "fleet.framework.cycle.inspection", "plugins.default_profile")
+ENTRANCES = (
+    "fleet.framework.cycle.cycle",
+    "fleet.framework.cycle.inspection",
+    "plugins.default_profile",
+    "plugins.extended_profile",
+)
 FIRST_PARTY = ("fleet", "plugins", "api", "migrations")
 FORBIDDEN = {
     *(

@@ -37,12 +37,12 @@ def decide(policy: PolicyBuilder, *fleet: ClusterBuilder) -> Decision:
 
 def report(events: SchedulingEvents, *decisions: Decision) -> None:
     for decision in decisions:
-        events.report_decision(KINDS, WEB, decision)
+        events.report_decision(KINDS, WEB, decision, DEFAULT)
 
 
 def test_all_mistakes_of_a_policy_are_one_event() -> None:
     sink = Sink()
-    report(SchedulingEvents(sink, DEFAULT), decide(WRONG))
+    report(SchedulingEvents(sink), decide(WRONG))
 
     assert sink.messages == [
         "no cluster has label Env; did you mean env, which is on 2 of 2? no cluster has taint gpu."
@@ -51,7 +51,7 @@ def test_all_mistakes_of_a_policy_are_one_event() -> None:
 
 def test_a_policy_without_mistakes_is_not_remarked() -> None:
     sink = Sink()
-    report(SchedulingEvents(sink, DEFAULT), decide(a_policy().require(label("env", "In", "prod"))))
+    report(SchedulingEvents(sink), decide(a_policy().require(label("env", "In", "prod"))))
 
     assert sink.messages == []
 
@@ -59,7 +59,7 @@ def test_a_policy_without_mistakes_is_not_remarked() -> None:
 def test_the_same_mistakes_are_not_repeated_for_the_same_policy() -> None:
     """Names come and go with clusters: each set of mistakes is reported once, whatever came between."""
     sink = Sink()
-    events = SchedulingEvents(sink, DEFAULT)
+    events = SchedulingEvents(sink)
     healed = (*FLEET, a_cluster("c").tainted("gpu"))
     for _ in range(3):
         report(events, decide(WRONG), decide(WRONG, *healed))
@@ -71,7 +71,7 @@ def test_the_same_mistakes_are_not_repeated_for_the_same_policy() -> None:
 
 def test_sets_of_mistakes_are_reported_up_to_a_limit() -> None:
     sink = Sink()
-    events = SchedulingEvents(sink, DEFAULT)
+    events = SchedulingEvents(sink)
     policy = WRONG
     for number in range(20):
         policy = policy.tolerate(f"key-{number}", operator="Exists")
@@ -82,7 +82,7 @@ def test_sets_of_mistakes_are_reported_up_to_a_limit() -> None:
 
 def test_a_new_policy_and_a_new_placement_are_reported_again() -> None:
     sink = Sink()
-    events = SchedulingEvents(sink, DEFAULT)
+    events = SchedulingEvents(sink)
     report(events, decide(WRONG), decide(WRONG.pick_n(1)), decide(WRONG.pick_n(1)))
     events.forget(PlacementKey("", PLACEMENT))
     report(events, decide(WRONG.pick_n(1)))
@@ -92,7 +92,7 @@ def test_a_new_policy_and_a_new_placement_are_reported_again() -> None:
 
 def test_a_new_leader_does_not_repeat_what_was_reported_with_the_decision_it_finds() -> None:
     sink = Sink()
-    events = SchedulingEvents(sink, DEFAULT)
+    events = SchedulingEvents(sink)
     condition = Condition("Scheduled", "True", observed_generation=7)
     before = PolicySnapshotStatus(conditions=(condition,))
     report(events, *(replace(decide(WRONG), previous=before) for _ in range(2)))

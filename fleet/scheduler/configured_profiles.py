@@ -1,0 +1,303 @@
+"""Profiles of a configuration document: the lists of their base with their changes, checked against the plugins.
+
+Every problem is reported with the line that it comes from. Plugins are built once without a hub, to learn which hooks
+they implement and whether they take their arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fleet.errors import ConfigurationError
+from fleet.framework.arguments import RawArgs
+from fleet.framework.handle import OfflineHandle
+from fleet.framework.profiles.adapter import adapt, is_scalar
+from fleet.framework.profiles.discovery import find_distribution, list_installed, register_installed
+from fleet.framework.profiles.profile import (
+    METHODS,
+    PluginRef,
+    Profile,
+    StatusLimits,
+    compile_profile,
+)
+from fleet.framework.profiles.queue_sort import require_one_queue_sort
+from fleet.framework.profiles.registry import Registry
+from fleet.settings import Settings
+from fleet.settings.document.merging import ALL, BaseLists, merge_profile
+from fleet.settings.document.model import (
+    DEFAULT_BASE,
+    HOOKS,
+    MULTI_POINT,
+    PluginChoice,
+    PluginSet,
+    ProfileDocument,
+)
+from fleet.settings.similarity import nearest
+from plugins import extended_profile, in_tree_registry
+from plugins.default_profile import DEFAULT_PLUGINS, default_profile
+
+IDLE_HOOKS: Final = ("preEnqueue", "reserve", "permit", "preBind", "postBind")
+"""Nothing runs these yet."""
+BINDER: Final = "HubBindingBinder"
+"""Bindings are written by the dispatcher, which this name stands for: no other Bind plugin would be asked."""
+_ADAPTIVE: Final = 0
+_IN_FRONT: Final = re.compile(r"^error initializing plugin \"[^\"]*\": ")
+_AT_PATH: Final = re.compile(r" - at `\$\.?([^`]*)`$")
+
+Report = Callable[[str, str], None]
+"""Called with the origin and the problem."""
+
+
+def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
+    """The profiles that the settings describe, and the plugins they may use. Raises ConfigurationError with every
+    problem on its own line."""
+    registry = in_tree_registry()
+    if not settings.profiles:
+        return (_build_default(settings),), registry
+    problems: list[str] = []
+    _register_plugins(registry, settings.profiles, lambda origin, text: problems.append(_locate(origin, text)))
+    profiles = []
+    for document in settings.profiles:
+        builder = _Builder(settings, document, registry, problems)
+        profile = builder.build()
+        if profile is not None:
+            profiles.append(profile)
+    if not problems:
+        problems += _find_conflicts(profiles, settings.profiles)
+    if problems:
+        raise ConfigurationError("\n".join(dict.fromkeys(problems)))
+    return tuple(profiles), registry
+
+
+def list_idle_plugins(plugins: Mapping[str, Sequence[PluginRef]]) -> Iterator[tuple[str, str, str]]:
+    """Hook, plugin and problem of plugins at hooks that nothing runs: they would be listed and never asked."""
+    for hook in IDLE_HOOKS:
+        for plugin in plugins.get(hook, ()):
+            yield (
+                hook,
+                plugin.name,
+                f"plugin {plugin.name} at {hook}: nothing runs this hook yet; remove it from {hook}",
+            )
+    for plugin in plugins.get("bind", ()):
+        if plugin.name != BINDER:
+            message = (
+                f"plugin {plugin.name} at bind: bindings are written without asking it; leave {BINDER} alone there"
+            )
+            yield "bind", plugin.name, message
+
+
+def describe_deviation(profile: Profile) -> str:
+    """How a profile departs from the one that is compatible with KubeFleet; empty if it does not."""
+    default = default_profile()
+    parts = [hook for hook in METHODS if _names(profile.plugins.get(hook, ())) != _names(default.plugins.get(hook, ()))]
+    changes = [f"other plugins at {', '.join(parts)}"] if parts else []
+    changes += [f"ranking {profile.ranking}"] if profile.ranking != default.ranking else []
+    changes += [f"tieBreak {profile.tie_break}"] if profile.tie_break != default.tie_break else []
+    return "; ".join(changes)
+
+
+def _names(refs: Sequence[PluginRef]) -> list[str]:
+    return [ref.name for ref in refs]
+
+
+def _build_default(settings: Settings) -> Profile:
+    percentage = settings.evaluation.percentage_of_clusters_to_score
+    changes: dict[str, Any] = {} if percentage is None else {"percentage_of_clusters": percentage}
+    return default_profile(limits=StatusLimits(**settings.published_limits()), **settings.profile_changes(), **changes)
+
+
+# --- plugins ----------------------------------------------------------------------------------------------------------
+
+
+def _register_plugins(registry: Registry, documents: Sequence[ProfileDocument], report: Report) -> None:
+    """Those of installed distributions that a profile names."""
+    known = {*registry, *list_installed()}
+    for document in documents:
+        for name, origin, path in _list_names(document):
+            if name in registry or name == ALL:
+                continue
+            if name not in known:
+                near = nearest(name, known)
+                hint = f"; did you mean {near}?" if near else "; `fleet plugins list` has those that are installed"
+                report(origin, f"{path}: no plugin named {name} exists{hint}")
+                continue
+            try:
+                register_installed(registry, only=[name])
+            except ConfigurationError as error:
+                report(origin, f"{path}: {error}")
+
+
+def _list_names(document: ProfileDocument) -> Iterator[tuple[str, str, str]]:
+    for changes in document.plugins.values():
+        for choice in (*changes.disabled, *changes.enabled):
+            yield choice.name, choice.origin, f"{choice.path}.name"
+    for config in document.plugin_config:
+        yield config.name, config.origin, f"{config.path}.name"
+
+
+def _base_lists(name: str) -> BaseLists:
+    if name == DEFAULT_BASE:
+        return BaseLists(by_hook={hook: [*map(_choice, refs)] for hook, refs in DEFAULT_PLUGINS.items()})
+    if name == "ExtendedProfile":
+        return BaseLists(multi_point=[*map(_choice, extended_profile.EXTENDED_PLUGINS)])
+    return BaseLists()
+
+
+def _choice(ref: PluginRef) -> PluginChoice:
+    return PluginChoice(ref.name, ref.weight)
+
+
+# --- one profile ------------------------------------------------------------------------------------------------------
+
+
+class _Builder:
+    def __init__(self, settings: Settings, document: ProfileDocument, registry: Registry, problems: list[str]) -> None:
+        self._settings, self._document, self._registry = settings, document, registry
+        self._problems = problems
+        self._configs = {config.name: config for config in document.plugin_config}
+        self._defaults: Mapping[str, Mapping[str, Any]] = settings.profile_changes()["args"]
+        self._plugins: dict[str, Any] = {}
+
+    def build(self) -> Profile | None:
+        """None after a problem."""
+        before = len(self._problems)
+        base = _base_lists(self._document.base)
+        self._plugins = self._build_plugins(base)
+        plugins = self._merge(base)
+        self._check_hooks(plugins)
+        if len(self._problems) > before:
+            return None
+        profile = self._build_profile(plugins)
+        self._dry_build(profile)
+        return profile
+
+    def _build_plugins(self, base: BaseLists) -> dict[str, Any]:
+        names = [choice.name for choices in base.by_hook.values() for choice in choices]
+        names += [choice.name for choice in base.multi_point]
+        names += [choice.name for changes in self._document.plugins.values() for choice in changes.enabled]
+        plugins = {}
+        for name in dict.fromkeys((*names, *self._configs)):
+            if name in self._registry:
+                try:
+                    plugins[name] = adapt(self._registry[name](self._args_of(name), OfflineHandle()))
+                except Exception as error:
+                    self._report_args(name, error)
+        return plugins
+
+    def _args_of(self, name: str) -> RawArgs | None:
+        """Settings first; what the profile gives overrides them."""
+        config = self._configs.get(name)
+        args = {**self._defaults.get(name, {}), **({} if config is None else config.args)}
+        return RawArgs(args) if args else None
+
+    def _report_args(self, name: str, error: Exception) -> None:
+        config = self._configs.get(name)
+        path = self._document.path if config is None else f"{config.path}.args"
+        for line in str(error).splitlines() or [type(error).__name__]:
+            self._report(*_locate_argument(path, _IN_FRONT.sub("", line), is_known=config is not None))
+
+    def _merge(self, base: BaseLists) -> dict[str, tuple[PluginRef, ...]]:
+        known = {
+            hook: PluginSet(
+                tuple(choice for choice in changes.enabled if choice.name in self._plugins), changes.disabled
+            )
+            for hook, changes in self._document.plugins.items()
+        }
+        merged = merge_profile(base, known, HOOKS, self._implements)
+        return {
+            hook: tuple(PluginRef(each.name, each.weight or 1) for each in choices) for hook, choices in merged.items()
+        }
+
+    def _implements(self, name: str, hook: str) -> bool:
+        plugin = self._plugins.get(name)
+        methods = ("key", "less") if hook == "queueSort" else (METHODS[hook],)
+        return any(callable(getattr(plugin, method, None)) for method in methods)
+
+    def _check_hooks(self, plugins: Mapping[str, Sequence[PluginRef]]) -> None:
+        for hook, changes in self._document.plugins.items():
+            for choice in changes.enabled:
+                if hook == MULTI_POINT or choice.name not in self._plugins or self._implements(choice.name, hook):
+                    continue
+                hooks = [other for other in HOOKS if self._implements(choice.name, other)]
+                self._report(choice.path, f"{choice.name} has no {hook} hook; it has {', '.join(hooks) or 'none'}")
+        for hook, name, message in list_idle_plugins(plugins):
+            choices = [
+                choice
+                for place in (hook, MULTI_POINT)
+                for choice in self._document.plugins.get(place, PluginSet()).enabled
+                if choice.name == name
+            ]
+            self._report(choices[0].path if choices else self._document.path, message)
+
+    def _build_profile(self, plugins: Mapping[str, Sequence[PluginRef]]) -> Profile:
+        document, settings = self._document, self._settings
+        is_extended = document.base == "ExtendedProfile"
+        names = dict.fromkeys(ref.name for refs in plugins.values() for ref in refs)
+        ranking: Any = document.ranking or (extended_profile.RANKING if is_extended else "lexicographic")
+        tie_break: Any = document.tie_break or (extended_profile.TIE_BREAK if is_extended else "nameDescending")
+        changes = {name: value for name, value in settings.profile_changes().items() if name != "args"}
+        return Profile(
+            scheduler_name=document.scheduler_name,
+            plugins=plugins,
+            plugin_config=tuple((name, raw) for name in self._list_configured(names) if (raw := self._args_of(name))),
+            ranking=ranking,
+            tie_break=tie_break,
+            limits=StatusLimits(**settings.published_limits()),
+            percentage_of_clusters=self._choose_percentage(plugins),
+            packages={name: origin for name in names if (origin := self._find_package(name))},
+            **changes,
+        )
+
+    def _list_configured(self, names: Iterable[str]) -> Iterator[str]:
+        """In the order of the settings, then of the document, so that equal profiles have equal hashes."""
+        used = set(names)
+        yield from (name for name in dict.fromkeys((*self._defaults, *self._configs)) if name in used)
+
+    def _find_package(self, name: str) -> str:
+        return "" if name in in_tree_registry() else find_distribution(name)
+
+    def _choose_percentage(self, plugins: Mapping[str, Sequence[PluginRef]]) -> int:
+        given = self._document.percentage_of_clusters
+        if given is None:
+            given = self._settings.evaluation.percentage_of_clusters_to_score
+        if given is not None:
+            return given
+        judged = {hook: [self._plugins[ref.name] for ref in plugins.get(hook, ())] for hook in ("filter", "score")}
+        has_scalar = any(is_scalar(plugin, hook) for hook, each in judged.items() for plugin in each)
+        return _ADAPTIVE if has_scalar else 100
+
+    def _dry_build(self, profile: Profile) -> None:
+        try:
+            compile_profile(self._registry, profile, OfflineHandle())
+        except ConfigurationError as error:
+            self._report(self._document.path, str(error))
+
+    def _report(self, path: str, text: str) -> None:
+        self._problems.append(_locate(self._document.find_origin(path), f"{path}: {text}"))
+
+
+def _find_conflicts(profiles: Sequence[Profile], documents: Sequence[ProfileDocument]) -> Iterator[str]:
+    try:
+        require_one_queue_sort(profiles)
+    except ConfigurationError as error:
+        at = documents[-1]
+        yield _locate(at.find_origin(f"{at.path}.plugins.queueSort"), f"profiles: {error}")
+
+
+def _locate(origin: str, text: str) -> str:
+    return f"{origin}: {text}" if origin else text
+
+
+def _locate_argument(path: str, text: str, *, is_known: bool) -> tuple[str, str]:
+    """The path of an argument and the problem, from `QuarantineArgs.regions: unknown field` and the like."""
+    if not is_known:
+        return path, text
+    kind, _, problem = text.partition(": ")
+    at = _AT_PATH.search(problem)
+    if at is not None:
+        return f"{path}.{at[1]}".rstrip("."), _AT_PATH.sub("", problem)
+    if re.fullmatch(r"\w+(\.\w+|\[\d+\])+", kind):
+        return f"{path}.{kind.partition('.')[2]}", problem
+    return path, problem if re.fullmatch(r"\w+Args", kind) else text

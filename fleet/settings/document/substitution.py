@@ -1,0 +1,40 @@
+"""Substitution: `${NAME}` in the strings of a document, from the variables that the document itself names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    environ: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    allowed: Collection[str] = ()
+
+    def resolve(self, text: str) -> tuple[str, list[str]]:
+        """The text with values for references, and what is wrong with the others."""
+        problems = [problem for name in _REFERENCE.findall(text) if (problem := self._find_problem(name))]
+        if problems:
+            return text, problems
+        return _REFERENCE.sub(lambda match: self.environ[match[1]], text), []
+
+    def resolve_all(self, value: Any) -> Any:
+        """Likewise in nested values; references that cannot be resolved stay."""
+        match value:
+            case str():
+                return self.resolve(value)[0]
+            case Mapping():
+                return {name: self.resolve_all(inner) for name, inner in value.items()}
+            case list() | tuple():
+                return [self.resolve_all(inner) for inner in value]
+        return value
+
+    def _find_problem(self, name: str) -> str:
+        if name not in self.allowed:
+            return f"${{{name}}} has no source: add {name} to substitution.fromEnv"
+        return "" if name in self.environ else f"${{{name}}} has no value: the environment has no variable {name}"

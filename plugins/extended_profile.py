@@ -1,0 +1,26 @@
+"""The extended profile: weighted ranking of the in-tree plugins, each enabled at every hook it implements.
+
+What a user expressed outweighs what the product prefers on its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fleet.framework.profiles.profile import PluginRef
+from fleet.framework.types import Ranking, TieBreak
+
+EXTENDED_PLUGINS: Final = (
+    PluginRef("PrioritySort"),
+    PluginRef("DesiredBatch"),
+    PluginRef("RankingSort"),
+    PluginRef("ClusterEligibility"),
+    PluginRef("TaintToleration"),
+    PluginRef("ClusterAffinity", 2),
+    PluginRef("NamespaceAffinity"),
+    PluginRef("SamePlacementAntiAffinity"),
+    PluginRef("TopologySpreadConstraints", 2),
+    PluginRef("HubBindingBinder"),
+)
+RANKING: Final[Ranking] = "weighted"
+TIE_BREAK: Final[TieBreak] = "nameAscending"

@@ -1,0 +1,190 @@
+"""Profiles of a document, through the API beside a controller that decides with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.keys import SCHEDULER_NAME
+from tests.api.stage import Stage, a_stage
+from tests.e2e.world import ANYTHING, all_recorded, soon
+from tests.installed import an_installed_package, lettered_plugins
+from tests.unit.scheduler.test_configured_profiles import HEAD, WORKED_EXAMPLE
+
+TWO_PROFILES = """
+profiles:
+- schedulerName: DefaultScheduler
+- schedulerName: mine
+  base: ExtendedProfile
+  plugins:
+    filter: {enabled: [{name: OnlyDublin}]}
+  pluginConfig:
+  - {name: OnlyDublin, args: {region: dub, token: hush}}
+"""
+ONLY_DUBLIN = """
+from dataclasses import dataclass
+
+from fleet.framework.arguments import decode_into
+from fleet.framework.scalar import ScalarPlugin
+from fleet.framework.status import Code, Status
+
+
+@dataclass
+class OnlyDublinArgs:
+    region: str = "dub"
+    token: str = ""
+
+
+class OnlyDublin(ScalarPlugin):
+    ROW_LOCAL = True
+    READS = ("labels",)
+
+    def __init__(self, raw=None, handle=None):
+        self._region = decode_into(raw, OnlyDublinArgs).region
+
+    def name(self):
+        return "OnlyDublin"
+
+    def filter_one(self, ctx, state, placement, cluster):
+        if cluster.labels.get("region") == self._region:
+            return None
+        return Status.new(Code.UNSCHEDULABLE, f"is not in region {self._region}")
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "only-dublin"
+    folder.mkdir()
+    with an_installed_package(folder, ONLY_DUBLIN, {"OnlyDublin": "OnlyDublin"}):
+        yield tmp_path
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "fleet.yaml"
+    path.write_text(HEAD + text, encoding="utf-8")
+    return path
+
+
+async def place(stage: Stage, name: str, scheduler: str, **policy: Any) -> None:
+    """With its annotation, in one request."""
+    metadata = {"name": name, "annotations": {SCHEDULER_NAME: scheduler}}
+    spec = {"resourceSelectors": [ANYTHING], "policy": policy}
+    await stage.world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
+
+
+def test_C_04_the_worked_example_is_read_from_the_api(tmp_path: Path) -> None:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+
+    async def main() -> None:
+        async with a_stage(file=write(tmp_path, WORKED_EXAMPLE)) as stage:
+            profile = await stage.json("/v1/profiles/DefaultScheduler")
+            listed = [(plugin["name"], plugin["weight"]) for plugin in profile["plugins"]["score"]]
+            assert listed == [("C", 9), ("B", 5), ("F", 1), ("E", 4)]
+            assert (profile["compatible"], profile["deviation"]) == (False, "other plugins at score")
+            assert profile["packages"]["C"] == "plugins_of_letters 1.0"
+
+    with lettered_plugins(folder):
+        asyncio.run(main())
+
+
+def test_a_profile_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            answer = await stage.get("/v1/profiles/nix")
+            assert answer.status_code == 404
+            assert answer.json()["next"] == "GET /v1/profiles lists DefaultScheduler"
+            assert (await stage.json("/v1/profiles/DefaultScheduler"))["compatible"] is True
+
+    asyncio.run(main())
+
+
+def test_C_07_two_profiles_decide_on_one_cache(package: Path) -> None:
+    async def main() -> None:
+        async with a_stage(package, file=write(package, TWO_PROFILES)) as stage:
+            await place(stage, "irish", "mine", placementType="PickN", numberOfClusters=2)
+            await stage.world.soon_on("irish", "dub-1", "dub-2")
+            why = await stage.json("/v1/placements/-/irish/why?cluster=ams-1")
+            assert why["attempt"]["profile"] == "mine"
+            assert "is not in region dub" in str(why["attempt"]["clusters"])
+
+            named = {profile["schedulerName"]: profile for profile in (await stage.json("/v1/profiles"))["items"]}
+            assert named["mine"]["configHash"] == why["attempt"]["configHash"]
+            assert named["mine"]["configHash"] != named["DefaultScheduler"]["configHash"]
+            web = await stage.json("/v1/placements/-/web/why")
+            assert web["attempt"]["configHash"] == named["DefaultScheduler"]["configHash"]
+
+            await place(stage, "again", "mine", placementType="PickN", numberOfClusters=1)
+            await stage.world.soon_scheduled("again")
+            assert await stage.world.in_use("again") <= {"dub-1", "dub-2"}
+            assert stage.history is not None
+            await all_recorded(stage.controller, stage.history)
+            report = (await stage.post("/v1/replay", {"select": {"limit": 100}})).json()
+            assert (report["same"], report["different"]) == (report["attempts"], [])
+
+    asyncio.run(main())
+
+
+def test_C_08_the_origin_of_every_value_of_a_profile_is_shown(package: Path) -> None:
+    async def main() -> None:
+        file = write(package, TWO_PROFILES)
+        async with a_stage(file=file) as stage:
+            origins = {
+                item["name"]: (item["value"], item["origin"]) for item in (await stage.json("/v1/config"))["items"]
+            }
+            assert origins["profiles[1].base"] == ("ExtendedProfile", f"{file}:7")
+            assert origins["profiles[0].base"] == ("DefaultProfile", "default")
+            assert origins["profiles[1].plugins.filter.enabled[0].name"] == ("OnlyDublin", f"{file}:9")
+            assert origins["profiles[1].pluginConfig[0].args.region"] == ("dub", f"{file}:11")
+            assert origins["profiles[1].pluginConfig[0].args.token"] == ("***", f"{file}:11")
+            assert origins["queue.maxDelay"] == ("30s", "--set")
+
+    asyncio.run(main())
+
+
+def test_C_06_a_placement_of_another_scheduler_is_left_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with a_stage(tmp_path) as stage:
+            await place(stage, "theirs", "another", placementType="PickN", numberOfClusters=1)
+            await soon(lambda: stage.world.latest_snapshot("theirs"))
+            await stage.world.taint("osl-1")  # wakes placements
+            await place(stage, "later", "", placementType="PickAll")
+            await stage.world.soon_scheduled("later")
+
+            assert await stage.world.bindings("theirs") == []
+            assert "status" not in (await stage.world.latest_snapshot("theirs") or {})
+            why = await stage.json("/v1/placements/-/theirs/why")
+            assert why["verdict"]["state"] == "ForeignScheduler"
+            assert why["statusNotes"][0] == {
+                "condition": "",
+                "reason": "ForeignScheduler",
+                "message": "its scheduler is another, which is no profile here: it is left alone. "
+                "The profiles here are DefaultScheduler; what follows is how DefaultScheduler would decide",
+            }
+
+            await stage.world.patch(
+                CLUSTER_SCOPED.placement, "theirs", {"metadata": {"annotations": {SCHEDULER_NAME: None}}}
+            )
+            await stage.world.soon_scheduled("theirs")
+
+    asyncio.run(main())
+
+
+def test_a_name_that_no_scheduler_can_have_is_a_mistake_of_the_placement(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with a_stage(tmp_path) as stage:
+            await place(stage, "odd", "My Own", placementType="PickAll")
+            await stage.world.soon_scheduled("odd", status="False")
+            why = await stage.json("/v1/placements/-/odd/why")
+            assert why["verdict"]["state"] == "InputError"
+            (problem,) = why["verdict"]["problems"]
+            assert problem["field"] == f"metadata.annotations[{SCHEDULER_NAME}]"
+            assert await stage.world.bindings("odd") == []
+
+    asyncio.run(main())

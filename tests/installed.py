@@ -1,0 +1,69 @@
+"""Plugins of a distribution that a test installs: a folder for the path, with metadata as an installer leaves it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+LETTERS = """
+from fleet.framework.types import PluginTraits
+
+
+class Letter(PluginTraits):
+    ROW_LOCAL = True
+
+    def __init__(self, raw=None, handle=None):
+        pass
+
+    def name(self):
+        return type(self).__name__
+
+
+class Scoring(Letter):
+    def score(self, ctx, state, req, frame, rows):
+        return rows * 0
+
+
+class A(Scoring): pass
+class B(Scoring): pass
+class C(Scoring): pass
+class E(Scoring): pass
+class F(Scoring): pass
+
+
+class D(Letter):
+    def filter(self, ctx, state, req, frame, alive):
+        raise AssertionError("D is at no hook")
+
+
+class G(Letter):
+    def reserve(self, ctx, state, placement, target): ...
+    def unreserve(self, ctx, state, placement, target): ...
+"""
+
+
+@contextmanager
+def an_installed_package(folder: Path, source: str, plugins: Mapping[str, str]) -> Iterator[None]:
+    """`plugins` are entry points: the name, and the attribute of the module."""
+    module = f"plugins_of_{folder.name.replace('-', '_')}"
+    (folder / f"{module}.py").write_text(source, encoding="utf-8")
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8")
+    lines = [f"{name} = {module}:{attribute}" for name, attribute in plugins.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[fleet.plugins]", *lines, ""]), encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        sys.modules.pop(module, None)
+
+
+@contextmanager
+def lettered_plugins(folder: Path) -> Iterator[None]:
+    """A, B, C, E and F score, D filters, G reserves."""
+    with an_installed_package(folder, LETTERS, {letter: letter for letter in "ABCDEFG"}):
+        yield
