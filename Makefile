@@ -20,11 +20,15 @@ endif
 # Without its bytecode every process that a test starts would be compiled anew.
 unexport PYTHONDONTWRITEBYTECODE
 DIR := tests/vectors/data
+# Of `make robustness`; the same seed strikes in the same order.
+SEED := 1
+ROUNDS := 10
+FAULTS := 10
 IGNORE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-servers test-long assets conformance lint fmt types bench docs gen vectors trace lock clean
+.PHONY: help up test test-servers test-long assets conformance lint fmt types bench robustness docs gen vectors trace lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +71,9 @@ types: $(DEV) ## Check the types only
 
 bench: $(DEV) assets ## Measure the decision core, the client, the embedded hub and the scheduler
 	$(PYTHON) -m tests.bench
+
+robustness: $(DEV) ## Check histories of clients while processes, disk and network fail (SEED=1 ROUNDS=10 FAULTS=10)
+	$(PYTHON) -m tests.robustness --seed $(SEED) --rounds $(ROUNDS) --faults $(FAULTS)
 
 docs: $(DEV) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py

@@ -67,6 +67,10 @@ class ServerProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
     def start(self) -> None:
         on_leash = [sys.executable, "-E", "-S", leash.__file__, str(os.getpid()), *self.command]
         with self.log.open("ab") as log:

@@ -1,0 +1,127 @@
+"""Faults of processes and of the network between them, and how they are mended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.control_plane.process import ServerProcess
+from tests.robustness.forwarder import Forwarder
+from tests.robustness.requests import NoAnswer, request
+
+SECONDS_TO_START: Final = 120.0
+HAS_LIMITS: Final = hasattr(resource, "prlimit")  # Linux
+Pause = Callable[[float, float], Awaitable[None]]
+
+
+@dataclass
+class HubProcess:
+    """`fleet hub` with a data directory, behind a forwarder."""
+
+    folder: Path
+    forwarder: Forwarder
+    starts: int = 0
+
+    def __post_init__(self) -> None:
+        self._ready = self.folder / "ready.json"
+        command = [sys.executable, "-m", "fleet.hub", "--data-dir", str(self.folder / "data")]
+        command += ["--ready-file", str(self._ready)]
+        self.server = ServerProcess(command, log=self.folder / "hub.log")
+
+    async def start(self) -> None:
+        self._ready.unlink(missing_ok=True)
+        self.server.start()
+        self.starts += 1
+        async with asyncio.timeout(SECONDS_TO_START):
+            while not self._ready.exists():
+                assert self.server.is_running, self.server.last_words()
+                await asyncio.sleep(0.02)
+        self.forwarder.target = int(json.loads(self._ready.read_text())["url"].rpartition(":")[2])
+
+    def kill(self) -> None:
+        self.forwarder.target = 0
+        self.server.kill()
+        self.forwarder.cut()
+
+    def fill_disk(self) -> None:
+        """From now on every write to a file fails, as on a full disk."""
+        assert self.server.pid is not None
+        hard = resource.prlimit(self.server.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(self.server.pid, resource.RLIMIT_FSIZE, (0, hard))
+
+    def empty_disk(self) -> None:
+        assert self.server.pid is not None
+        hard = resource.prlimit(self.server.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(self.server.pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+    async def wait_until_serving(self) -> None:
+        async with asyncio.timeout(SECONDS_TO_START):
+            while True:
+                try:
+                    code, _ = await request(self.forwarder.port, "GET", "/api/v1/namespaces/default")
+                    if code == 200:
+                        return
+                except NoAnswer:
+                    await asyncio.sleep(0.02)
+
+
+class Faults:
+    """One kind of fault after the other, chosen by a seed."""
+
+    def __init__(self, hub: HubProcess, rng: Random) -> None:
+        self._hub = hub
+        self._rng = rng
+        self.counts: dict[str, int] = {}
+        self.kinds: dict[str, Callable[[], Awaitable[None]]] = {
+            "kill hub": self._kill,
+            "kill hub at start": self._kill_at_start,
+            "stop hub": self._stop,
+            "cut": self._cut,
+            "black hole": self._hold,
+        }
+        if HAS_LIMITS:
+            self.kinds["full disk"] = self._fill_disk
+
+    async def strike(self) -> None:
+        name = self._rng.choice(list(self.kinds))
+        self.counts[name] = self.counts.get(name, 0) + 1
+        await self.kinds[name]()
+
+    async def rest(self, least: float, most: float) -> None:
+        await asyncio.sleep(self._rng.uniform(least, most))
+
+    async def _kill(self) -> None:
+        self._hub.kill()
+        await self._hub.start()
+
+    async def _kill_at_start(self) -> None:
+        self._hub.kill()
+        self._hub.server.start()
+        await self.rest(0.0, 1.0)
+        self._hub.kill()
+        await self._hub.start()
+
+    async def _stop(self) -> None:
+        self._hub.server.pause()
+        await self.rest(0.1, 1.0)
+        self._hub.server.resume()
+
+    async def _cut(self) -> None:
+        self._hub.forwarder.cut()
+
+    async def _hold(self) -> None:
+        self._hub.forwarder.hold()
+        await self.rest(0.1, 1.0)
+        self._hub.forwarder.release()
+
+    async def _fill_disk(self) -> None:
+        self._hub.fill_disk()
+        await self.rest(0.1, 0.5)
+        self._hub.empty_disk()
