@@ -26,7 +26,7 @@ async def read_json_object(request: Request, *, largest: int = LARGEST_BODY) -> 
         raise refusal(
             415, f"the body is {media_type}", field="Content-Type", value=media_type, next="send application/json"
         )
-    body = await _read_body(request, largest)
+    body = await read_body(request, largest)
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -51,7 +51,7 @@ def convert_body(document: dict[str, Any], model: type[T]) -> T:
         ) from error
 
 
-async def _read_body(request: Request, largest: int) -> bytes:
+async def read_body(request: Request, largest: int) -> bytes:
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > largest:
         raise _too_large(largest)

@@ -59,6 +59,10 @@ Namespace = Annotated[
 ]
 Output = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
 snapshot = CommandLine(help="Export the scheduler's inputs.")
+_UI: Final = """
+    fleet ui
+    kubectl fleet ui --context prod
+"""
 _STATUS: Final = """
     fleet status
     fleet status -o json
@@ -97,6 +101,7 @@ def add_to(app: CommandLine) -> None:
     app.add(ASK, name="why-not", examples=_WHY_NOT)(with_hub_options(why_not))
     app.add(ASK, examples=_HISTORY)(with_hub_options(history))
     app.add(ASK, examples=_DECISIONS)(with_hub_options(decisions))
+    app.add(ASK, examples=_UI)(with_hub_options(ui))
     app.add(TRY, examples=_REPLAY)(with_hub_options(replay))
     snapshot.add(TRY, examples=_EXPORT)(with_hub_options(export))
     app.add_typer(snapshot, name="snapshot", rich_help_panel=TRY)
@@ -110,6 +115,33 @@ def status(*, output: Output = Form.TEXT, api: ApiUrl = None, token_file: TokenF
     from fleet.cli.commands.status import show_status
 
     raise typer.Exit(show_status(resolve_connection(api, token_file), output.value))
+
+
+def ui(
+    *,
+    opens: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="Start a browser (default: on a terminal with a screen)."),
+    ] = None,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", metavar="PORT", min=0, max=65535, help="Port of the pages on 127.0.0.1; 0 picks a free port."
+        ),
+    ] = 0,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Open the decision explorer in a browser, by a link that works once.
+
+    With a kubeconfig, serves the pages on 127.0.0.1 until Ctrl-C and asks with your own rights.
+    An API with an address of its own, such as that of `fleet up`, serves them itself.
+
+    Exit codes: 0 opened, or stopped by a signal, 2 no answer.
+    """
+    from fleet.cli.commands.ui import open_explorer
+
+    raise typer.Exit(open_explorer(resolve_connection(api, token_file), port=port, opens=opens))
 
 
 def why(

@@ -49,7 +49,7 @@ def render_greeting(endpoint: Endpoint, data_dir: Path | None, *, api: str, expl
     listed = "\n".join(f"  {command}" for command in list_commands(endpoint))
     return (
         f"A fleet of {clusters} clusters is up at {endpoint.url}, its API at {api}; objects {storage}. Press Ctrl-C to "
-        f"stop. In a browser, once and within ten minutes:\n\n  {explorer}\n\n"
+        f"stop. In a browser, once and within ten minutes (afterwards `{_program()} ui` opens it):\n\n  {explorer}\n\n"
         f"In another terminal:\n\n{listed}\n"
     )
 

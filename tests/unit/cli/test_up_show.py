@@ -63,3 +63,4 @@ def test_the_greeting_has_the_link_on_a_line_of_its_own(program: Path) -> None:
     greeting = render_greeting(ENDPOINT, None, api="http://127.0.0.1:2", explorer="http://127.0.0.1:2/x", clusters=3)
 
     assert "\n  http://127.0.0.1:2/x\n" in greeting
+    assert f"`{program} ui`" in greeting
