@@ -12,6 +12,7 @@ from api.http.schema import DEFAULT_PAGE, ClusterPath, Cursor, Limit, describe_a
 from api.models import ClusterModel, ClusterPage
 from api.routers.request_context import CurrentRequest
 from api.services import objects
+from api.services.departures import refuse_cluster
 from api.text.tables import render_clusters
 
 router = APIRouter(tags=["objects"])
@@ -37,12 +38,16 @@ async def list_clusters(context: CurrentRequest, limit: Limit = DEFAULT_PAGE, cu
 @router.get(
     "/v1/clusters/{cluster}",
     summary="One member cluster",
-    responses=describe_answers(ClusterModel, example=get_example("cluster"), text=_TEXT, etag=True, refusals=(404,)),
+    responses=describe_answers(
+        ClusterModel, example=get_example("cluster"), text=_TEXT, etag=True, refusals=(404, 410)
+    ),
 )
 async def get_cluster(context: CurrentRequest, cluster: ClusterPath) -> Response:
     """What its agent reports, and whether it may take new work."""
     await context.permissions.require_clusters([cluster])
     context.backend.live.require_synced()
+    if cluster not in context.backend.live.caches.clusters:
+        raise await refuse_cluster(context.backend, cluster)
     model = objects.get_cluster(context.backend, cluster)
     page = ClusterPage(items=(model,), redacted=0, next=None)
     return context.answer(model, text=lambda: render_clusters(page), tag=model.resource_version)

@@ -52,7 +52,7 @@ async def get_status(context: CurrentRequest) -> Response:
         ClusterPlacements,
         example=get_example("clusterPlacements"),
         text=get_example_text("clusterPlacements"),
-        refusals=(404,),
+        refusals=(404, 410),
     ),
 )
 async def get_cluster_placements(

@@ -9,17 +9,15 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from api.http.examples import get_example, get_example_text
-from api.http.problems import ProblemError, not_found, refusal
 from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers
 from api.models import WhyAnswer
 from api.routers.request_context import CurrentRequest, parse_namespace
 from api.services.answers import answer_why
+from api.services.departures import refuse_cluster
 from api.services.why import FixMode, WhyQuery
 from api.text.why import render_why, render_why_not
 from fleet.errors import InputError
-from fleet.explain.answer.sentences import format_moment
 from fleet.kube.scopes import parse_key
-from fleet.model.timestamps import format_timestamp
 
 router = APIRouter(tags=["why"])
 
@@ -104,14 +102,5 @@ async def why_not(
         return context.send(await answer_why(context.backend, context.permissions, query, render=render))
     except InputError as error:
         if error.field == "cluster":
-            raise _refuse_cluster(context, cluster) from error
+            raise await refuse_cluster(context.backend, cluster) from error
         raise
-
-
-def _refuse_cluster(context: CurrentRequest, cluster: str) -> ProblemError:
-    """For a cluster that is not in the fleet: any more, or at all."""
-    left, step = context.backend.live.find_departure(cluster), "GET /v1/clusters lists those that are there"
-    if left is None:
-        return not_found(f"cluster {cluster}", step)
-    moment = format_moment(format_timestamp(left))
-    return refusal(410, f"cluster {cluster} left the fleet at {moment}", object=f"cluster {cluster}", next=step)

@@ -6,9 +6,9 @@ from typing import Final
 
 from api.auth.permissions import Permissions, Visibility
 from api.http.paging import take_page
-from api.http.problems import not_found
 from api.live.backend import Backend
 from api.live.live import LivePlacement
+from api.services.departures import refuse_cluster
 from api.services.objects import list_visible_keys
 from api.status_models import ClusterPlacements, PlacementOnCluster, Presence
 from fleet.errors import FleetError
@@ -29,7 +29,7 @@ async def list_cluster_placements(
     live = backend.live
     live.require_synced()
     if cluster not in live.caches.clusters:
-        raise not_found(f"cluster {cluster}", "GET /v1/clusters lists those that are there")
+        raise await refuse_cluster(backend, cluster)
     keys = await list_visible_keys(backend, permissions)
     visibility = await permissions.load_visibility(live.caches.clusters)
     page = take_page(keys, limit=limit, cursor=cursor, list_name="cluster-placements")

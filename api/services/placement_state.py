@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from api.live.live import LivePlacement, LiveState
+from api.live.live import LivePlacement
 from api.live.placement_status import INVALID_SELECTORS, list_selectors, read_conditions, selects_nothing
 from fleet.explain.answer.parts import PastUse, State, StatusNote
 from fleet.framework.operations import Action
@@ -64,9 +64,10 @@ def read_published_state(placement: LivePlacement) -> State | None:
 
 
 def list_given_up(
-    live: LiveState, placement: LivePlacement | None, attempts: Sequence[HistoryAttempt]
+    placement: LivePlacement | None, attempts: Sequence[HistoryAttempt], departed: Collection[str]
 ) -> Iterator[PastUse]:
-    """`attempts`: the newest first. Each cluster once, by the last time it was given up."""
+    """`attempts`: the newest first. Each cluster once, by the last time it was given up. `departed` had left the fleet
+    by then."""
     in_use = set() if placement is None else {binding.spec.target_cluster for binding in placement.list_live_bindings()}
     seen = set(in_use)
     for attempt, before in pairwise([*attempts, None]):
@@ -75,7 +76,7 @@ def list_given_up(
         for write in attempt.writes:
             if write.action == Action.UNSCHEDULE.value and not write.error and write.cluster not in seen:
                 seen.add(write.cluster)
-                because = _find_cause(live, attempt, before, write.cluster)
+                because = _find_cause(attempt, before, has_left=write.cluster in departed)
                 yield PastUse(
                     cluster=write.cluster, at=format_timestamp(attempt.started), because=because, n=attempt.number
                 )
@@ -83,16 +84,12 @@ def list_given_up(
                     return
 
 
-def _find_cause(live: LiveState, attempt: HistoryAttempt, before: HistoryAttempt | None, cluster: str) -> str:
+def _find_cause(attempt: HistoryAttempt, before: HistoryAttempt | None, *, has_left: bool) -> str:
+    if has_left:
+        return "the cluster left the fleet"
     if attempt.outcome == _SHRINK:
         wanted = "" if before is None or before.wanted is None else f" {before.wanted} → {attempt.wanted}"
         return f"numberOfClusters{wanted}: the lowest stored score goes first"
-    if live.find_departure(cluster) is not None or any(_is_departure(trigger, cluster) for trigger in attempt.triggers):
-        return "the cluster left the fleet"
     if before is None or before.snapshot != attempt.snapshot:
         return "the policy changed"
     return "it was not chosen again"
-
-
-def _is_departure(trigger: str, cluster: str) -> bool:
-    return trigger == f"MemberCluster/Delete {cluster}"

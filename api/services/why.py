@@ -25,6 +25,7 @@ from api.services.attempts import (
     load_attempt,
     load_record,
 )
+from api.services.departures import find_departed
 from api.services.foreign_decisions import compare_with_bound
 from api.services.placement_state import (
     FOREIGN_SCHEDULER,
@@ -106,18 +107,19 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             backend.live.caches.clusters, evaluated.decision.frame.names.ordered, recorded_names
         )
         may_edit_clusters = await permissions.allow(EDIT_CLUSTERS)
+        departed = await find_departed(backend, record.searched)
         present_fixes = await _search_present_fixes(backend, query, evaluated, present)
         async with backend.evaluator.turn():
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
             queue = None if place is None else _build_queue(backend, record, place, visibility)
             context = _build_context(
-                backend,
                 query,
                 record,
                 evaluated,
                 present,
                 visibility,
                 queue,
+                departed,
                 fixes_are_present=present_fixes is not None,
             )
             inputs = _Inputs(query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue, context)
@@ -238,13 +240,13 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
 
 
 def _build_context(
-    backend: Backend,
     query: WhyQuery,
     record: PlacementRecord,
     evaluated: EvaluatedDecision,
     present: EvaluatedDecision | None,
     visibility: Visibility,
     queue: QueueModel | None,
+    departed: frozenset[str],
     *,
     fixes_are_present: bool,
 ) -> AnswerContext:
@@ -281,7 +283,7 @@ def _build_context(
         writes=() if attempt is None else tuple(_list_writes(attempt, visibility)),
         problems=problems,
         status_notes=tuple(notes),
-        given_up=tuple(list_given_up(backend.live, placement, record.searched)) if is_about_now else (),
+        given_up=tuple(list_given_up(placement, record.searched, departed)) if is_about_now else (),
         history_unavailable_since=record.unavailable_since,
         fixes_evaluated_on="current" if fixes_are_present else None,
     )

@@ -1,0 +1,102 @@
+"""Clusters that left the fleet: when and why, as this process watched it or as the history tells.
+
+Deleting a MemberCluster enqueues every placement, so the attempts that follow name it as their trigger. A cluster that
+was deleted while no controller ran is known from the last decision that selected it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from api.http.problems import ProblemError, not_found, refusal
+from api.live.backend import Backend
+from api.live.live import LiveState
+from fleet.errors import HistoryUnavailable
+from fleet.explain.answer.sentences import format_moment
+from fleet.framework.operations import Action
+from fleet.history import History, HistoryAttempt
+from fleet.model.timestamps import format_timestamp
+
+_NEXT: Final = "GET /v1/clusters lists those that are there"
+_SEARCHED: Final = 1000
+"""Attempts of all placements, the newest."""
+_MOST_READ: Final = 5
+"""Attempts whose list of clusters is read."""
+
+
+async def refuse_cluster(backend: Backend, cluster: str) -> ProblemError:
+    """For a cluster that is not in the fleet: any more, or at all."""
+    left = backend.live.find_departure(cluster)
+    if left is not None:
+        return _refuse_left(cluster, f"at {_format(left)}: its MemberCluster was deleted")
+    history = backend.history.history
+    if history is not None:
+        try:
+            told = await backend.history.call(_find_recorded, history, cluster)
+        except HistoryUnavailable:
+            told = ""
+        if told:
+            return _refuse_left(cluster, told)
+    return not_found(f"cluster {cluster}", _NEXT)
+
+
+def _refuse_left(cluster: str, told: str) -> ProblemError:
+    return refusal(410, f"cluster {cluster} left the fleet {told}", object=f"cluster {cluster}", next=_NEXT)
+
+
+def _find_recorded(history: History, cluster: str) -> str:
+    selected = next(iter(history.targets_of(cluster, limit=1)), None)
+    recent = history.since(max(history.last_seq() - _SEARCHED, 0), limit=_SEARCHED)
+    later = [] if selected is None else history.attempts(selected[0].key, limit=_SEARCHED)
+    left = max((attempt.started for attempt in (*recent, *later) if names_departure(attempt, cluster)), default=None)
+    if left is not None and (selected is None or left >= selected[0].started):
+        return f"at {_format(left)}: its MemberCluster was deleted"
+    if selected is not None:
+        return f"after {_format(selected[0].started)}, when it was last selected: its MemberCluster is gone"
+    return ""
+
+
+def _format(moment: int) -> str:
+    return format_moment(format_timestamp(moment))
+
+
+def names_departure(attempt: HistoryAttempt, cluster: str) -> bool:
+    return f"MemberCluster/Delete {cluster}" in attempt.triggers
+
+
+# --- clusters that a placement gave up --------------------------------------------------------------------------------
+
+
+async def find_departed(backend: Backend, attempts: Sequence[HistoryAttempt]) -> frozenset[str]:
+    """Of the clusters that these attempts gave up, those that had left the fleet by then. The newest attempt is the
+    first, and the one that counts."""
+    live, history = backend.live, backend.history.history
+    last: dict[str, HistoryAttempt] = {}
+    for attempt in attempts:
+        for cluster in _list_given_up(attempt):
+            last.setdefault(cluster, attempt)
+    departed = {cluster for cluster, attempt in last.items() if _is_departed(live, attempt, cluster)}
+    unknown = [item for item in last.items() if item[0] not in departed and item[0] not in live.caches.clusters]
+    if history is None or not unknown:
+        return frozenset(departed)
+    try:
+        found = await backend.history.call(_find_absent, history, unknown[:_MOST_READ])
+    except HistoryUnavailable:
+        found = set()
+    return frozenset(departed | found)
+
+
+def _is_departed(live: LiveState, attempt: HistoryAttempt, cluster: str) -> bool:
+    left = live.find_departure(cluster)
+    return names_departure(attempt, cluster) or (left is not None and left <= attempt.started)
+
+
+def _find_absent(history: History, given_up: Iterable[tuple[str, HistoryAttempt]]) -> set[str]:
+    """Clusters that the fleet of the attempt did not have."""
+    known = ((cluster, history.cluster_names(attempt.id)) for cluster, attempt in given_up)
+    return {cluster for cluster, names in known if names is not None and cluster not in names}
+
+
+def _list_given_up(attempt: HistoryAttempt) -> list[str]:
+    return [write.cluster for write in attempt.writes if write.action == Action.UNSCHEDULE.value and not write.error]
