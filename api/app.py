@@ -20,6 +20,7 @@ from api.live.backend import Backend
 from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
+from api.live.warnings import WarningEvents
 from api.routers import (
     bindings,
     clusters,
@@ -84,6 +85,7 @@ def create_app(
             effective=effective,
             answers=AnswerCache(),
             fleet=FleetChanges(live.caches.clusters, effective.settings.eligibility, live.clock),
+            warnings=WarningEvents(live.hub, clock=live.clock),
             explains_other=explains_other,
         ),
         authorizer=authorizer,

@@ -8,6 +8,7 @@ from api.live.answer_cache import AnswerCache, FleetChanges
 from api.live.evaluation import DecisionEvaluator
 from api.live.history_reader import HistoryReader
 from api.live.live import LiveState
+from api.live.warnings import WarningEvents
 from fleet.settings import Effective
 
 
@@ -19,5 +20,6 @@ class Backend:
     effective: Effective
     answers: AnswerCache
     fleet: FleetChanges
+    warnings: WarningEvents
     explains_other: bool = False
     """Another scheduler decides on this hub."""

@@ -19,4 +19,5 @@ def build_live_state(controller: Manager, *, clock: Clock | None = None) -> Live
         clock=clock or SystemClock(),
         registry=controller.registry,
         queue=scheduler.queue,
+        hub=controller.hub,
     )

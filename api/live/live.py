@@ -93,13 +93,16 @@ class LiveState:
         clock: Clock,
         registry: CollectorRegistry,
         queue: QueueReader | None = None,
+        hub: Api | None = None,
     ) -> None:
+        """`hub` is for what is not watched, such as events."""
         self.caches = caches
         self.frameworks = frameworks
         self._frame = frame
         self.clock = clock
         self.registry = registry
         self.queue = queue
+        self.hub = hub
         self._requests = RequestCache()
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
@@ -110,11 +113,12 @@ class LiveState:
     @classmethod
     def standalone(cls, api: Api, settings: Settings, *, clock: Clock, jitter: Jitter) -> Self:
         """With its own informers: run `caches`. The write gate stays closed, so that nothing can be written."""
-        config = InformerConfig(reads=api, writes=WriteGate(api, clock=clock), clock=clock, jitter=jitter)
+        gate = WriteGate(api, clock=clock)
+        config = InformerConfig(reads=api, writes=gate, clock=clock, jitter=jitter)
         caches = Caches(config, namespaced_placements=settings.resource_placements.enabled)
         table = FleetTable(caches.clusters)
         frameworks = build_configured_frameworks(settings, with_snapshot_lister(table.frame))
-        return cls(caches, frameworks, table.frame, clock=clock, registry=new_registry())
+        return cls(caches, frameworks, table.frame, clock=clock, registry=new_registry(), hub=gate)
 
     def frame(self) -> Frame:
         """The present fleet. Columns that only a question needs are not kept in the scheduler's table."""

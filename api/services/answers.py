@@ -115,5 +115,5 @@ async def _digest_record_now(backend: Backend, query: WhyQuery) -> bytes:
 
 
 def _digest_record(record: PlacementRecord) -> bytes:
-    recorded = (record.explaining, tuple(record.recent), record.is_current, record.unavailable_since)
+    recorded = (record.explaining, tuple(record.recent), record.is_current, record.unavailable_since, record.warnings)
     return hashlib.blake2b(msgspec.msgpack.encode(recorded), digest_size=16).digest()

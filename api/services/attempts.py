@@ -15,6 +15,7 @@ from api.auth.permissions import Visibility
 from api.http.problems import not_found, refusal
 from api.live.backend import Backend
 from api.live.live import LivePlacement
+from api.live.warnings import WarningEvent
 from api.models import DecisionModel, RejectionCount, TargetModel
 from fleet.errors import HistoryUnavailable
 from fleet.framework.cycle.decision import Published
@@ -125,6 +126,8 @@ class PlacementRecord:
     """The explaining attempt is about the placement as it is."""
     unavailable_since: str = ""
     """Since when the history is incomplete or does not answer."""
+    warnings: tuple[WarningEvent, ...] = ()
+    """Events about the placement as it is, the newest first."""
 
     @property
     def newest(self) -> HistoryAttempt | None:
@@ -156,7 +159,7 @@ async def load_record(backend: Backend, key: str) -> PlacementRecord:
             record = replace(record, unavailable_since=format_timestamp(since))
     if placement is None and record.explaining is None:
         raise not_found(f"placement {key}", "GET /v1/placements lists those that are there")
-    return record
+    return record if placement is None else replace(record, warnings=await backend.warnings.list_latest(placement))
 
 
 def _read_record(history: History, key: str, placement: LivePlacement | None) -> PlacementRecord:

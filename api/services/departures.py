@@ -33,16 +33,16 @@ async def refuse_cluster(backend: Backend, cluster: str) -> ProblemError:
     history = backend.history.history
     if history is not None:
         try:
-            told = await backend.history.call(_find_recorded, history, cluster)
+            text = await backend.history.call(_find_recorded, history, cluster)
         except HistoryUnavailable:
-            told = ""
-        if told:
-            return _refuse_left(cluster, told)
+            text = ""
+        if text:
+            return _refuse_left(cluster, text)
     return not_found(f"cluster {cluster}", _NEXT)
 
 
-def _refuse_left(cluster: str, told: str) -> ProblemError:
-    return refusal(410, f"cluster {cluster} left the fleet {told}", object=f"cluster {cluster}", next=_NEXT)
+def _refuse_left(cluster: str, text: str) -> ProblemError:
+    return refusal(410, f"cluster {cluster} left the fleet {text}", object=f"cluster {cluster}", next=_NEXT)
 
 
 def _find_recorded(history: History, cluster: str) -> str:
@@ -81,10 +81,10 @@ async def find_departed(backend: Backend, attempts: Sequence[HistoryAttempt]) ->
     if history is None or not unknown:
         return frozenset(departed)
     try:
-        found = await backend.history.call(_find_absent, history, unknown[:_MOST_READ])
+        absent = await backend.history.call(_find_absent, history, unknown[:_MOST_READ])
     except HistoryUnavailable:
-        found = set()
-    return frozenset(departed | found)
+        absent = set()
+    return frozenset(departed | absent)
 
 
 def _is_departed(live: LiveState, attempt: HistoryAttempt, cluster: str) -> bool:

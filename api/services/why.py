@@ -16,6 +16,7 @@ from api.live.evaluation import EvaluatedDecision
 from api.live.live import LivePlacement, LiveState
 from api.live.placement_status import find_selector_problems
 from api.live.queue_status import QueuePlace, build_queue_model, compute_present_state, find_queue_place
+from api.live.warnings import WarningEvent
 from api.models import PastAttempt, QueueModel, WhyAnswer
 from api.services.attempts import (
     PlacementRecord,
@@ -113,6 +114,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
             queue = None if place is None else _build_queue(backend, record, place, visibility)
             context = _build_context(
+                backend,
                 query,
                 record,
                 evaluated,
@@ -240,6 +242,7 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
 
 
 def _build_context(
+    backend: Backend,
     query: WhyQuery,
     record: PlacementRecord,
     evaluated: EvaluatedDecision,
@@ -264,6 +267,7 @@ def _build_context(
             if problem not in evaluated.decision.request.problems
         )
         notes = list(list_status_notes(placement, shows_messages=visibility.is_whole))
+        notes += map(_describe_warning, record.warnings if visibility.is_whole else ())
         published = read_published_state(placement)
         if is_foreign:
             state = "ForeignScheduler"
@@ -297,6 +301,10 @@ def _describe_scheduler(backend: Backend, placement: LivePlacement) -> StatusNot
         f"{', '.join(frameworks.names)}; what follows is how {frameworks.default.scheduler_name} would decide"
     )
     return StatusNote(reason=FOREIGN_SCHEDULER, message=message)
+
+
+def _describe_warning(event: WarningEvent) -> StatusNote:
+    return StatusNote(reason=event.reason, message=event.message, at=event.at)
 
 
 def _describe_lag(state: State, evaluated: EvaluatedDecision, attempt: HistoryAttempt | None) -> Iterator[StatusNote]:

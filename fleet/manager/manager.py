@@ -186,6 +186,11 @@ class Manager:
         if self._elects:
             metrics.watch_lease(self.settings.leader_election.key, self._holds_lease)
 
+    @property
+    def hub(self) -> Api:
+        """For reads; writes need the lease."""
+        return self._gate
+
     def _holds_lease(self) -> bool:
         return self._leadership is not None and self._leadership.remaining > 0
 

@@ -24,7 +24,7 @@ from tests.policies import REFUSED, REMARKED, TOLD, path_of
 NOT_YAML: Final = ("11-yaml-error", "11b-yaml-tab")
 EMPTY: Final = re.compile(r"\bNone\b|\bnan\b|\(\)|\[\]|\{\}|: ?[;,]|, ,|  [;,.]|\(none\)|^\W+$")
 """What a sentence looks like when a value was missing."""
-OF_THE_HUB: Final = ("spec.resourceSelectors selects nothing", "evaluated on the fleet as it is now")
+OF_THE_HUB: Final = ("Warning at ", "spec.resourceSelectors selects nothing", "evaluated on the fleet as it is now")
 LATER: Final = ("FIXES", "NOT ENOUGH", "NEXT", "no fix", "WARNINGS")
 """Sections that a file has not: fixes are searched by the API, and the queue and events are the hub's."""
 

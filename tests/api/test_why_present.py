@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from fleet.errors import Forbidden
+from fleet.kube.api import Method, Request
+from fleet.kube.events import EVENTS
 from fleet.kube.scopes import MEMBER_CLUSTERS
-from tests.api.stage import Json, Stage, alone
+from tests.api.stage import READER, Json, Stage, alone
 from tests.e2e.hub import soon
 
 WEB = "/v1/placements/-/web/why?fixes=none"
@@ -125,5 +128,70 @@ async def test_a_placement_that_cannot_be_used_says_so_and_selects_nothing(stage
 async def test_a_placement_that_selects_nothing_says_so(stage: Stage) -> None:
     notes = (await stage.json(WEB))["statusNotes"]
 
-    assert [note["reason"] for note in notes] == ["SelectsNothing"]
+    assert [note["reason"] for note in notes if not note["at"]] == ["SelectsNothing"]
     assert "selects nothing: there is no v1 Namespace named nothing-by-this-name" in await text_of(stage, WEB)
+
+
+@alone
+async def test_warning_events_are_told_with_their_time(stage: Stage) -> None:
+    await stage.world.place("lost", {"placementType": "PickAll"}, selects=[namespace_named("shopp")])
+    path = "/v1/placements/-/lost/why?fixes=none"
+
+    async def list_notes() -> list[Json]:
+        notes: list[Json] = (await stage.json(path))["statusNotes"]
+        return [note for note in notes if note["at"]]
+
+    (warning,) = await soon(list_notes)
+    text = await text_of(stage, path)
+
+    assert warning["reason"] == "SelectorMatchedNothing"
+    assert warning["message"].endswith("matches nothing: v1 Namespace named shopp; did you mean shop?")
+    assert "Warning at 20" in text
+    assert warning["message"] in text
+    assert "Warning at 20" in await text_of(stage, "/v1/clusters/ams-1/why-not?placement=lost&fixes=none")
+
+
+@alone
+async def test_who_may_not_read_all_clusters_gets_no_warnings(stage: Stage) -> None:
+    await stage.world.create(EVENTS, a_warning(await stage.world.placement("web"), "dub-1 burns"))
+    path = "/v1/placements/-/web/why"
+
+    async def is_told() -> bool:
+        return "dub-1 burns" in (await stage.get(path)).text
+
+    await soon(is_told)
+
+    assert "burns" not in (await stage.get(path, READER)).text
+
+
+@alone
+async def test_a_hub_that_does_not_let_events_be_read_costs_no_answer(stage: Stage) -> None:
+    call, refused = stage.hub.call, []
+
+    async def refuse_events(request: Request) -> bytes:
+        if request.path.endswith("/namespaces/default/events") and request.method is Method.GET:
+            refused.append(request)
+            raise Forbidden("no events for you", status=403)
+        return await call(request)
+
+    stage.hub.call = refuse_events  # type: ignore[method-assign]
+
+    for placement in ("web", "big", "web"):
+        assert (await stage.get(f"/v1/placements/-/{placement}/why")).status_code == 200
+    assert len(refused) == 1  # and no other request for a while
+
+
+def namespace_named(name: str) -> Json:
+    return {"group": "", "version": "v1", "kind": "Namespace", "name": name}
+
+
+def a_warning(about: Json, message: str) -> Json:
+    metadata = about["metadata"]
+    return {
+        "metadata": {"name": "warning-1", "namespace": "default"},
+        "involvedObject": {"kind": about["kind"], "name": metadata["name"], "uid": metadata["uid"]},
+        "type": "Warning",
+        "reason": "Burning",
+        "message": message,
+        "lastTimestamp": "2026-03-10T09:00:00Z",
+    }

@@ -184,6 +184,7 @@ def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
     assert rights_of(helm.combination("default").one("ClusterRole", "fleet-api")) == (
         on(CLUSTER, "memberclusters", "list watch")
         | on(PLACEMENT, kinds, "list watch")
+        | on("", "events", "list")
         | on("authentication.k8s.io", "tokenreviews", "create")
         | on("authorization.k8s.io", "subjectaccessreviews", "create")
     )

@@ -122,12 +122,14 @@ class FilterVerdict(AnswerPart, frozen=True, kw_only=True):
 
 
 class StatusNote(AnswerPart, frozen=True, kw_only=True):
-    """Something that the placement's own status says, or lacks, which the decision does not show."""
+    """Something that the placement's own status or its events say, or lack, which the decision does not show."""
 
     condition: str = ""
     """The condition that is False; empty where it is not about one."""
     reason: str
     message: str = ""
+    at: str = ""
+    """When it last happened, of a Warning event; empty for what holds now."""
 
 
 class PastUse(AnswerPart, frozen=True, kw_only=True):

@@ -137,6 +137,8 @@ def _render_problems(answer: Answer) -> list[str]:
 def _render_status_notes(answer: Answer) -> Iterator[str]:
     for note in answer.status_notes:
         text = f"{note.condition} is False, {note.reason}" if note.condition else ""
+        if note.at:
+            text = f"Warning at {format_moment(note.at)}, {note.reason}"
         yield ": ".join(part for part in (text, note.message) if part)
 
 
