@@ -30,6 +30,20 @@ class ConditionModel(ApiModel, frozen=True, kw_only=True):
     """Left out where it could name clusters that the caller may not read."""
 
 
+class SpreadModel(ApiModel, frozen=True, kw_only=True):
+    topology_key: str
+    max_skew: int
+    when_unsatisfiable: str
+    """DoNotSchedule, or ScheduleAnyway for a preference."""
+
+
+class TolerationModel(ApiModel, frozen=True, kw_only=True):
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
 class PlacementModel(ApiModel, frozen=True, kw_only=True):
     key: str
     """`name`, or `namespace/name`."""
@@ -45,6 +59,9 @@ class PlacementModel(ApiModel, frozen=True, kw_only=True):
     """PickAll, PickN or PickFixed."""
     wanted: int | None
     """How many clusters; None for PickAll."""
+    spread: tuple[SpreadModel, ...]
+    """The policy's topology spread constraints."""
+    tolerations: tuple[TolerationModel, ...]
     snapshot: str
     """The latest policy snapshot; empty while there is none."""
     targets: tuple[str, ...]

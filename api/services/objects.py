@@ -23,7 +23,9 @@ from api.models import (
     ConditionModel,
     PlacementModel,
     PlacementPage,
+    SpreadModel,
     TaintModel,
+    TolerationModel,
 )
 from fleet.informers.cache import Caches
 from fleet.kube.resource import join_key
@@ -39,6 +41,8 @@ from fleet.model.views import (
     PlacementPolicy,
     PlacementStatus,
     ResourceUsage,
+    Toleration,
+    TopologySpreadConstraint,
     View,
 )
 from fleet.snapshot.columns.signals import Eligibility
@@ -71,11 +75,27 @@ def build_placement_model(live: LivePlacement, visibility: Visibility) -> Placem
         deleting=metadata.deletion_timestamp is not None,
         type=kind,
         wanted=_count_wanted(kind, policy),
+        spread=tuple(_build_spread_model(constraint) for constraint in policy.topology_spread_constraints),
+        tolerations=tuple(_build_toleration_model(toleration) for toleration in policy.tolerations),
         snapshot=live.snapshot.view.metadata.name if live.snapshot else "",
         targets=targets,
         redacted=len(selected) - len(targets),
         fulfilled=_is_fulfilled(live, conditions),
         conditions=tuple(_build_condition(condition, visibility) for condition in conditions),
+    )
+
+
+def _build_spread_model(constraint: TopologySpreadConstraint) -> SpreadModel:
+    return SpreadModel(
+        topology_key=constraint.topology_key,
+        max_skew=constraint.max_skew,
+        when_unsatisfiable=constraint.when_unsatisfiable,
+    )
+
+
+def _build_toleration_model(toleration: Toleration) -> TolerationModel:
+    return TolerationModel(
+        key=toleration.key, operator=toleration.operator, value=toleration.value, effect=toleration.effect
     )
 
 
