@@ -57,14 +57,14 @@ export async function showCluster(main, name) {
         pair("taints", cluster.taints.length ? h("ul", { class: "chips", id: "taints" }, cluster.taints.map((taint) => h("li", { class: "chip" }, taintText(taint)))) : "none"),
         pair("labels", h("ul", { class: "chips" }, table(cluster.labels))),
         pair("properties", h("ul", { class: "chips" }, table(cluster.properties)))),
-      usage.length > 0 && h("table", {}, h("thead", {}, h("tr", {}, ["resource", "available", "allocatable", "capacity"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", {}, usage))));
+      usage.length > 0 && h("table", {}, h("thead", {}, h("tr", {}, ["resource", "available", "allocatable", "capacity"].map((word, index) => h("th", { scope: "col", class: index ? "number" : null }, word)))), h("tbody", {}, usage))));
   }
 
   function drawPlacements() {
     areas.placements.replaceChildren(panel("Placements", {}, STATES.map(([state, title]) => {
       const chosen = items.filter((item) => item.state === state);
       if (!chosen.length && !["there", "fits", "rejected"].includes(state)) return null;
-      return [h("h3", {}, `${title}: ${chosen.length}`), chosen.length > 0 && h("table", { "data-state": state }, h("tbody", {}, chosen.map((item) => h("tr", { "data-key": item.key },
+      return [h("h3", {}, `${title}: ${chosen.length}`), chosen.length > 0 && h("table", { class: "by-state", "data-state": state }, h("tbody", {}, chosen.map((item) => h("tr", { "data-key": item.key },
         h("td", {}, h("a", { href: placementLink(item.key, { cluster: name }) }, item.key)), h("td", {}, item.plugin), h("td", {}, item.why),
         h("td", {}, h("a", { href: cardLink(item.key, name) }, "why"))))))];
     })));

@@ -265,7 +265,7 @@ export async function showFleet(main) {
   function drawClusters() {
     const { troubledClusters, clusters, moreClusters } = state.status;
     areas.silent.replaceChildren(panel("Clusters that take less work", {}, !troubledClusters.length ? h("p", { class: "soft" }, "None.") :
-      h("table", { id: "cluster-list" }, h("thead", {}, h("tr", {}, ["cluster", "state", "taints", "placements", "last heartbeat"].map((word) => h("th", { scope: "col" }, word)))),
+      h("table", { id: "cluster-list" }, h("thead", {}, h("tr", {}, ["cluster", "state", "taints", "placements", "last heartbeat"].map((word) => h("th", { scope: "col", class: word === "placements" ? "number" : null }, word)))),
         h("tbody", {}, troubledClusters.map((cluster) => h("tr", {}, h("td", {}, h("a", { href: clusterLink(cluster.name) }, cluster.name)), h("td", {}, cluster.state),
           h("td", {}, cluster.taints.map((taint) => `${taint.key}${taint.value && `=${taint.value}`}:${taint.effect}`).join(", ") || "–"), h("td", { class: "number" }, String(cluster.placements)), h("td", {}, cluster.lastHeartbeat ? clockTime(cluster.lastHeartbeat) : "never"))))),
       moreClusters > 0 && h("p", { class: "soft" }, `and ${count(moreClusters, "more cluster")}`),

@@ -26,6 +26,8 @@ export async function showPlacement(main, key) {
     placement: null, why: null, matrix: null, text: "", simulated: null, problem: null, shown: null,
   };
   const tip = makeTip();
+  /** @type {AbortController | null} */
+  let simulation = null;
   const areas = Object.fromEntries(["decision", "funnel", "grid", "domains", "fixes", "whatif", "history", "live"].map((name) => [name, h("div", { id: name })]));
   const whatIf = makeWhatIf(areas.whatif, { edits: () => state.edits, change: changeEdits, pinned: () => state.pinned });
   const timeline = makeTimeline(areas.history, key, { choose: chooseAttempt });
@@ -365,8 +367,6 @@ export async function showPlacement(main, key) {
   }
 
   // --- what if ---
-
-  let simulation = null;
 
   async function changeEdits(edits) {
     state.edits = edits;
