@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -188,6 +189,34 @@ def test_a_stream_lives_longer_than_the_hub_lets_a_request_take(office: Office) 
 
     assert "  web: " in line
     soon(lambda: log.read_text().count('"path":"/v1/decisions"') == before + 1)
+
+
+def test_a_browser_asks_with_the_kubeconfig_as_well(office: Office) -> None:
+    """Carol's client certificate, which no browser has."""
+    command = [sys.executable, "-m", "fleet.cli", "ui", "--no-open"]
+    with subprocess.Popen(command, env=office.environment("carol"), stdout=subprocess.PIPE, text=True) as explorer:
+        try:
+            assert explorer.stdout is not None
+            address, _, code = explorer.stdout.readline().strip().partition("/ui/signin#")
+            signed_in = ask(f"{address}/v1/session", json.dumps({"code": code}).encode())
+            cookie = signed_in.headers["Set-Cookie"].partition(";")[0]
+            caller = json.load(ask(f"{address}/v1/session", Cookie=cookie))
+            grid = json.load(ask(f"{address}/v1/matrix?placement=web", Cookie=cookie))
+            stream = f"{address}/v1/decisions?placement=web&since=0"
+            with ask(stream, Cookie=cookie, Accept="text/event-stream") as events:
+                first = [events.readline(), events.readline()]
+        finally:
+            explorer.terminate()
+
+    assert caller["user"] == "carol"
+    assert (grid["clusters"], grid["redacted"]) == (list(CAROL_SEES), len(CLUSTERS) - len(CAROL_SEES))
+    assert first[0].startswith(b"id: ")
+    assert first[1] == b"event: decision\n"
+
+
+def ask(url: str, body: bytes | None = None, **headers: str) -> Any:
+    media_type = {} if body is None else {"Content-Type": "application/json"}
+    return urlopen(Request(url, body, {**media_type, **headers}), timeout=_MINUTE)
 
 
 def test_headers_of_the_layer_mean_nothing_from_a_user(office: Office) -> None:
