@@ -76,6 +76,7 @@ def _list_failed(details: Details, now: int) -> Iterator[str]:
 
 class ClusterAffinityPlugin(PluginTraits):
     READS = ("labels", "properties", "usage")
+    READS_POLICY_ONLY = True
     REASONS = ReasonTable(
         Reason(
             "NoTermMatched",

@@ -77,6 +77,7 @@ def _describe_since(short: str, key: str, details: Details) -> str:
 
 class ClusterEligibility(PluginTraits):
     READS = ("signals", "obsolete")
+    READS_POLICY_ONLY = True
     ROW_LOCAL = True
     APPLIES_TO_FIXED = True
     REASONS = ReasonTable(

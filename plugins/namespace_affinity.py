@@ -36,6 +36,7 @@ _UNREPORTED, _MISSING = 1, 2
 
 class NamespaceAffinity(PluginTraits):
     READS = ("namespaces",)
+    READS_POLICY_ONLY = True
     ROW_LOCAL = True
     REASONS = ReasonTable(
         Reason(

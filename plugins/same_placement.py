@@ -17,6 +17,7 @@ from fleet.snapshot.frame import Frame
 
 class SamePlacementAntiAffinity(PluginTraits):
     READS = ("picks",)
+    READS_POLICY_ONLY = True
     ROW_LOCAL = True
     SCORE_COMPONENT = Component.OBSOLETE
     REASONS = ReasonTable(

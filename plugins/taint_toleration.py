@@ -41,6 +41,7 @@ def _name_taint(details: Details) -> str:
 
 class TaintToleration(PluginTraits):
     READS = ("taints",)
+    READS_POLICY_ONLY = True
     ROW_LOCAL = True
     REASONS = ReasonTable(
         Reason(

@@ -30,9 +30,9 @@ from fleet.model.keys import UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
-from fleet.scheduler.attempt import RequestCache
 from fleet.scheduler.profiles import Frameworks, build_configured_frameworks, read_scheduler_name
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
+from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import Settings
 from fleet.snapshot.frame import Frame

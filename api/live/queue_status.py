@@ -47,6 +47,7 @@ _ORDER: Final = {
     ClusterEventKind.UPDATE_NAMESPACES: 2,
     ClusterEventKind.UPDATE_LABELS: 3,
     ClusterEventKind.UPDATE_PROPERTIES: 3,
+    ClusterEventKind.UPDATE: 4,
 }
 
 
@@ -252,6 +253,8 @@ def _list_plugin_event(plugin: str, event: ClusterEvent) -> Iterator[Waker]:
         case ClusterEventKind.UPDATE_PROPERTIES:
             yield _build_cluster_waker("UpdateProperties", plugin, f"property {either} of a cluster changes", names)
             yield from _list_capacity_event(plugin, names)
+        case ClusterEventKind.UPDATE:
+            yield _build_cluster_waker("Update", plugin, "anything about a cluster changes, beyond its heartbeat")
 
 
 def _list_capacity_event(plugin: str, properties: Iterable[str]) -> Iterator[Waker]:

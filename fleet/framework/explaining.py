@@ -2,7 +2,7 @@
 and list what they read, so that mistakes in a policy can be pointed out.
 
 These methods take no part in decisions. A plugin without these methods is explained cluster by cluster, suggests
-nothing, and its rejections end with the events of other plugins only.
+nothing, and every change of a cluster may end its rejections.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class ClusterEventKind(enum.Enum):
     UPDATE_NAMESPACES = "UpdateNamespaces"
     UPDATE_LABELS = "UpdateLabels"
     UPDATE_PROPERTIES = "UpdateProperties"
+    UPDATE = "Update"
+    """Any change of a cluster beyond its heartbeat."""
 
 
 class ClusterEvent(NamedTuple):
@@ -164,6 +166,14 @@ class ConflictPlugin(Protocol):
 class EventSource(Protocol):
     def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterable[ClusterEvent]:
         """The events after which the plugin may judge a cluster differently. The policy may be invalid."""
+
+
+class AnyUpdate:
+    """The event source of a plugin that does not name its events: whatever changes may matter to it."""
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> Iterable[ClusterEvent]:
+        del policy, namespace
+        return (ClusterEvent(ClusterEventKind.UPDATE),)
 
 
 EventSources = Sequence[tuple[str, EventSource]]

@@ -145,6 +145,9 @@ class PluginTraits:
     """Columns the plugin reads: `labels:<key>`, `taints`, `signals`, …"""
     ROW_LOCAL: bool = False
     """A row's answer depends on that row only, not on other rows and not on what else was picked."""
+    READS_POLICY_ONLY: ClassVar[bool] = False
+    """Of the request, its PreFilter and Filter read the policy and the namespace only: placements with equal policies
+    get equal answers."""
     APPLIES_TO_FIXED: ClassVar[bool] = False
     """Its Filter also judges the clusters a PickFixed policy names."""
     REASONS: ClassVar[ReasonTable] = ReasonTable()

@@ -28,6 +28,7 @@ from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
+_BY_CLUSTER: Final = "cluster"
 _NAME: Final = attrgetter("view.metadata.name")
 
 
@@ -74,12 +75,21 @@ class Caches:
     def policy_snapshots(self, key: PlacementKey) -> list[Observed[PolicySnapshot]]:
         return self.kinds_of(key).policy_snapshots.store.by_index(_BY_OWNER, key)
 
+    def policy_snapshot(self, key: PlacementKey, name: str) -> Observed[PolicySnapshot] | None:
+        """Of that name, in the placement's namespace."""
+        return self.kinds_of(key).policy_snapshots.store.get(str(PlacementKey(key.namespace, name)))
+
     def latest_snapshots(self, key: PlacementKey) -> list[Observed[PolicySnapshot]]:
         return self.kinds_of(key).latest_snapshots(key)
 
     def bindings(self, key: PlacementKey) -> list[Observed[Binding]]:
         """By name."""
         return sorted(self.kinds_of(key).bindings.store.by_index(_BY_OWNER, key), key=_NAME)
+
+    def bindings_on(self, cluster: str) -> Iterator[Observed[Binding]]:
+        """Of all placements, in no particular order."""
+        for kinds in self.kinds:
+            yield from kinds.bindings.store.by_index(_BY_CLUSTER, cluster)
 
     # --- informers ----------------------------------------------------------------------------------------------------
 
@@ -175,12 +185,17 @@ def _kinds(scope: PlacementScope, access: InformerConfig) -> PlacementKinds:
     )
     kinds.policy_snapshots.store.add_index(_BY_OWNER, _owners)
     kinds.bindings.store.add_index(_BY_OWNER, _owners)
+    kinds.bindings.store.add_index(_BY_CLUSTER, _target_clusters)
     return kinds
 
 
 def _owners(observed: Observed[Any]) -> tuple[PlacementKey, ...]:
     owner = owner_key(observed.view.metadata)
     return () if owner is None else (owner,)
+
+
+def _target_clusters(binding: Observed[Binding]) -> tuple[str, ...]:
+    return (binding.view.spec.target_cluster,)
 
 
 _READ_CLUSTER: Final = msgspec.json.Decoder(MemberCluster).decode

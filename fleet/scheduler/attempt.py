@@ -25,18 +25,19 @@ from fleet.errors import (
 )
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
-from fleet.framework.request import PlacementRequest, compile_request
+from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.framework import Framework
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
-from fleet.model.keys import PARENT_PLACEMENT, SCHEDULER_CLEANUP
+from fleet.model.keys import SCHEDULER_CLEANUP
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, Metadata, Observed, Placement, PolicySnapshot
+from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.profiles import Frameworks, read_scheduler_name
+from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
 
 log = structlog.get_logger(__name__)
@@ -58,6 +59,7 @@ class AttemptRunner:
         clock: Clock,
         reads_live: bool = False,
         on_decided: Callable[[], None] = lambda: None,
+        requests: RequestCache | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome."""
@@ -72,7 +74,7 @@ class AttemptRunner:
         self._on_decided = on_decided
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
-        self._requests = RequestCache()
+        self._requests = requests or RequestCache()
         self._cursors: dict[str, int] = {}
         """By profile, the row at which the next scan of a part of the fleet begins."""
 
@@ -232,28 +234,6 @@ class AttemptRunner:
             yield
         finally:
             record.seconds[phase] = self._clock.monotonic() - started
-
-
-class RequestCache:
-    """Compiled requests of the latest snapshots, each valid until anything it was compiled from changes."""
-
-    def __init__(self) -> None:
-        self._entries: dict[PlacementKey, tuple[object, PlacementRequest]] = {}
-
-    def get(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest:
-        metadata, uid, name = snapshot.view.metadata, placement.uid, read_scheduler_name(placement)
-        source = (metadata.uid, metadata.generation, metadata.annotations, snapshot.view.spec, uid, name)
-        key = PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
-        entry = self._entries.get(key)
-        if entry is None or entry[0] != source:
-            entry = self._entries[key] = (
-                source,
-                compile_request(snapshot.view, placement_uid=uid, scheduler_name=name),
-            )
-        return entry[1]
-
-    def forget(self, key: PlacementKey) -> None:
-        self._entries.pop(key, None)
 
 
 def _raise_error_of(decision: Decision) -> None:

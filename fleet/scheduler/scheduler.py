@@ -9,22 +9,26 @@ from typing import Any
 import structlog
 
 from fleet.clock import Clock
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.runtime.framework import with_probe, with_snapshot_lister
 from fleet.informers.cache import Caches, FleetTable
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
+from fleet.model.views import Metadata
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import Recorder
 from fleet.scheduler.cleanup import BindingReleases, Cleanup
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_calls import StatusWriter
+from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.profiles import build_configured_frameworks
+from fleet.scheduler.profiles import build_configured_frameworks, read_scheduler_name
 from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
+from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings
@@ -69,10 +73,13 @@ class Scheduler:
         )
         self._releases = BindingReleases(bindings, self._enqueue_released, clock=clock, on_problem=_log_release_problem)
         timeouts = settings.eligibility.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
+        requests, sources = RequestCache(), self.frameworks.event_sources
+        hints = ClusterHints(caches, profile_of=self._profile_of, requests=requests, clock=clock)
         self._handlers = EventHandlers(
             caches,
             self.queue,
-            event_sources=self.frameworks.event_sources,
+            sources_of=lambda _: sources,
+            hints=hints if settings.queue.hints else None,
             eligibility=EligibilityClock(Eligibility.parse(**timeouts), clock),
             release=self._releases.add,
             on_event=metrics.observe_event,
@@ -91,6 +98,7 @@ class Scheduler:
                 clock=clock,
                 reads_live=settings.bindings.read == "List",
                 on_decided=plugin_timer.flush,
+                requests=requests,
             ),
             track_attempt=self._handlers.track_attempt,
             recorder=recorder,
@@ -129,6 +137,10 @@ class Scheduler:
     def in_flight(self) -> set[str]:
         """Placements that are being scheduled, and bindings that are being released."""
         return {*map(str, self._handlers.in_flight()), *self._releases.in_flight()}
+
+    def _profile_of(self, placement: Metadata | None) -> CompiledProfile:
+        """The profile that decides about the placement."""
+        return self.frameworks.choose("" if placement is None else read_scheduler_name(placement)).profile
 
     def _enqueue_released(self, key: PlacementKey) -> None:
         self.queue.add(key, trigger="Binding/Released")

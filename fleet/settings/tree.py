@@ -140,6 +140,13 @@ class QueueSection(Section):
     max_delay: Annotated[PositiveDuration, Field(description="Maximum backoff after a failure.")] = Duration("60s")
     rate: Annotated[Rate, Field(description="Rate limit of retries after failures, overall.")] = Rate("10/s")
     burst: Annotated[int, Field(ge=1, description="Burst of that rate limit.")] = 100
+    hints: Annotated[
+        bool,
+        Field(
+            description="Retry a placement only after changes of a cluster that can alter its decision; `false`: after "
+            "every change of what it reads."
+        ),
+    ] = True
     initial_backoff_seconds: Annotated[
         int,
         Inert(),

@@ -92,6 +92,7 @@ def _describe_skew(details: Details) -> str:
 
 class TopologySpreadConstraints(PluginTraits):
     READS = ("labels", "picks")
+    READS_POLICY_ONLY = True
     SCORE_COMPONENT = Component.TOPOLOGY
     REASONS = ReasonTable(
         Reason(

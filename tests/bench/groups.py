@@ -188,8 +188,8 @@ GROUPS: Final = (
     Group(
         "joining",
         "A cluster joins",
-        "1,000 clusters, and placements that all wait for one more: processor time without a hub. The new cluster is "
-        "of no use to any of them.",
+        "1,000 clusters, and placements with a policy each that wait for one more: processor time without a hub. Two "
+        "clusters join: one of no use to any placement, and one that a single placement can use.",
         joining,
         quick=True,
     ),

@@ -28,6 +28,8 @@ from tests.oracle.example_fleet import affinity, pick_n
 
 TOKENS: Final = "example.com/tokens"
 NS: Final = "e2e-triggers"
+EVERY_READER: Final = "queue.hints=false"
+"""Who reads what changed decides again, whatever the change is."""
 
 
 def reading(**policy: object) -> Json:
@@ -101,7 +103,7 @@ def usage(cpu: str) -> Json:
 # --- member clusters --------------------------------------------------------------------------------------------------
 
 
-@on_stage(controllers=ONLY_SCHEDULER)
+@on_stage(EVERY_READER, controllers=ONLY_SCHEDULER)
 async def test_a_cluster_that_becomes_eligible(fleet: Stage) -> None:
     """By a heartbeat after a long silence, by being seen for the first time, and by joining."""
     await every_kind_of_placement(fleet)
@@ -112,7 +114,7 @@ async def test_a_cluster_that_becomes_eligible(fleet: Stage) -> None:
     assert await fleet.woken_by(fleet.report("new")) == READERS | UNFUSSY
 
 
-@on_stage(controllers=ONLY_SCHEDULER)
+@on_stage(EVERY_READER, controllers=ONLY_SCHEDULER)
 async def test_what_a_policy_reads(fleet: Stage) -> None:
     await every_kind_of_placement(fleet)
     steps: dict[str, tuple[Change, set[str]]] = {
@@ -168,7 +170,7 @@ async def test_what_helps_nobody(fleet: Stage) -> None:
     assert fleet.count("fleet_scheduler_triggers_total", source="MemberCluster", woken="true") == 0
 
 
-@on_stage(controllers=ONLY_SCHEDULER)
+@on_stage(EVERY_READER, controllers=ONLY_SCHEDULER)
 async def test_a_cluster_that_is_gone(fleet: Stage) -> None:
     """When it is gone, not when it starts to leave; its bindings are given up by everybody who has one there."""
     await every_kind_of_placement(fleet)
@@ -179,7 +181,7 @@ async def test_a_cluster_that_is_gone(fleet: Stage) -> None:
     assert {key: await fleet.states(key) for key in POLICIES} == {key: {"ready": "Unscheduled"} for key in POLICIES}
 
 
-@on_stage(controllers=ONLY_SCHEDULER)
+@on_stage(EVERY_READER, controllers=ONLY_SCHEDULER)
 async def test_a_namespace_list_that_can_no_longer_be_trusted(fleet: Stage) -> None:
     await fleet.namespace(NS)
     await fleet.join("ready", namespaces=("elsewhere",))
@@ -306,7 +308,7 @@ async def test_a_placement_that_is_being_deleted_is_cleaned_up(fleet: Stage) -> 
 # --- quiet ------------------------------------------------------------------------------------------------------------
 
 
-@on_stage(controllers=ONLY_SCHEDULER)
+@on_stage(EVERY_READER, controllers=ONLY_SCHEDULER)
 async def test_an_attempt_that_changes_nothing_writes_nothing(fleet: Stage) -> None:
     await every_kind_of_placement(fleet)
     before = {key: versions(await fleet.bindings(key)) for key in POLICIES}

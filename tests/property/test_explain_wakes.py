@@ -64,7 +64,7 @@ def is_listed(wakers: Sequence[Waker], change: ClusterDiff, snapshot: PolicySnap
 def test_W_12_a_listed_event_wakes_the_placement_and_an_unlisted_one_does_not(
     snapshots: list[PolicySnapshot], changes: list[ClusterDiff]
 ) -> None:
-    index = InterestIndex(EVENT_SOURCES)
+    index = InterestIndex(lambda _: EVENT_SOURCES)
     for number, snapshot in enumerate(snapshots):
         index.put(PlacementKey.parse(key_of(number)), snapshot, short=lacks_clusters(snapshot))
     listed = [list_wake_events(snapshot, key_of(number), EVENT_SOURCES) for number, snapshot in enumerate(snapshots)]

@@ -124,7 +124,7 @@ def in_other_words(value: str | int) -> str | int:
 def an_index(snapshots: list[Json], dice: Dice) -> InterestIndex:
     """Filled by way of other states, so that what is left of those would show."""
     views = [msgspec.convert(one, PolicySnapshot) for one in snapshots]
-    index = InterestIndex(EVENT_SOURCES)
+    index = InterestIndex(lambda _: EVENT_SOURCES)
     for number, view in enumerate(views):
         others = [one for one in dice.sample(views, 10) if one.metadata.namespace == view.metadata.namespace]
         index.put(PlacementKey.parse(key_of(number)), dice.choice((None, *others)), short=dice.chance(0.5))

@@ -7,7 +7,7 @@ the hooks to callables, so that an attempt needs no lookups.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ import msgspec
 
 from fleet.errors import ConfigurationError, UnknownPlugin
 from fleet.framework.arguments import RawArgs
-from fleet.framework.explaining import EventSources
+from fleet.framework.explaining import AnyUpdate, EventSource, EventSources
 from fleet.framework.handle import Handle
 from fleet.framework.profiles.adapter import adapt, is_scalar
 from fleet.framework.profiles.registry import Registry
@@ -44,6 +44,7 @@ METHODS: Final[Mapping[str, str]] = MappingProxyType(
         "postBind": "post_bind",
     }
 )
+_READS_NO_CLUSTER: Final = frozenset(("picks",))
 _EXACTLY_ONE: Final = ("queueSort", "batch", "sort")
 
 
@@ -127,15 +128,24 @@ class CompiledProfile:
 
     @property
     def event_sources(self) -> EventSources:
-        """The plugins that name events."""
-        return self.find_plugins("events_to_register")
+        """The plugins that name events. To one that judges clusters and names none, every change may matter."""
+        judging = {entry.name for entry in (*self.pre_filter, *self.filters)}
+        sources: list[tuple[str, EventSource]] = []
+        for name, plugin in self._list_plugins():
+            if hasattr(plugin, "events_to_register"):
+                sources.append((name, plugin))
+            elif name in judging and not _READS_NO_CLUSTER.issuperset(_trait(plugin, "READS")):
+                sources.append((name, AnyUpdate()))
+        return sources
 
     def find_plugins(self, method: str) -> tuple[tuple[str, Any], ...]:
-        """Those that have an optional method: the ones with a Filter in their order, then the others in the order of
-        hooks."""
+        """Those that have an optional method, in the order of `_list_plugins`."""
+        return tuple((name, plugin) for name, plugin in self._list_plugins() if hasattr(plugin, method))
+
+    def _list_plugins(self) -> Iterable[tuple[str, Any]]:
+        """The ones with a Filter in their order, then the others in the order of hooks."""
         hooks = (self.filters, *self.hooks.values())
-        plugins = {entry.name: entry.plugin for hook in hooks for entry in hook}
-        return tuple((name, plugin) for name, plugin in plugins.items() if hasattr(plugin, method))
+        return {entry.name: entry.plugin for hook in hooks for entry in hook}.items()
 
     @property
     def picker_position(self) -> int:

@@ -8,7 +8,7 @@ are found by `interest_index`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Final
 
@@ -16,6 +16,7 @@ from fleet.model.keys import NAMESPACE_COLLECTION_SUCCEEDED, RESOURCE_PROPERTY_P
 from fleet.model.quantity import quantity_or_none, quantity_to_float
 from fleet.model.views import MemberCluster, MemberClusterStatus, PropertyValue, QuantityText, ResourceUsage, Taint
 from fleet.snapshot.columns.numbers import USAGE_KINDS
+from fleet.snapshot.table import differ_beyond_heartbeat
 
 IsEligible = Callable[[MemberCluster], bool]
 """Whether a cluster may take new work at this moment."""
@@ -44,6 +45,8 @@ class ClusterDiff:
     """Those that appeared or vanished."""
     namespaces_unconfirmed: bool = False
     """From now on, a namespace that is not listed may exist all the same."""
+    updated: bool = False
+    """Anything beyond the heartbeat changed; for plugins that do not name what they read."""
 
     def __bool__(self) -> bool:
         return self is not NO_DIFF
@@ -61,7 +64,7 @@ class ClusterDiff:
             "UpdateCapacity": self.usage,
             "UpdateNamespaces": self.namespaces or self.namespaces_unconfirmed,
         }
-        return tuple(compress(happened, happened.values()))
+        return tuple(compress(happened, happened.values())) or ("Update",)
 
     def __str__(self) -> str:
         return f"MemberCluster/{'+'.join(self.events)} {self.cluster}"
@@ -71,11 +74,26 @@ NO_DIFF: Final = ClusterDiff()
 
 
 def diff_clusters(
-    old: MemberCluster | None, new: MemberCluster | None, *, is_eligible: IsEligible, initial: bool = False
+    old: MemberCluster | None,
+    new: MemberCluster | None,
+    *,
+    is_eligible: IsEligible,
+    initial: bool = False,
+    any_update: bool = False,
 ) -> ClusterDiff:
-    """With `initial`, the cluster existed before the first list: that is not joining."""
+    """With `initial`, the cluster existed before the first list: that is not joining. With `any_update`, changes count
+    that no plugin has named."""
     if new is None:
         return NO_DIFF if old is None else ClusterDiff(cluster=old.metadata.name, deleted=True)
+    diff = _diff_known(old, new, is_eligible, initial=initial)
+    if any_update and not initial and differ_beyond_heartbeat(old, new):
+        return replace(diff, cluster=new.metadata.name, updated=True)
+    return diff
+
+
+def _diff_known(
+    old: MemberCluster | None, new: MemberCluster, is_eligible: IsEligible, *, initial: bool
+) -> ClusterDiff:
     if new.metadata.deletion_timestamp:
         return NO_DIFF  # counts when it is gone
     if old is not None:

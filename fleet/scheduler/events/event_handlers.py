@@ -2,7 +2,7 @@
 
 Every change is handled at once and in memory, so none can be lost on the way. No placement is enqueued before `start`:
 a standby only keeps its interest index up to date. `cluster_diff` decides what counts as a change of a cluster,
-`interest_index` which placements it affects, and the queue when they run.
+`interest_index` which placements read it, `cluster_hints` whose decision it can alter, and the queue when they run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol
 import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.framework.explaining import EventSources
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.cache.store import Store
 from fleet.kube.resource import Resource, key_of
@@ -32,7 +31,8 @@ from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, Observed, Placement, PolicySnapshot
 from fleet.scheduler.cleanup import is_as_created
 from fleet.scheduler.events.cluster_diff import diff_clusters
-from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
+from fleet.scheduler.events.cluster_hints import ClusterHints
+from fleet.scheduler.events.interest_index import InterestIndex, SourcesOf, lacks_clusters
 from fleet.snapshot.columns.signals import Eligibility
 
 START_UP: Final = "StartUp"
@@ -103,14 +103,15 @@ class EventHandlers:
         caches: Caches,
         queue: PlacementQueue,
         *,
-        event_sources: EventSources,
+        sources_of: SourcesOf,
         eligibility: EligibilityClock,
         release: ReleaseBinding,
         clock: Clock,
+        hints: ClusterHints | None = None,
         on_event: ObserveEvent = lambda *_: None,
         batched: bool = False,
     ) -> None:
-        """Event sources are the plugins that read clusters, by name. With `batched`, changes of clusters are
+        """Without hints, every change of what a placement reads requeues it. With `batched`, changes of clusters are
         requeued in batches."""
         self._caches = caches
         self._queue = queue
@@ -120,7 +121,8 @@ class EventHandlers:
         self._on_event = on_event
         self._event_started = 0.0
         self._batched = batched
-        self._interests = InterestIndex(event_sources)
+        self._interests = InterestIndex(sources_of)
+        self._hints = hints
         self._in_flight: dict[PlacementKey, set[str]] = {}
         """Placements, and the bindings that have appeared since their attempts began."""
         self._started = False
@@ -169,6 +171,8 @@ class EventHandlers:
         finally:
             del self._in_flight[key]
             self._interests.end_attempt(key)
+            if self._hints is not None:
+                self._hints.prepare(key)
 
     def in_flight(self) -> Set[PlacementKey]:
         """Placements that are being scheduled."""
@@ -181,9 +185,16 @@ class EventHandlers:
             return
         self._event_started = self._clock.monotonic()
         self._check_clock()
-        diff = diff_clusters(old, new, is_eligible=self._eligibility.is_eligible)
+        diff = diff_clusters(
+            old, new, is_eligible=self._eligibility.is_eligible, any_update=self._interests.reads_any_update
+        )
         if diff:
-            self._requeue_affected(self._interests.find_affected(diff), trigger=str(diff))
+            keys = self._interests.find_affected(diff)
+            if self._hints is not None:
+                keys = self._hints.select(
+                    keys, diff, old, new, in_flight=self._in_flight, is_waiting=self._interests.is_waiting
+                )
+            self._requeue_affected(keys, trigger=str(diff))
 
     def _check_clock(self) -> None:
         # Checked at every status report: they are frequent, and a changed clock sends no notification.
@@ -238,7 +249,12 @@ class EventHandlers:
         latest = self._caches.latest_snapshots(key)
         if len(latest) == 1:
             self._interests.put(key, latest[0].view, short=lacks_clusters(latest[0].view))
-        elif latest or kinds.get_placement(key) is not None:
+            if self._hints is not None:
+                self._hints.put(key, latest[0].view)
+            return
+        if self._hints is not None:
+            self._hints.forget(key)
+        if latest or kinds.get_placement(key) is not None:
             self._interests.put(key, None, short=True)
         else:
             self._interests.forget(key)

@@ -10,7 +10,7 @@ out differently is left to the decision.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -28,13 +28,19 @@ Tolerations = tuple[Toleration, ...]
 _ELIGIBLE: Final[Topic] = ("eligibility", "")
 _NAMESPACES: Final[Topic] = ("namespaces", "")
 _CLUSTER: Final = "cluster"
+_UPDATED: Final = "updated"
+_ANY_UPDATED: Final[Topic] = (_UPDATED, "")
 _LABEL: Final = "label"
 _PROPERTY: Final = "property"
 _NAMESPACE: Final = "namespace"
+_UPDATE: Final = ClusterEventKind.UPDATE
 _UPDATE_LABELS: Final = ClusterEventKind.UPDATE_LABELS
 _UPDATE_NAMESPACES: Final = ClusterEventKind.UPDATE_NAMESPACES
 _UPDATE_PROPERTIES: Final = ClusterEventKind.UPDATE_PROPERTIES
 _UPDATE_TAINTS: Final = ClusterEventKind.UPDATE_TAINTS
+
+
+SourcesOf = Callable[[PlacementKey], EventSources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,11 @@ def is_never_satisfied(policy: PlacementPolicy | None) -> bool:
 class InterestIndex:
     """Holds placements without a latest snapshot, too: the deletion of a cluster affects all placements."""
 
-    def __init__(self, sources: EventSources) -> None:
-        self._sources = [source for _, source in sources]
+    def __init__(self, sources_of: SourcesOf) -> None:
+        """The plugins that read clusters for a placement."""
+        self._sources_of = sources_of
+        self.reads_any_update = False
+        """Whether changes count that no plugin has named."""
         self._entries: dict[PlacementKey, _Entry] = {}
         self._by_topic: _KeyIndex[Topic] = _KeyIndex()
         self._by_tolerations: _KeyIndex[Tolerations] = _KeyIndex()
@@ -79,29 +88,36 @@ class InterestIndex:
             entry.spec, entry.interest = None, _NONE
         elif entry.spec != snapshot.spec:
             entry.spec = snapshot.spec
-            entry.interest = self._interest_of(snapshot.spec.policy, snapshot.metadata.namespace)
+            entry.interest = self._interest_of(key, snapshot.spec.policy, snapshot.metadata.namespace)
         entry.short = short
         self._relist(key, entry)
 
-    def _interest_of(self, policy: PlacementPolicy | None, namespace: str) -> Interest:
+    def _interest_of(self, key: PlacementKey, policy: PlacementPolicy | None, namespace: str) -> Interest:
         policy = policy or PlacementPolicy()
         kind = policy.placement_type or PICK_ALL
-        if kind == PICK_FIXED:
-            return Interest(frozenset((_CLUSTER, name) for name in policy.cluster_names))
-        if kind not in (PICK_ALL, PICK_N):
+        if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
             return _NONE
+        events = [
+            event for _, source in self._sources_of(key) for event in source.events_to_register(policy, namespace)
+        ]
+        reads_any_update = any(event.kind is _UPDATE for event in events)
+        self.reads_any_update |= reads_any_update
+        if kind == PICK_FIXED:
+            read = (_CLUSTER, _UPDATED) if reads_any_update else (_CLUSTER,)
+            return Interest(frozenset((topic, name) for topic in read for name in policy.cluster_names))
         topics, reads_taints = {_ELIGIBLE}, False
-        for source in self._sources:
-            for event, names in source.events_to_register(policy, namespace):
-                if event is _UPDATE_LABELS:
-                    topics.update([(_LABEL, key) for key in names])
-                elif event is _UPDATE_PROPERTIES:
-                    topics.update([(_PROPERTY, name) for name in names])
-                elif event is _UPDATE_NAMESPACES:
-                    topics.add(_NAMESPACES)
-                    topics.update([(_NAMESPACE, name) for name in names])
-                elif event is _UPDATE_TAINTS:
-                    reads_taints = True
+        for event, names in events:
+            if event is _UPDATE:
+                topics.add(_ANY_UPDATED)
+            elif event is _UPDATE_LABELS:
+                topics.update([(_LABEL, name) for name in names])
+            elif event is _UPDATE_PROPERTIES:
+                topics.update([(_PROPERTY, name) for name in names])
+            elif event is _UPDATE_NAMESPACES:
+                topics.add(_NAMESPACES)
+                topics.update([(_NAMESPACE, name) for name in names])
+            elif event is _UPDATE_TAINTS:
+                reads_taints = True
         tolerations = policy.tolerations if reads_taints else None
         return Interest(frozenset(topics), tolerations, never_satisfied=kind == PICK_ALL)
 
@@ -112,6 +128,10 @@ class InterestIndex:
 
     def list_keys(self) -> list[PlacementKey]:
         return list(self._entries)
+
+    def is_waiting(self, key: PlacementKey) -> bool:
+        entry = self._entries.get(key)
+        return entry is not None and entry.is_waiting
 
     def find_affected(self, diff: ClusterDiff) -> Collection[PlacementKey]:
         """Each key once."""
@@ -173,6 +193,9 @@ def _list_topics(diff: ClusterDiff) -> Iterator[Topic]:
         yield _CLUSTER, diff.cluster
     if diff.namespaces_unconfirmed:
         yield _NAMESPACES
+    if diff.updated:
+        yield _ANY_UPDATED
+        yield _UPDATED, diff.cluster
     yield from ((_LABEL, key) for key in diff.labels)
     yield from ((_PROPERTY, name) for name in diff.properties)
     yield from ((_PROPERTY, name) for name in diff.usage)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.bench.controller.creating import create_burst
 from tests.bench.controller.group import FULL, creating_figures, joining_figures, placing_figures
 from tests.bench.controller.hubs import EMBEDDED, TARGETS
-from tests.bench.controller.joining import join_one
+from tests.bench.controller.joining import join_two
 from tests.bench.controller.runs import FORMS, Measured, Plan, Size, measure
 from tests.bench.figures import Figure, shown
 from tests.bench.measuring import Run
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
             created = asyncio.run(create_burst(target, clusters=size.clusters, placements=size.placements))
             _tell(f"{target}: {size}", creating_figures(run, size, created))
     if options.join:
-        _tell("in memory", joining_figures(run, join_one(options.join)))
+        _tell("in memory", joining_figures(run, join_two(options.join)))
     return 0
 
 

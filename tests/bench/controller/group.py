@@ -12,7 +12,7 @@ from typing import Final
 from tests.bench.controller.creating import Created, create_burst
 from tests.bench.controller.documents import PICKS
 from tests.bench.controller.hubs import EMBEDDED, REAL
-from tests.bench.controller.joining import Joined, join_one
+from tests.bench.controller.joining import Joined, JoinedTwo, join_two
 from tests.bench.controller.placing import is_read, is_write, quantile
 from tests.bench.controller.restarting import Restarted
 from tests.bench.controller.runs import FORMS, Bursts, Measured, Plan, Size, measure
@@ -53,7 +53,9 @@ def creating(run: Run, *, target: str) -> Iterator[Figure]:
 
 
 def joining(run: Run) -> Iterator[Figure]:
-    yield from joining_figures(run, join_one(WAITING_QUICK if run.quick else WAITING))
+    placements = WAITING_QUICK if run.quick else WAITING
+    yield from joining_figures(run, join_two(placements))
+    yield from waking_figures(run, join_two(placements, hints=False))
 
 
 on_real = partial(controller, target=REAL)
@@ -116,7 +118,20 @@ def creating_figures(run: Run, size: Size, created: Created) -> Iterator[Figure]
     yield run.number(case, "of the burst's time left at the median", Kind.PERCENT, left, target=LEFT_AT_MEDIAN)
 
 
-def joining_figures(run: Run, found: Joined) -> Iterator[Figure]:
-    case = f"a cluster joins, {found.placements:,} placements wait"
-    yield run.number(case, "until all are woken", Kind.MILLISECONDS, found.waking * _NANOSECONDS, target=50)
-    yield run.number(case, "until all are decided", Kind.MILLISECONDS, found.deciding * _NANOSECONDS)
+def joining_figures(run: Run, joined: JoinedTwo) -> Iterator[Figure]:
+    wait = f"{joined.placements:,} placements wait"
+    yield from _joining(run, f"of no use to any, {wait}", joined.useless, attempts=0)
+    yield from _joining(run, f"of use to one, {wait}", joined.useful, attempts=1)
+
+
+def _joining(run: Run, case: str, joined: Joined, *, attempts: int) -> Iterator[Figure]:
+    seconds = joined.waking + joined.attempting
+    yield run.number(case, "until all is quiet", Kind.MILLISECONDS, seconds * _NANOSECONDS, target=50)
+    yield run.number(case, "attempts", Kind.COUNT, joined.attempts, target=attempts)
+
+
+def waking_figures(run: Run, joined: JoinedTwo) -> Iterator[Figure]:
+    case = f"of no use to any, {joined.placements:,} placements wait, queue.hints=false"
+    yield run.number(case, "until all are woken", Kind.MILLISECONDS, joined.useless.waking * _NANOSECONDS, target=50)
+    yield run.number(case, "until all is quiet", Kind.MILLISECONDS, joined.useless.attempting * _NANOSECONDS)
+    yield run.number(case, "attempts", Kind.COUNT, joined.useless.attempts)

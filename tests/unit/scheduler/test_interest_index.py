@@ -36,7 +36,7 @@ READS_IT_ALL = (
 
 def an_index(**placements: tuple[PolicyBuilder, bool]) -> InterestIndex:
     """Of placements with their policies, and whether they are short."""
-    index = InterestIndex(EVENT_SOURCES)
+    index = InterestIndex(lambda _: EVENT_SOURCES)
     for name, (policy, short) in placements.items():
         snapshot = policy.snapshot()
         namespace = snapshot.metadata.namespace
@@ -68,7 +68,7 @@ def test_a_policy_of_an_unknown_type_waits_for_nothing_but_a_vanished_cluster() 
 
 def test_satisfied_and_short_again() -> None:
     policy = a_policy().pick_n(3).spread("region").snapshot()
-    index = InterestIndex(EVENT_SOURCES)
+    index = InterestIndex(lambda _: EVENT_SOURCES)
     found = []
     for short in (True, False, True):
         index.put(PlacementKey.parse("web"), policy, short=short)
@@ -111,7 +111,7 @@ def test_a_forgotten_placement_is_found_by_nothing() -> None:
 
 
 def test_forgetting_somebody_unknown_is_fine() -> None:
-    InterestIndex(EVENT_SOURCES).forget(PlacementKey.parse("nobody"))
+    InterestIndex(lambda _: EVENT_SOURCES).forget(PlacementKey.parse("nobody"))
 
 
 def test_while_it_is_decided_a_satisfied_placement_counts_as_short() -> None:
@@ -127,7 +127,7 @@ def test_while_it_is_decided_a_satisfied_placement_counts_as_short() -> None:
 
 def test_a_placement_that_turned_out_short_stays_listed_after_the_decision() -> None:
     policy = a_policy().pick_n(3).snapshot()
-    index = InterestIndex(EVENT_SOURCES)
+    index = InterestIndex(lambda _: EVENT_SOURCES)
     index.put(PlacementKey.parse("web"), policy, short=False)
     index.begin_attempt(PlacementKey.parse("web"))
     index.put(PlacementKey.parse("web"), policy, short=True)
@@ -136,7 +136,7 @@ def test_a_placement_that_turned_out_short_stays_listed_after_the_decision() -> 
 
 
 def test_deciding_about_a_placement_that_is_not_there_is_fine() -> None:
-    index = InterestIndex(EVENT_SOURCES)
+    index = InterestIndex(lambda _: EVENT_SOURCES)
     index.begin_attempt(PlacementKey.parse("gone"))
     index.end_attempt(PlacementKey.parse("gone"))
     assert index.list_keys() == []
@@ -150,7 +150,7 @@ def test_P09_a_removed_taint_is_judged_once_for_all_who_tolerate_the_same(monkey
         return find_untolerated(taints, tolerations)
 
     monkeypatch.setattr(interests, "find_untolerated", judge)
-    index = InterestIndex(EVENT_SOURCES)
+    index = InterestIndex(lambda _: EVENT_SOURCES)
     picky, easy = a_policy().pick_n(3).snapshot(), a_policy().pick_n(3).tolerate("gpu", operator="Exists").snapshot()
     for number in range(500):
         index.put(PlacementKey.parse(f"picky-{number}"), picky, short=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fleet.framework.profiles.profile import CompiledProfile
 from fleet.informers.cache import Caches, PlacementKinds
 from fleet.kube.cache.store import Store
 from fleet.kube.informer import InformerConfig
@@ -24,7 +25,9 @@ from fleet.model.views import (
     PolicySnapshotStatus,
     View,
 )
+from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
+from fleet.scheduler.requests import RequestCache
 from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import compile_default
 from tests.builders import ClusterBuilder, PolicyBuilder, a_policy, ago
@@ -32,6 +35,7 @@ from tests.fake_clock import FakeClock
 
 V = TypeVar("V", bound=View)
 
+PROFILE = compile_default()
 RULE = Eligibility(heartbeat_timeout=5 * MINUTE, unhealthy_timeout=5 * MINUTE)
 
 
@@ -66,17 +70,27 @@ class Queue:
 
 
 class World:
-    def __init__(self, *, batched: bool = False, namespaced: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        batched: bool = False,
+        namespaced: bool = True,
+        hinted: bool = False,
+        profile: CompiledProfile = PROFILE,
+    ) -> None:
+        """With `hinted`, events wake only those whose decision they can alter."""
         self.clock = FakeClock()
         access = InformerConfig(reads=NoApi(), writes=NoApi(), clock=self.clock, jitter=lambda: 0.0)
         self.caches = Caches(access, namespaced_placements=namespaced)
         self.queue = Queue()
+        hints = ClusterHints(self.caches, profile_of=lambda _: profile, requests=RequestCache(), clock=self.clock)
         self.released: list[str] = []
         self.told: list[tuple[str, int]] = []
         self.handlers = EventHandlers(
             self.caches,
             self.queue,
-            event_sources=compile_default().event_sources,
+            sources_of=lambda _: profile.event_sources,
+            hints=hints if hinted else None,
             eligibility=EligibilityClock(RULE, self.clock),
             release=self._release,
             clock=self.clock,

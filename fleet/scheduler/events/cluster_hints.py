@@ -1,0 +1,341 @@
+"""Cluster hints: of the placements that read what changed of a cluster, those whose decision the change can alter.
+
+A placement that lacks clusters already has all that qualify, and PickAll has them in any case. So where every filter
+judges a cluster by itself, a change matters only if the cluster qualifies now, did not before, and is not in use: the
+filters themselves answer that, on the cluster as it is and on the cluster as it was. Each change is compared with the
+one before it, attempts read the newest state, and time alone makes no cluster qualify, so no chance is lost between
+them.
+
+In doubt a placement is requeued: if a plugin looks at several clusters together, as spread constraints do, reads more
+than the cluster, or fails. Placements with equal policies are judged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import structlog
+
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.framework.bindings import PlacementBindings
+from fleet.framework.context import HookContext
+from fleet.framework.profiles.profile import BoundHook, CompiledProfile
+from fleet.framework.request import PlacementRequest
+from fleet.framework.runtime.purity_guard import Phase, enter_phase
+from fleet.framework.state import CycleState
+from fleet.framework.status import Code, code_of
+from fleet.framework.types import PluginTraits
+from fleet.informers.cache import Caches, is_latest
+from fleet.kube.scopes import owner_key
+from fleet.model.keys import BOUND, PICK_FIXED, SCHEDULED, UNSCHEDULED
+from fleet.model.placement_key import PlacementKey
+from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot
+from fleet.scheduler.events.cluster_diff import ClusterDiff
+from fleet.scheduler.requests import RequestCache
+from fleet.snapshot.columns.bitset import Mask, as_bits
+from fleet.snapshot.frame import Frame
+from fleet.snapshot.table import Table
+
+log = structlog.get_logger(__name__)
+
+_LETS_PASS: Final = frozenset((Code.SUCCESS, Code.SKIP))
+
+ProfileOf = Callable[[Metadata | None], CompiledProfile]
+"""By the metadata of the placement, where it is known."""
+IsWaiting = Callable[[PlacementKey], bool]
+
+_OF_THE_CLUSTER: Final = frozenset(("labels", "namespaces", "properties", "signals", "taints", "usage"))
+_OF_THE_PLACEMENT: Final = frozenset(("obsolete", "picks"))
+"""An attempt leaves no binding of an earlier policy, and clusters in use are compared here."""
+
+
+class _Plan(NamedTuple):
+    """The plugins that judge clusters for a request."""
+
+    pre_filters: tuple[BoundHook, ...]
+    filters: tuple[BoundHook, ...]
+
+
+@dataclass(slots=True)
+class _PolicyGroup:
+    """Placements of one namespace with equal policies."""
+
+    name: tuple[str, bytes]
+    members: int = 0
+    request: PlacementRequest | None = None
+    """That of any member: they differ in what no filter reads."""
+    plan: _Plan | None = None
+    planned_for: CompiledProfile | None = None
+
+
+class ClusterHints:
+    def __init__(self, caches: Caches, *, profile_of: ProfileOf, requests: RequestCache, clock: Clock) -> None:
+        self._caches = caches
+        self._profile_of = profile_of
+        self._requests = requests
+        self._clock = clock
+        self._groups: dict[tuple[str, bytes], _PolicyGroup] = {}
+        self._group_of: dict[PlacementKey, _PolicyGroup] = {}
+
+    # --- placements ---------------------------------------------------------------------------------------------------
+
+    def put(self, key: PlacementKey, snapshot: PolicySnapshot) -> None:
+        """The latest snapshot of a placement, if there is exactly one."""
+        name = (snapshot.metadata.namespace, msgspec.json.encode(snapshot.spec.policy))
+        group = self._group_of.get(key)
+        if group is not None and group.name == name:
+            return
+        self.forget(key)
+        group = self._groups.setdefault(name, _PolicyGroup(name))
+        group.members += 1
+        self._group_of[key] = group
+
+    def forget(self, key: PlacementKey) -> None:
+        group = self._group_of.pop(key, None)
+        if group is not None:
+            group.members -= 1
+            if not group.members:
+                del self._groups[group.name]
+
+    def prepare(self, key: PlacementKey) -> None:
+        """After an attempt, which has compiled the request."""
+        group = self._group_of.get(key)
+        if group is not None and group.request is None:
+            event = _Event(self._profile_of_key, None, None, now=epoch_nanoseconds(self._clock))
+            with enter_phase(Phase.DECIDING, event.present):
+                event.judge_for(key).prepare(group, partial(self._compile, key))
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def select(
+        self,
+        keys: Collection[PlacementKey],
+        diff: ClusterDiff,
+        old: MemberCluster | None,
+        new: MemberCluster | None,
+        *,
+        in_flight: Container[PlacementKey],
+        is_waiting: IsWaiting,
+    ) -> Collection[PlacementKey]:
+        """The keys to requeue. What is in flight will have changed its bindings, so they do not count for it."""
+        if not keys:
+            return keys
+        event = _Event(self._profile_of_key, old, new, now=epoch_nanoseconds(self._clock))
+        with enter_phase(Phase.DECIDING, event.present):
+            if diff.deleted:
+                return list(self._select_of_deleted(keys, event, diff.cluster, in_flight, is_waiting))
+            helped = list(self._select_helped(keys, event))
+        if helped:
+            placed = self._find_placed(diff.cluster)
+            helped = [key for key in helped if key not in placed or key in in_flight]
+        return helped
+
+    def _select_helped(self, keys: Iterable[PlacementKey], event: _Event) -> Iterator[PlacementKey]:
+        for key in keys:
+            group = self._group_of.get(key)
+            if group is None:
+                yield key
+                continue
+            if event.judge_for(key).helps(group, partial(self._compile, key)):
+                yield key
+
+    def _select_of_deleted(
+        self,
+        keys: Iterable[PlacementKey],
+        event: _Event,
+        cluster: str,
+        in_flight: Container[PlacementKey],
+        is_waiting: IsWaiting,
+    ) -> Iterator[PlacementKey]:
+        """Those that have bindings there, name the cluster, or may count it among others."""
+        bindings = (binding for binding in self._bindings_on(cluster) if binding.spec.state != UNSCHEDULED)
+        bound = {owner_key(binding.metadata) for binding in bindings}
+        for key in keys:
+            group = self._group_of.get(key)
+            if group is None or key in bound or key in in_flight:
+                yield key
+                continue
+            request = group.request or self._compile(key)
+            if request is None or cluster in request.cluster_names:
+                affected = True
+            else:
+                affected = is_waiting(key) and event.judge_for(key).may_compare(request)
+            if affected:
+                yield key
+
+    # --- details ------------------------------------------------------------------------------------------------------
+
+    def _compile(self, key: PlacementKey) -> PlacementRequest | None:
+        latest = self._caches.latest_snapshots(key)
+        return (
+            self._requests.get(latest[0], placement=self._read_metadata(key) or Metadata())
+            if len(latest) == 1
+            else None
+        )
+
+    def _profile_of_key(self, key: PlacementKey) -> CompiledProfile:
+        return self._profile_of(self._read_metadata(key))
+
+    def _read_metadata(self, key: PlacementKey) -> Metadata | None:
+        placement = self._caches.placement(key)
+        return None if placement is None else placement.view.metadata
+
+    def _find_placed(self, cluster: str) -> set[PlacementKey]:
+        """Placements that use the cluster, by their current policy. PickFixed counts again who is eligible."""
+        placed = set()
+        for binding in self._bindings_on(cluster):
+            key = owner_key(binding.metadata)
+            if key is None or binding.metadata.deletion_timestamp or binding.spec.state not in (SCHEDULED, BOUND):
+                continue
+            snapshot = self._caches.policy_snapshot(key, binding.spec.scheduling_policy_snapshot_name)
+            if snapshot is None or not is_latest(snapshot.view):
+                continue
+            policy = snapshot.view.spec.policy
+            if policy is None or policy.placement_type != PICK_FIXED:
+                placed.add(key)
+        return placed
+
+    def _bindings_on(self, cluster: str) -> Iterator[Binding]:
+        return (observed.view for observed in self._caches.bindings_on(cluster))
+
+
+class _Event:
+    """A change of a cluster, for the profiles of all placements."""
+
+    def __init__(
+        self,
+        profile_of: Callable[[PlacementKey], CompiledProfile],
+        old: MemberCluster | None,
+        new: MemberCluster | None,
+        *,
+        now: int,
+    ) -> None:
+        self._profile_of = profile_of
+        self._before, self._after, self._now = _freeze(old), _freeze(new), now
+        self.present = self._before if new is None else self._after
+        self._judges: dict[int, _Judge] = {}
+
+    def judge_for(self, key: PlacementKey) -> _Judge:
+        profile = self._profile_of(key)
+        judge = self._judges.get(id(profile))
+        if judge is None:
+            judge = self._judges[id(profile)] = _Judge(profile, self._before, self._after, now=self._now)
+        return judge
+
+
+def _freeze(cluster: MemberCluster | None) -> Frame:
+    """A fleet of this cluster alone."""
+    return Table(() if cluster is None else (cluster,)).freeze()
+
+
+class _Judge:
+    """Whether the change of the cluster can alter what a profile decides."""
+
+    def __init__(self, profile: CompiledProfile, before: Frame, after: Frame, *, now: int) -> None:
+        self._profile = profile
+        plugins = {entry.name: entry.plugin for entry in (*profile.pre_filter, *profile.filters)}
+        self._comparing = frozenset(name for name, plugin in plugins.items() if not _is_row_local(plugin))
+        """Plugins that look beyond the cluster."""
+        self._by_policy = all(_trait(plugin, "READS_POLICY_ONLY") for plugin in plugins.values())
+        self._before = _ClusterAlone(profile, before, now=now)
+        self._after = _ClusterAlone(profile, after, now=now)
+        self._present = self._after if after.valid else self._before
+        self._verdicts: dict[int, bool] = {}
+        """By group, where the policy alone decides."""
+
+    def helps(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> bool:
+        if not self._by_policy:
+            return self._helps(compile_own(), self._find_plan)
+        verdict = self._verdicts.get(id(group))
+        if verdict is None:
+            self.prepare(group, compile_own)
+            verdict = self._verdicts[id(group)] = self._helps(group.request, lambda _: group.plan)
+        return verdict
+
+    def prepare(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> None:
+        """If the policy alone decides who takes part, finds that out once."""
+        if group.request is None:
+            group.request = compile_own()
+        if self._by_policy and group.request is not None and group.planned_for is not self._profile:
+            group.plan = self._find_plan(group.request)
+            group.planned_for = self._profile
+
+    def may_compare(self, request: PlacementRequest) -> bool:
+        """Whether plugins take part for this request that look beyond the cluster."""
+        return self._find_plan(request) is None
+
+    def _helps(self, request: PlacementRequest | None, find_plan: Callable[[PlacementRequest], _Plan | None]) -> bool:
+        if request is None or request.problems:
+            return True
+        plan = find_plan(request)
+        try:
+            return plan is None or (self._after.accepts(request, plan) and not self._before.accepts(request, plan))
+        except Exception:
+            log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
+            return True
+
+    def _find_plan(self, request: PlacementRequest) -> _Plan | None:
+        """The plugins that take part; None if one of them looks beyond the cluster, or fails."""
+        if self._profile.post_filter:
+            return None
+        try:
+            plan = self._present.find_plan(request, self._comparing)
+        except Exception:
+            log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
+            return None
+        taking_part = {entry.name for entry in (*plan.pre_filters, *plan.filters)} if plan is not None else set()
+        return None if self._comparing & taking_part else plan
+
+
+class _ClusterAlone:
+    """A cluster at one moment, as filters see it that judge every cluster by itself."""
+
+    def __init__(self, profile: CompiledProfile, frame: Frame, *, now: int) -> None:
+        self._profile, self._frame = profile, frame
+        self._state = CycleState()
+        self._ctx = HookContext(
+            now=now, bindings=PlacementBindings(), ranking=profile.ranking, tie_break=profile.tie_break
+        )
+
+    def find_plan(self, request: PlacementRequest, comparing: Container[str]) -> _Plan | None:
+        """Without the plugins that skip the request. None if one that compares clusters limits rounds."""
+        if request.placement_type == PICK_FIXED:
+            return _Plan((), tuple(entry for _, entry in self._profile.fixed_filters))
+        for entry in self._profile.post_batch:
+            if entry.name in comparing and self._ask(entry, request, 1)[1] is not Code.SKIP:
+                return None
+        skipped = {entry.name for entry in self._profile.pre_filter if self._ask(entry, request)[1] is Code.SKIP}
+        pre_filters = (entry for entry in self._profile.pre_filter if entry.name not in skipped)
+        filters = (entry for entry in self._profile.filters if entry.name not in skipped)
+        return _Plan(tuple(pre_filters), tuple(filters))
+
+    def accepts(self, request: PlacementRequest, plan: _Plan) -> bool:
+        alive = self._frame.valid
+        if not alive or (request.placement_type == PICK_FIXED and self._frame.name(0) not in request.cluster_names):
+            return False
+        for entry in plan.pre_filters:
+            mask, code = self._ask(entry, request)
+            if code not in _LETS_PASS or (mask is not None and not as_bits(mask, alive)):
+                return False
+        for entry in plan.filters:
+            if not as_bits(entry.call(self._ctx, self._state, request, self._frame, alive).ok, alive):
+                return False
+        return True
+
+    def _ask(self, entry: BoundHook, request: PlacementRequest, *more: int) -> tuple[Mask | None, Code]:
+        answer, status = entry.call(self._ctx, self._state, request, self._frame, *more)
+        return answer, code_of(status)
+
+
+def _is_row_local(plugin: Any) -> bool:
+    """Also in what it reads: side data is kept for the whole fleet."""
+    read = {column.partition(":")[0] for column in _trait(plugin, "READS")}
+    return bool(_trait(plugin, "ROW_LOCAL")) and read <= _OF_THE_CLUSTER | _OF_THE_PLACEMENT
+
+
+def _trait(plugin: Any, name: str) -> Any:
+    return getattr(plugin, name, getattr(PluginTraits, name))

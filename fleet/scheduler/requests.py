@@ -1,0 +1,31 @@
+"""Compiled requests of the latest policy snapshots, shared by attempts and by hints."""
+
+from __future__ import annotations
+
+from fleet.framework.request import PlacementRequest, compile_request
+from fleet.model.keys import PARENT_PLACEMENT
+from fleet.model.placement_key import PlacementKey
+from fleet.model.views import Metadata, Observed, PolicySnapshot
+from fleet.scheduler.profiles import read_scheduler_name
+
+
+class RequestCache:
+    """Each request is valid until anything it was compiled from changes."""
+
+    def __init__(self) -> None:
+        self._entries: dict[PlacementKey, tuple[object, PlacementRequest]] = {}
+
+    def get(self, snapshot: Observed[PolicySnapshot], *, placement: Metadata) -> PlacementRequest:
+        metadata, uid, name = snapshot.view.metadata, placement.uid, read_scheduler_name(placement)
+        source = (metadata.uid, metadata.generation, metadata.annotations, snapshot.view.spec, uid, name)
+        key = PlacementKey(metadata.namespace, metadata.label(PARENT_PLACEMENT) or "")
+        entry = self._entries.get(key)
+        if entry is None or entry[0] != source:
+            entry = self._entries[key] = (
+                source,
+                compile_request(snapshot.view, placement_uid=uid, scheduler_name=name),
+            )
+        return entry[1]
+
+    def forget(self, key: PlacementKey) -> None:
+        self._entries.pop(key, None)
