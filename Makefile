@@ -28,7 +28,7 @@ IGNORE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-servers test-long assets conformance lint fmt types bench robustness docs gen vectors trace lock clean
+.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types bench robustness docs gen vectors trace lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,12 +41,18 @@ test: $(DEV) ## Run the tests that need nothing but Python (TESTS=path for some 
 
 # Builds the servers before the first test starts: about ten minutes on two cores, once for all clones.
 test-servers: WITH := helm kube-controller-manager kube-scheduler kwok
-test-servers: $(DEV) assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
+test-servers: $(DEV) chromium assets ## Run the tests that need a real API server, Helm, kwok or PostgreSQL
 	$(PYTEST) -m servers $(TESTS)
 
 test-long: WITH := helm kube-controller-manager kube-scheduler kwok
-test-long: $(DEV) assets ## Run all tests, with many more seeds and examples, and those that take minutes
+test-long: $(DEV) chromium assets ## Run all tests, with many more seeds and examples, and those that take minutes
 	FLEET_LONG=1 $(PYTEST) -m "" $(TESTS)
+
+test-ui: $(DEV) chromium ## Run the tests of the explorer in a browser
+	$(PYTEST) -m servers tests/ui
+
+chromium: $(DEV) # Installs the distribution's where it is missing, as root
+	@$(PYTHON) -m tests.ui.chromium
 
 assets: $(DEV) ## Build etcd, kube-apiserver and kubectl for tests, once, and print their folder (WITH="helm")
 	@$(PYTHON) -m tests.control_plane.assets $(if $(WITH),--with $(WITH))

@@ -5,7 +5,7 @@ import { showCluster } from "./cluster.js";
 import { showCard, showFleet } from "./fleet.js";
 import { note, placementLink } from "./parts.js";
 import { showPlacement } from "./placement.js";
-import { getAll } from "./rest.js";
+import { get, getAll } from "./rest.js";
 import { showSignIn } from "./signin.js";
 
 const MOST_CHOICES = 1000;
@@ -38,11 +38,23 @@ async function show() {
     main.replaceChildren(h("section", { class: "panel" }, h("h1", {}, "This cannot be shown"), note(error.message, "is-bad", error.next), h("p", { class: "facts" }, h("a", { href: "/ui/" }, "to the fleet"))));
   }
   main.setAttribute("aria-busy", "false");
+  if (page !== "signin") await showUser();
 }
 
 function name(text) {
   document.title = text ? `${text} – Fleet` : "Fleet";
   byId("where").replaceChildren(...(text ? [h("span", { class: "soft", "aria-hidden": "true" }, "/"), h("b", { id: "here" }, text)] : []));
+}
+
+/** Who looks at this, and the way out; nothing where no session is kept, as behind `kubectl`. */
+async function showUser() {
+  const session = await get("v1/session").catch(() => null);
+  if (!session || !session.expires) return;
+  const leave = async () => {
+    await fetch("/v1/session", { method: "DELETE", credentials: "same-origin" });
+    location.assign("/ui/signin");
+  };
+  byId("user").replaceChildren(h("span", { class: "soft" }, session.user), h("button", { type: "button", class: "plain", onclick: leave }, "sign out"));
 }
 
 /** A drop-down in the head, where the list is no longer than one. */

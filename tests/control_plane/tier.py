@@ -15,7 +15,7 @@ import pytest
 
 from tests.control_plane.assets import assets
 
-_FOLDERS: Final = {"chart", "control_plane", "image"}
+_FOLDERS: Final = {"chart", "control_plane", "image", "ui"}
 _FIXTURES: Final = {"programs", "cluster_programs", "postgres", "image"}
 _VARIANTS: Final = {("target", "real"), ("database", "postgresql")}
 _current: list[pytest.Item] = []

@@ -1,0 +1,104 @@
+"""What changes on the hub shows without a reload, and every decision once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pytest
+
+from tests.api.stage import ADMIN, Running
+from tests.ui.browsing import MINUS, Explorer, Visit
+
+TAINT: Final = {"key": "maintenance", "value": "now", "effect": "NoSchedule"}
+SEEN: Final = "() => [...document.querySelectorAll('#live li')].map((line) => Number(line.dataset.seq))"
+
+
+@pytest.fixture
+def helper() -> Iterator[ThreadPoolExecutor]:
+    """Acts on the hub while the browser's thread waits."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def test_a_taint_on_the_hub_shows_without_a_reload(explorer: Explorer, running: Running) -> None:
+    world = running.stage.world
+
+    def look(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/web")
+        page.evaluate("() => { window.stayed = true; }")
+        cell = '.cell[data-cluster="dub-1"][data-plugin="TaintToleration"]'
+        before = page.get_attribute(cell, "data-kind")
+        assert before in ("pass", "use")
+        running.call(world.taint("dub-1", TAINT))
+        try:
+            page.wait_for_function(
+                "([cell, before]) => document.querySelector(cell)?.dataset.kind !== before", arg=[cell, before]
+            )
+            assert "maintenance" in (page.get_attribute(cell, "aria-label") or "")
+        finally:
+            running.call(world.taint("dub-1"))
+        page.wait_for_function(
+            "([cell, before]) => ['pass', 'use'].includes(document.querySelector(cell)?.dataset.kind)",
+            arg=[cell, before],
+        )
+        assert page.evaluate("() => window.stayed") is True
+        visit.check_calm()
+
+    explorer.visit(ADMIN, look)
+
+
+def test_every_decision_is_listed_once_however_often_the_stream_ends(explorer: Explorer, running: Running) -> None:
+    """Streams of the stage end after a third of a second, so the page resumes all the time."""
+    world = running.stage.world
+
+    def look(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/web")
+        known = visit.get("/v1/placements/-/web/history?limit=1")["items"][0]["seq"]
+        for number in (3, 2, 3, 2):
+            running.call(world.edit_policy("web", numberOfClusters=number))
+            running.call(world.soon_scheduled("web"))
+        running.call(running.stage.wait_until_recorded())
+        items = visit.get("/v1/placements/-/web/history?limit=50")["items"]
+        expected = [item["seq"] for item in items if item["seq"] > known]
+        page.wait_for_function("(wanted) => document.querySelectorAll('#live li').length >= wanted", arg=len(expected))
+        assert page.evaluate(SEEN) == expected
+        visit.check_calm()
+
+    explorer.visit(ADMIN, look)
+
+
+def test_the_history_can_be_gone_through_and_compared(explorer: Explorer, running: Running) -> None:
+    world = running.stage.world
+
+    async def change() -> None:
+        for number in (4, 2):
+            await world.edit_policy("web", numberOfClusters=number)
+            await world.soon_scheduled("web")
+        await running.stage.wait_until_recorded()
+
+    def look(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/web")
+        items = visit.get("/v1/placements/-/web/history?limit=200")["items"]
+        dots = page.evaluate("() => [...document.querySelectorAll('.dot')].map((dot) => dot.dataset.attempt)")
+        assert dots == [item["id"] for item in reversed(items)]
+        first = items[-1]
+        page.focus("#scrub")
+        page.keyboard.press("Home")
+        why = visit.get(f"/v1/placements/-/web/why?attempt={first['id']}")
+        page.wait_for_function(
+            "(words) => document.querySelector('#sentence').textContent === words", arg=why["verdict"]["summary"]
+        )
+        assert f"attempt={first['id']}" in page.url
+        page.select_option("#diff-from", str(items[-1]["n"]))
+        page.select_option("#diff-to", str(items[0]["n"]))
+        page.click("#diff-show")
+        page.wait_for_selector("#diff .card")
+        diff = visit.get(f"/v1/placements/-/web/history?diff={items[-1]['n']}..{items[0]['n']}")["comparison"]
+        chips = page.evaluate("() => [...document.querySelectorAll('#diff .chip')].map((chip) => chip.textContent)")
+        assert chips == [f"+ {name}" for name in diff["gained"]] + [f"{MINUS} {name}" for name in diff["lost"]]
+        visit.check_calm()
+
+    running.call(change())
+    explorer.visit(ADMIN, look)
