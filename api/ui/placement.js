@@ -21,9 +21,9 @@ export async function showPlacement(main, key) {
     group: parameters.get("group"),
     pinned: parameters.get("cluster") || "",
     edits: parseEdits(parameters.get("edits")),
-    attempt: parameters.get("attempt") || "",
+    attempt: "",
     filter: "",
-    placement: null, why: null, matrix: null, text: "", simulated: null, problem: null, shown: null,
+    placement: null, why: null, matrix: null, past: null, text: "", simulated: null, problem: null, shown: null,
   };
   const tip = makeTip();
   /** @type {AbortController | null} */
@@ -40,7 +40,8 @@ export async function showPlacement(main, key) {
   draw();
   const seen = await timeline.load().catch(showFailure);
   if (state.edits.length) await simulate();
-  if (state.attempt) await chooseAttempt(state.attempt);
+  const asked = parameters.get("attempt");
+  if (asked && !state.edits.length) await chooseAttempt(asked);
   if (state.pinned) await showCard();
   whatIf.load(state.placement, state.matrix);
   listen(seen);
@@ -150,7 +151,7 @@ export async function showPlacement(main, key) {
       const { answer } = state.simulated;
       return { answer, matrix: readAnswer(answer, state.matrix) || state.matrix, isNow: false };
     }
-    if (state.attempt) return { answer: state.why, matrix: readAnswer(state.why, state.matrix) || state.matrix, isNow: false };
+    if (state.attempt) return { answer: state.why, matrix: state.past, isNow: false };
     return { answer: state.why, matrix: state.matrix, isNow: true };
   }
 
@@ -370,9 +371,12 @@ export async function showPlacement(main, key) {
 
   async function changeEdits(edits) {
     state.edits = edits;
-    state.attempt = "";
     keepAddress();
     whatIf.draw();
+    if (state.attempt) {
+      state.attempt = "";
+      await Promise.all([loadMatrix(), loadWhy()]);
+    }
     await simulate();
   }
 
@@ -409,8 +413,10 @@ export async function showPlacement(main, key) {
     state.simulated = null;
     state.problem = null;
     try {
-      if (id) state.why = await get(placementPath(key, "/why"), { attempt: id, explain: "all", limit: MOST_ROWS, fixes: "none" });
-      else await Promise.all([loadMatrix(), loadWhy()]);
+      if (id) {
+        const [why, past] = await Promise.all([get(placementPath(key, "/why"), { attempt: id, limit: 1, fixes: "none" }), get("v1/matrix", { placement: key, attempt: id })]);
+        Object.assign(state, { why, past: readMatrix(past) });
+      } else await Promise.all([loadMatrix(), loadWhy()]);
     } catch (error) {
       state.attempt = "";
       state.problem = error;

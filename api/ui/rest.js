@@ -80,12 +80,12 @@ export function follow(query, receive, report) {
   function open() {
     source = new EventSource(address("v1/decisions", { follow: true, ...query, since: last }), { withCredentials: true });
     source.onopen = () => ((pause = 1000), report("live"));
-    source.onmessage = (event) => {
+    source.addEventListener("decision", (event) => {
       const decision = JSON.parse(event.data);
       if (last !== null && decision.seq <= last) return;
       last = decision.seq;
       receive(decision);
-    };
+    });
     // The browser gives up after an answer that is no stream, such as a 503, so always reconnect by ourselves.
     source.onerror = () => {
       source.close();

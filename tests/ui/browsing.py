@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request, Route, sync_playwright
 
 from tests.ui.chromium import require_chromium
 
@@ -35,10 +35,9 @@ class Visit:
     url: str
     requests: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
-    """Of the answers with text, once `read_bodies` was called."""
+    """Of the API's answers, after `keep_bodies`."""
     complaints: list[str] = field(default_factory=list)
     """Errors and warnings on the console, and exceptions that nothing caught."""
-    _answers: list[Response] = field(default_factory=list)
 
     def open(self, path: str) -> Page:
         self.page.goto(f"{self.url}{path}", wait_until="commit")
@@ -67,19 +66,24 @@ class Visit:
         """Until an expression of the page is true."""
         self.page.wait_for_function(condition, arg=argument)
 
-    def read_bodies(self) -> str:
-        """All text that the page was sent, except streams, which do not end."""
-        for answer in self._answers:
-            if answer.request.resource_type in ("fetch", "xhr"):
-                self.bodies.append(answer.text())
-        return "\n".join(self.bodies)
+    def keep_bodies(self) -> None:
+        """From now on, of all answers but streams, which do not end."""
+
+        def fetch(route: Route) -> None:
+            if "follow=" in route.request.url:
+                return route.continue_()
+            answer = route.fetch(timeout=WITHIN)
+            self.bodies.append(answer.text())
+            return route.fulfill(response=answer)
+
+        self.page.route("**/v1/**", fetch)
 
     def everything(self) -> str:
         """The document, storage, the URL and everything received."""
         stored = self.page.evaluate(
             "() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"
         )
-        return "\n".join([self.page.content(), str(stored), self.read_bodies(), *self.requests])
+        return "\n".join([self.page.content(), str(stored), *self.bodies, *self.requests])
 
     def check_calm(self) -> None:
         """No error on the console, and no request to another origin."""
@@ -148,7 +152,10 @@ class Explorer:
                     sign_in(context, self.url, token)
                 visit = Visit(context.new_page(), self.url)
                 _listen(visit)
-                return look(visit)
+                try:
+                    return look(visit)
+                finally:
+                    visit.page.unroute_all(behavior="ignoreErrors")
 
         return self.browser.call(work)
 
@@ -177,11 +184,7 @@ def _listen(visit: Visit) -> None:
     def note_request(request: Request) -> None:
         visit.requests.append(request.url)
 
-    def note_answer(answer: Response) -> None:
-        visit._answers.append(answer)
-
     visit.page.on("request", note_request)
-    visit.page.on("response", note_answer)
     visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
     visit.page.on(
         "console",

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.api.stage import ADMIN, Running
+from tests.api.stage import ADMIN, CLUSTERS, Running
 from tests.e2e.hub import soon
 from tests.policies import REMARKED, path_of
 from tests.ui.browsing import MINUS, Explorer, Json, Visit
@@ -177,6 +177,7 @@ def test_the_fleet_page_has_every_placement_on_its_clusters(explorer: Explorer) 
 def test_a_count_leads_to_what_it_counts(explorer: Explorer) -> None:
     def look(visit: Visit) -> None:
         page = visit.open("/ui/")
+        page.wait_for_selector(".strip-cell")
         page.click('[data-show="short"]')
         short = [one["key"] for one in visit.get("/v1/matrix")["placements"] if one["fulfilled"] is False]
         keys = page.evaluate(
@@ -299,13 +300,21 @@ def test_several_changes_at_once_are_carried_by_the_url(explorer: Explorer) -> N
     explorer.visit(ADMIN, follow)
 
 
-def test_a_fix_can_be_tried(explorer: Explorer) -> None:
-    def look(visit: Visit) -> None:
-        page = visit.open("/ui/placements/-/big")
-        fix = visit.get("/v1/placements/-/big/why")["fixes"][0]
-        page.click("#fix-list li:first-child button")
-        check_simulated(visit, "big", fix["edits"])
+def test_a_fix_can_be_tried(explorer: Explorer, running: Running) -> None:
+    world = running.stage.world
 
+    async def place() -> None:
+        await world.place("every", {"placementType": "PickN", "numberOfClusters": len(CLUSTERS) + len(MORE_CLUSTERS)})
+        await world.soon_scheduled("every", status="False")
+        await running.stage.wait_until_recorded()
+
+    def look(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/every")
+        fix = visit.get("/v1/placements/-/every/why")["fixes"][0]
+        page.click("#fix-list li:first-child button")
+        check_simulated(visit, "every", fix["edits"])
+
+    running.call(place())
     explorer.visit(ADMIN, look)
 
 
