@@ -51,7 +51,7 @@ test-long: $(DEV) chromium assets ## Run all tests, with many more seeds and exa
 test-ui: $(DEV) chromium ## Run the tests of the explorer in a browser
 	$(PYTEST) -m servers tests/ui
 
-chromium: $(DEV) # Installs the distribution's where it is missing, as root
+chromium: $(DEV) ## Install the Chromium of this Debian for the tests of the explorer, as root
 	@$(PYTHON) -m tests.ui.chromium
 
 assets: $(DEV) ## Build etcd, kube-apiserver and kubectl for tests, once, and print their folder (WITH="helm")
