@@ -22,8 +22,8 @@ from fleet.clock import Clock, epoch_nanoseconds
 from fleet.kube.cache.store import Store
 from fleet.model.timestamps import parse_duration
 from fleet.model.views import AgentStatus, MemberCluster, PropertyValue
+from fleet.scheduler.profiles import build_eligibility
 from fleet.settings.tree import EligibilitySection
-from fleet.snapshot.columns.signals import Eligibility
 from fleet.snapshot.frame import Frame
 
 MAX_BYTES: Final = 32 * 1_048_576
@@ -164,9 +164,7 @@ class FleetChanges:
 
     def __init__(self, clusters: Store[MemberCluster], settings: EligibilitySection, clock: Clock) -> None:
         self._clock = clock
-        self._rule = Eligibility.parse(
-            heartbeat_timeout=settings.heartbeat_timeout, unhealthy_timeout=settings.unhealthy_timeout
-        )
+        self._rule = build_eligibility(settings)
         self._retention = parse_duration(settings.retention)
         self._watched_until = 0.0
         self.count = 0

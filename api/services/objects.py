@@ -45,6 +45,7 @@ from fleet.model.views import (
     TopologySpreadConstraint,
     View,
 )
+from fleet.scheduler.profiles import build_eligibility
 from fleet.snapshot.columns.signals import Eligibility
 
 _SCHEDULED: Final = "Scheduled"
@@ -222,23 +223,24 @@ def get_cluster(backend: Backend, name: str) -> ClusterModel:
     cluster = backend.live.caches.clusters.get(name)
     if cluster is None:
         raise not_found(f"cluster {name}", "GET /v1/clusters lists those that are there")
-    return build_cluster_model(cluster, _parse_eligibility(backend), now=backend.live.now())
+    return build_cluster_model(
+        cluster, build_eligibility(backend.effective.settings.eligibility), now=backend.live.now()
+    )
 
 
 async def build_cluster_models(backend: Backend, names: Iterable[str]) -> list[ClusterModel]:
     """Other requests may be answered between two clusters."""
-    eligibility, clusters, models = _parse_eligibility(backend), backend.live.caches.clusters, []
+    eligibility, clusters, models = (
+        build_eligibility(backend.effective.settings.eligibility),
+        backend.live.caches.clusters,
+        [],
+    )
     for name in names:
         await asyncio.sleep(0)
         cluster = clusters.get(name)
         if cluster is not None:
             models.append(build_cluster_model(cluster, eligibility, now=backend.live.now()))
     return models
-
-
-def _parse_eligibility(backend: Backend) -> Eligibility:
-    settings = backend.effective.settings.eligibility
-    return Eligibility.parse(**settings.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"}))
 
 
 def build_cluster_model(cluster: MemberCluster, eligibility: Eligibility, *, now: int) -> ClusterModel:

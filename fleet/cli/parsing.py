@@ -101,7 +101,8 @@ class CommandGroup(TyperGroup):
         _write_examples(self.epilog, ctx, formatter)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Exits as a program. Errors of usage are one line and the next step, like all errors."""
+        """Exits as a program. Errors of usage are one line and the next step, like all errors. A BrokenPipeError is
+        left to the caller, where the library would exit with 1."""
         options["standalone_mode"] = False
         try:
             code = super().main(*args, **options)
@@ -111,6 +112,11 @@ class CommandGroup(TyperGroup):
         except typer.Abort:
             sys.stderr.write("error: interrupted\n")
             code = 1
+        except SystemExit as ended:
+            if isinstance(ended.__context__, BrokenPipeError):
+                raise ended.__context__ from None
+            raise
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -18,6 +18,8 @@ from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import Metadata
 from fleet.scheduler.configured_profiles import build_profiles, list_idle_plugins
 from fleet.settings import Settings
+from fleet.settings.tree import EligibilitySection
+from fleet.snapshot.columns.signals import Eligibility
 from plugins.default_profile import SCHEDULER_NAME as DEFAULT_NAME
 
 log = structlog.get_logger(__name__)
@@ -143,3 +145,8 @@ def build_configured_frameworks(settings: Settings, *options: FrameworkOption) -
     for profile in profiles:
         check_hooks_run(profile)
     return Frameworks(build_frameworks(registry, profiles, *options))
+
+
+def build_eligibility(settings: EligibilitySection) -> Eligibility:
+    """The rule by which agents count as silent and unhealthy, outside of decisions."""
+    return Eligibility.parse(heartbeat_timeout=settings.heartbeat_timeout, unhealthy_timeout=settings.unhealthy_timeout)

@@ -25,14 +25,13 @@ from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.profiles import build_configured_frameworks, read_scheduler_name
+from fleet.scheduler.profiles import build_configured_frameworks, build_eligibility, read_scheduler_name
 from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings
-from fleet.snapshot.columns.signals import Eligibility
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +71,6 @@ class Scheduler:
             dispatcher=self._dispatcher, retry_policy=retry_policy, clock=clock, on_write=metrics.count_status_write
         )
         self._releases = BindingReleases(bindings, self._enqueue_released, clock=clock, on_problem=_log_release_problem)
-        timeouts = settings.eligibility.model_dump(include={"heartbeat_timeout", "unhealthy_timeout"})
         requests, sources = RequestCache(), self.frameworks.event_sources
         hints = ClusterHints(caches, profile_of=self._profile_of, requests=requests, clock=clock)
         self._handlers = EventHandlers(
@@ -80,7 +78,7 @@ class Scheduler:
             self.queue,
             sources_of=lambda _: sources,
             hints=hints if settings.queue.hints else None,
-            eligibility=EligibilityClock(Eligibility.parse(**timeouts), clock),
+            eligibility=EligibilityClock(build_eligibility(settings.eligibility), clock),
             release=self._releases.add,
             on_event=metrics.observe_event,
             clock=clock,

@@ -70,23 +70,27 @@ class FleetNames:
                 names[f"{RESOURCE_PROPERTY_PREFIX}{capacity}-{resource}"] += count
         return names
 
-    @cached_property
+    @property
     def taints(self) -> dict[str, Counter[str]]:
         """By key, the values and how many clusters have them."""
-        counts: dict[str, Counter[str]] = {}
+        return self._taints[0]
+
+    @property
+    def taint_keys(self) -> Counter[str]:
+        return self._taints[1]
+
+    @cached_property
+    def _taints(self) -> tuple[dict[str, Counter[str]], Counter[str]]:
+        """Both counts in one walk. A cluster may have several taints of one key."""
+        values: dict[str, Counter[str]] = {}
+        keys: Counter[str] = Counter()
         for taints, members in self._frame.taints.distinct():
             count = (members & self._rows).bit_count()
             if count:
+                keys.update(dict.fromkeys((taint.key for taint in taints), count))
                 for key, value in {(taint.key, taint.value) for taint in taints}:
-                    counts.setdefault(key, Counter())[value] += count
-        return counts
-
-    @cached_property
-    def taint_keys(self) -> Counter[str]:
-        keys: Counter[str] = Counter()
-        for taints, members in self._frame.taints.distinct():
-            keys.update(dict.fromkeys((taint.key for taint in taints), (members & self._rows).bit_count()))
-        return +keys
+                    values.setdefault(key, Counter())[value] += count
+        return values, keys
 
     @cached_property
     def namespaces(self) -> Counter[str]:

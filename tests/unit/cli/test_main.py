@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -83,3 +84,17 @@ def test_help_loads_little_more_than_typer() -> None:
 )
 def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
     assert ran(*arguments)[0] == 2
+
+
+@pytest.mark.parametrize("arguments", [("version",), ("simulate", "-f", "examples/"), ("--help",)])
+def test_a_reader_that_closed_the_pipe_ends_it_as_a_signal_would(arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fleet.cli", *arguments], stdout=writer, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(writer)
+
+    assert (ended.returncode, ended.stderr) == (141, b"")
