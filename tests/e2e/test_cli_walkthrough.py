@@ -135,4 +135,4 @@ def test_without_a_fleet_it_is_said_how_to_get_one(tmp_path: Path) -> None:
     said = Machine(tmp_path).run("why", "storefront")
 
     assert said.returncode == 2
-    assert said.stderr.startswith("error: no Fleet API found. Try `fleet up`")
+    assert said.stderr.startswith("error: no Fleet API found\nnext: try `fleet up`")

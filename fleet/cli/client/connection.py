@@ -25,7 +25,7 @@ TOKEN_FILE: Final = "FLEET_TOKEN_FILE"
 AGGREGATED: Final = f"/apis/{EXPLAIN_GROUP}"
 """Where a hub's API server serves the API."""
 _NO_API: Final = (
-    "no Fleet API found. Try `fleet up`, or set --kubeconfig "
+    "no Fleet API found\nnext: try `fleet up`, or set --kubeconfig "
     f"(or {KUBECONFIG}), or --api (or {API}) and --token-file (or {TOKEN_FILE})"
 )
 

@@ -50,7 +50,7 @@ def find_kubeconfig(options: HubOptions, environ: Mapping[str, str] = os.environ
         return None
     up = find_latest_up(environ)
     if up is None:
-        raise ConfigurationError("no hub found. Try `fleet up`, or set --kubeconfig or KUBECONFIG")
+        raise ConfigurationError("no hub found\nnext: try `fleet up`, or set --kubeconfig or KUBECONFIG")
     return Path(up.kubeconfig)
 
 

@@ -49,7 +49,7 @@ def kubeconfig_for(file: Path, server: str) -> Path:
 def test_without_any_word_of_an_api_it_is_said_what_to_do(state: dict[str, str]) -> None:
     said = refusal(ConnectionOptions(), state)
 
-    assert said.startswith("no Fleet API found. Try `fleet up`, or set --kubeconfig (or KUBECONFIG), or --api")
+    assert said.startswith("no Fleet API found\nnext: try `fleet up`, or set --kubeconfig (or KUBECONFIG), or --api")
     assert "FLEET_TOKEN_FILE" in said
 
 

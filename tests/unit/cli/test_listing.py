@@ -231,5 +231,5 @@ def test_who_has_a_hub_is_not_sent_to_a_fleet_up(home: Path) -> None:
 
 
 def test_without_any_hub_it_is_said_what_to_do(home: Path) -> None:
-    with pytest.raises(ConfigurationError, match="Try `fleet up`, or set --kubeconfig"):
+    with pytest.raises(ConfigurationError, match="next: try `fleet up`, or set --kubeconfig"):
         find_kubeconfig(HubOptions(), {"XDG_STATE_HOME": str(home)})

@@ -278,7 +278,7 @@ def test_without_an_api_it_is_said_what_to_do(home: Path, fleet: Fleet) -> None:
     ran = fleet("why", "web")
 
     assert ran.code == 2
-    assert ran.err.startswith("error: no Fleet API found. Try `fleet up`")
+    assert ran.err.startswith("error: no Fleet API found\nnext: try `fleet up`")
 
 
 # --- history ------------------------------------------------------------------------------------------------------
