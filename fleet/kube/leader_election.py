@@ -10,7 +10,9 @@ When leadership ends, its fence closes and the work is cancelled. Between the re
 the work has time to stop; writes in flight are cut off when the lease may expire. A fence cannot call back a request
 that was sent: therefore writes also carry versions or uids as preconditions.
 
-A candidate measures the lease of another from when it observed the lease change, never from the times in the lease.
+A candidate measures the lease of another from when it observed the lease change, never from the times in the lease, and
+by the duration in the lease, which may be that of another program. It watches the lease, so that it acquires a released
+one at once and an expired one when it expires. A watch may fail or be silent: the lease is also read periodically.
 """
 
 from __future__ import annotations
@@ -20,11 +22,9 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
-
-import msgspec
 
 from fleet.clock import Clock
 from fleet.errors import (
@@ -34,28 +34,30 @@ from fleet.errors import (
     LeadershipLost,
     NotFound,
     NotLeading,
-    UnreadableAnswer,
 )
-from fleet.kube.api import LEASE_CLASS, Api, Method, Request
+from fleet.kube.api import Api, Request
 from fleet.kube.backoff import Jitter
-from fleet.kube.resource import Resource
+from fleet.kube.lease import Lease, LeaseRequests, LeaseSpec
 
 R = TypeVar("R")
 
-LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
 _RELEASE_DEADLINE: Final = 5.0
 """Seconds, for all requests that it takes."""
+_EXPIRED_FOR: Final = 0.05
+"""Seconds after which an expired lease is acquired."""
+_LONGEST_WATCH: Final = 360.0
+"""Seconds after which a watch that the server did not end is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseDurations:
     """In seconds."""
 
-    duration: int = 60
+    duration: int = 15
     """After this without a renewal others may lead."""
-    renew_deadline: float = 45.0
+    renew_deadline: float = 10.0
     """After this without a renewal we stop leading."""
-    retry: float = 5.0
+    retry: float = 2.0
     """Between two renewals, and between two attempts to acquire."""
 
     def __post_init__(self) -> None:
@@ -120,33 +122,15 @@ class FencedApi:
         return self.api.stream(request)
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of a lease that every renewal changes."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Lease:
-    document: dict[str, Any]
-    spec: _Spec
-
-    @property
-    def holder(self) -> str:
-        return self.spec.holder_identity or ""
-
-
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    spec: _Spec
+    spec: LeaseSpec
+    version: str
     at: float
 
-    def has_expired(self, now: float) -> bool:
-        return now - self.at > (self.spec.lease_duration_seconds or 0)
+    def expires_at(self, default: float) -> float:
+        """`default` is the duration of a lease that names none."""
+        return self.at + (self.spec.lease_duration_seconds or default)
 
 
 class LeaderElector:
@@ -168,14 +152,16 @@ class LeaderElector:
         expire, so that no other process leads before that."""
         self.identity = identity
         self.terms = terms or LeaseDurations()
-        self._requests = _Requests(api, key, deadline=self.terms.attempt)
+        self._requests = LeaseRequests(api, key, deadline=self.terms.attempt)
         self._key = key
         self._clock = clock
         self._jitter = jitter
         self._on_problem = on_problem or (lambda _: None)
         self._may_release = may_release
         self._observation: _Observation | None = None
-        self._ours: _Lease | None = None
+        self._observed = asyncio.Event()
+        self._freed = asyncio.Event()
+        self._ours: Lease | None = None
 
     async def lead(self, work: Callable[[Leadership], Awaitable[R]]) -> R:
         """Waits for the lease, works while it holds, and releases it.
@@ -210,8 +196,17 @@ class LeaderElector:
     # --- acquiring ----------------------------------------------------------------------------------------------------
 
     async def _acquire(self) -> Leadership:
+        watching = asyncio.create_task(self._watch_periodically(), name=f"watching lease {self._key}")
+        try:
+            return await self._acquire_by_turns()
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+    async def _acquire_by_turns(self) -> Leadership:
         leadership = Leadership(self._clock, self.terms)
         while True:
+            self._freed.clear()
             try:
                 sent_at = await self._try_to_acquire()
             except ApiError as error:
@@ -221,7 +216,47 @@ class LeaderElector:
                     leadership.extend(sent_at)
                 if leadership.remaining:
                     return leadership
-            await self._clock.sleep(self.terms.retry * (1 + 0.2 * self._jitter()))
+            await self._wait_for_turn()
+
+    async def _wait_for_turn(self) -> None:
+        """Until the lease is free or expires, at most for the retry period."""
+        seconds = self.terms.retry * (1 + 0.2 * self._jitter())
+        if self._observation is not None:
+            until_expired = self._observation.expires_at(self.terms.duration) + _EXPIRED_FOR - self._clock.monotonic()
+            if until_expired > 0:
+                seconds = min(seconds, until_expired)
+        tasks = {asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._freed.wait())}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _watch_periodically(self) -> None:
+        """A failure only costs time: the lease is also read periodically, and that reports what is wrong."""
+        await self._observed.wait()
+        while True:
+            try:
+                async with asyncio.timeout(_LONGEST_WATCH):
+                    await self._watch()
+            except (ApiError, TimeoutError):
+                pass
+            await self._clock.sleep(self.terms.retry)
+
+    async def _watch(self) -> None:
+        assert self._observation is not None
+        async for lease in self._requests.watch(self._observation.version):
+            self._observe(lease)
+            if not lease.holder:
+                self._freed.set()
+
+    def _observe(self, lease: Lease) -> _Observation:
+        now, seen = self._clock.monotonic(), self._observation
+        at = now if seen is None or seen.spec != lease.spec else seen.at
+        self._observation = _Observation(lease.spec, lease.version, at)
+        self._observed.set()
+        return self._observation
 
     async def _try_to_acquire(self) -> float | None:
         """When the request was sent that made us the leader; None if another process leads."""
@@ -232,15 +267,13 @@ class LeaderElector:
         self._ours = await self._requests.put(self._build_acquired(lease))
         return sent_at
 
-    def _is_free(self, lease: _Lease) -> bool:
-        now = self._clock.monotonic()
-        if self._observation is None or self._observation.spec != lease.spec:
-            self._observation = _Observation(lease.spec, now)
-        return lease.holder in ("", self.identity) or self._observation.has_expired(now)
+    def _is_free(self, lease: Lease) -> bool:
+        expires_at = self._observe(lease).expires_at(self.terms.duration)
+        return lease.holder in ("", self.identity) or self._clock.monotonic() > expires_at
 
-    def _build_acquired(self, lease: _Lease | None) -> dict[str, Any]:
+    def _build_acquired(self, lease: Lease | None) -> dict[str, Any]:
         now = _format_microtime(self._clock.now())
-        before = lease.spec if lease is not None else _Spec(lease_transitions=-1)
+        before = lease.spec if lease is not None else LeaseSpec(lease_transitions=-1)
         changed = lease is None or lease.holder != self.identity
         spec = {
             "holderIdentity": self.identity,
@@ -281,7 +314,7 @@ class LeaderElector:
         self._ours = await self._requests.put(self._build_acquired(self._ours))
         return sent_at
 
-    def _require_ours(self, lease: _Lease | None) -> _Lease:
+    def _require_ours(self, lease: Lease | None) -> Lease:
         if lease is None:
             raise LeadershipLost(f"lease {self._key} was deleted")
         if lease.holder != self.identity:
@@ -314,7 +347,7 @@ class LeaderElector:
         except TimeoutError:
             self._on_problem(DeadlineExceeded(f"lease {self._key} was not released within {_RELEASE_DEADLINE:g} s"))
 
-    def _build_released(self, ours: _Lease) -> dict[str, Any]:
+    def _build_released(self, ours: Lease) -> dict[str, Any]:
         now = _format_microtime(self._clock.now())
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
         return _with_spec(ours.document, spec)
@@ -323,44 +356,6 @@ class LeaderElector:
 def unique_identity() -> str:
     """Contains the host name for people, and is unique to the process."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Requests:
-    """The requests about one lease. They are not rate limited: being late costs the leadership."""
-
-    api: Api
-    key: str
-    _: KW_ONLY
-    deadline: float
-
-    async def get(self) -> _Lease | None:
-        try:
-            return _read(await self._call(Method.GET, LEASES.item(self.key)))
-        except NotFound:
-            return None
-
-    async def put(self, document: dict[str, Any]) -> _Lease:
-        """Creates it if the document is new, else replaces the version that the document has."""
-        namespace, _, name = self.key.rpartition("/")
-        metadata = {**document.get("metadata", {}), "namespace": namespace, "name": name}
-        body = {**document, "apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata}
-        if metadata.get("resourceVersion"):
-            return _read(await self._call(Method.PUT, LEASES.item(self.key), body))
-        return _read(await self._call(Method.POST, LEASES.collection(namespace), body))
-
-    async def _call(self, method: Method, path: str, body: dict[str, Any] | None = None) -> bytes:
-        encoded = None if body is None else msgspec.json.encode(body)
-        request = Request(method, path, body=encoded, call_class=LEASE_CLASS, deadline=self.deadline)
-        return await self.api.call(request)
-
-
-def _read(body: bytes) -> _Lease:
-    try:
-        document = msgspec.json.decode(body, type=dict[str, Any])
-        return _Lease(document, msgspec.convert(document.get("spec") or {}, _Spec))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UnreadableAnswer(f"the server's response is not a Lease: {error}") from error
 
 
 def _with_spec(document: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

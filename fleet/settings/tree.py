@@ -277,12 +277,12 @@ class LeaderElectionSection(Section):
     leader_elect: Annotated[bool, Field(description="Wait for the lease before starting the controllers.")] = True
     lease_duration: Annotated[
         PositiveDuration, Field(description="After this without a renewal another process may lead. Whole seconds.")
-    ] = Duration("60s")
+    ] = Duration("15s")
     renew_deadline: Annotated[PositiveDuration, Field(description="After this without a renewal the leader stops.")] = (
-        Duration("45s")
+        Duration("10s")
     )
     retry_period: Annotated[PositiveDuration, Field(description="How often to try to acquire or renew the lease.")] = (
-        Duration("5s")
+        Duration("2s")
     )
     resource_name: Annotated[
         str,

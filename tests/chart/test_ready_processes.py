@@ -56,13 +56,20 @@ class Trial:
         return option
 
 
+LONG_LEASE: Final = (
+    "--set=settings.leaderElection.leaseDuration=60s",
+    "--set=settings.leaderElection.renewDeadline=45s",
+)
+"""A machine that is busy must not lose it."""
+
+
 @pytest.fixture(scope="module")
 def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Machine:
     release = Release(cluster.access, tmp_path_factory.mktemp("helm"))
     make_restricted(release.hub, release.namespace)
     provide_volume(release.hub, "history")
     install_definitions(release)
-    release.install("--set=crds.install=false")
+    release.install("--set=crds.install=false", *LONG_LEASE)
     machine = Machine(release, tmp_path_factory.mktemp("machine"))
     migrated = machine.container_of("fleet-controller", name="migrate").run_to_its_end()
     assert migrated.returncode == 0, migrated.stderr

@@ -171,7 +171,7 @@ def test_what_may_be_selected_can_be_limited(helm: Helm) -> None:
 
 def test_only_its_own_lease_may_be_changed(helm: Helm) -> None:
     role = helm.combination("default").one("Role", "fleet-lease")
-    assert rights_of(role) == on("coordination.k8s.io", "leases", "create get update")
+    assert rights_of(role) == on("coordination.k8s.io", "leases", "create get update watch")
     for rule in role["rules"]:
         assert rule["verbs"] == ["create"] or rule["resourceNames"] == ["136224848560.hub.fleet.azure.com"]
 

@@ -224,12 +224,12 @@ def test_a_file_is_for_one_of_each(helm: Helm, part: str) -> None:
         *(((f"settings.{name}=x",), f"settings.{name} is not for you to set here") for name in LEASE[1:]),
         (("settings.leaderElection.leaderElect=false",), "without the lease, two controllers would run"),
         (
-            ("settings.leaderElection.retryPeriod=45s",),
+            ("settings.leaderElection.retryPeriod=10s",),
             "settings.leaderElection.retryPeriod should be shorter than renewDeadline, and that shorter than "
-            "leaseDuration, but they are 45s, 45s and 60s: change those that you set",
+            "leaseDuration, but they are 10s, 10s and 15s: change those that you set",
         ),
-        (("settings.leaderElection.leaseDuration=45s",), "but they are 5s, 45s and 45s: change"),
-        (("settings.leaderElection.renewDeadline=1m0.5s",), "but they are 5s, 1m0.5s and 60s: change"),
+        (("settings.leaderElection.leaseDuration=10s",), "but they are 2s, 10s and 10s: change"),
+        (("settings.leaderElection.renewDeadline=1m0.5s",), "but they are 2s, 1m0.5s and 15s: change"),
         (("settings.leaderElection.leaseDuration=60.5s",), "leaseDuration 60.5s should be whole seconds: round it"),
         (
             ("settings.selection.allowedKinds={a/v1/B}", "settings.selection.skippedKinds=a/v1/C"),

@@ -10,7 +10,8 @@ import pytest
 from fleet.clock import SystemClock
 from fleet.errors import LeadershipLost
 from fleet.kube.client.transport import Transport
-from fleet.kube.leader_election import LEASES, LeaderElector, Leadership, LeaseDurations
+from fleet.kube.leader_election import LeaderElector, Leadership, LeaseDurations
+from fleet.kube.lease import LEASES
 from tests.conformance.conftest import Restartable
 from tests.conformance.hub import Hub
 from tests.conformance.playing import play
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.servers
 
 SHORT = LeaseDurations(duration=6, renew_deadline=4, retry=0.5)
 """For who is to lose it. A machine that is busy loses it now and then, too."""
-OFTEN_RENEWED = LeaseDurations(retry=0.5)
+OFTEN_RENEWED = LeaseDurations(duration=60, renew_deadline=45, retry=0.5)
+ONLY_WATCHED = LeaseDurations(duration=7200, renew_deadline=7000, retry=3600)
+"""Who does not watch the lease would notice nothing for an hour."""
 
 
 def an_election(transport: Transport, key: str, name: str, *, terms: LeaseDurations = OFTEN_RENEWED) -> LeaderElector:
@@ -41,6 +44,33 @@ def test_a_lease_is_taken_renewed_and_given_back(hub: Hub) -> None:
 
         await an_election(transport, key, "one").lead(until_renewed)
         assert not lease().get("holderIdentity")
+
+    play(hub.access, scene)
+
+
+def test_a_standby_takes_a_lease_when_it_is_given_back(hub: Hub) -> None:
+    key = f"{hub.namespace}/handed-over"
+
+    async def scene(transport: Transport) -> None:
+        leads, ends = asyncio.Event(), asyncio.Event()
+        one, two = (an_election(transport, key, name, terms=ONLY_WATCHED) for name in ("one", "two"))
+        led: list[str] = []
+
+        async def first(_: Leadership) -> None:
+            led.append("first")
+            leads.set()
+            await ends.wait()
+
+        async def second(_: Leadership) -> None:
+            led.append("second")
+
+        async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+            group.create_task(one.lead(first), name="one")
+            await leads.wait()
+            group.create_task(two.lead(second), name="two")
+            await two._observed.wait()
+            ends.set()
+        assert led == ["first", "second"]
 
     play(hub.access, scene)
 

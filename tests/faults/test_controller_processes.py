@@ -15,7 +15,7 @@ import pytest
 from fleet.clock import SystemClock
 from fleet.demo.agents import RolloutSimulator
 from fleet.errors import ApiError
-from fleet.kube.leader_election import LEASES
+from fleet.kube.lease import LEASES
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.placement.status.namespaced_status import COPIES
 from fleet.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from fleet.kube.leader_election import LEASES
+from fleet.kube.lease import LEASES
 from fleet.manager.manager import Manager
 from fleet.settings import Settings
 from tests.e2e.hub import Hub, fresh_access

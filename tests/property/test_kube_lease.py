@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import LeadershipLost
-from fleet.kube.leader_election import LEASES, LeaderElector, Leadership, LeaseDurations
+from fleet.kube.leader_election import LeaderElector, Leadership, LeaseDurations
+from fleet.kube.lease import LEASES
 from tests.fake_hub import FakeHub, Fault, FaultyApi, Lost, Slow
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, run_virtually

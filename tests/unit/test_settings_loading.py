@@ -342,9 +342,9 @@ def test_every_problem_of_every_place_is_told_even_where_it_would_not_count(file
             "selection.allowedKinds and selection.skippedKinds exclude each other: set one of them",
         ),
         (
-            ["leaderElection.leaseDuration=40s"],
+            ["leaderElection.leaseDuration=9s"],
             "leaderElection.retryPeriod should be shorter than renewDeadline, and that shorter than leaseDuration, but "
-            "they are 5s, 45s and 40s",
+            "they are 2s, 10s and 9s",
         ),
         (["leaderElection.leaseDuration=60500ms"], "leaderElection.leaseDuration 60500ms should be whole seconds"),
     ],

@@ -89,9 +89,9 @@ crds.adopt is true, which mode explain-only would ignore, because it installs no
 {{/* Settings with which no component would start, with the program's own messages. */}}
 {{- define "fleet.contradictions" -}}
 {{- $lease := default dict .Values.settings.leaderElection -}}
-{{- $retry := default "5s" $lease.retryPeriod -}}
-{{- $renew := default "45s" $lease.renewDeadline -}}
-{{- $lasts := default "60s" $lease.leaseDuration -}}
+{{- $retry := default "2s" $lease.retryPeriod -}}
+{{- $renew := default "10s" $lease.renewDeadline -}}
+{{- $lasts := default "15s" $lease.leaseDuration -}}
 {{- $isRenewed := lt (include "fleet.moment" $retry) (include "fleet.moment" $renew) -}}
 {{- if not (and $isRenewed (lt (include "fleet.moment" $renew) (include "fleet.moment" $lasts))) }}
 settings.leaderElection.retryPeriod should be shorter than renewDeadline, and that shorter than leaseDuration, but they are {{ $retry }}, {{ $renew }} and {{ $lasts }}: change those that you set

@@ -12,7 +12,8 @@ import pytest
 
 from fleet.errors import ApiError, LeadershipLost, NotLeading
 from fleet.kube.api import LEASE_CLASS, Api, Method, Request
-from fleet.kube.leader_election import LEASES, FencedApi, LeaderElector, Leadership, LeaseDurations, unique_identity
+from fleet.kube.leader_election import FencedApi, LeaderElector, Leadership, LeaseDurations, unique_identity
+from fleet.kube.lease import LEASES
 from tests.fake_hub import Answered, FakeHub, Fault, FaultyApi, Lost, Slow, fair, in_turn
 from tests.faults.scripted import Down, Hang, Refuse
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
@@ -573,3 +574,162 @@ async def test_takes_a_lease_that_a_holder_gave_back() -> None:
         await asyncio.sleep(0.1)
         assert one.leads
         assert server.objects[PATH]["spec"]["leaseTransitions"] == 8
+
+
+# --- hand-over --------------------------------------------------------------------------------------------------------
+
+DEFAULTS = LeaseDurations()
+
+
+class Mute(FaultyApi):
+    """Its watches open and never say anything."""
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        async def pieces() -> AsyncIterator[bytes]:
+            await asyncio.sleep(1e9)
+            yield b""
+
+        yield pieces()
+
+
+class Deaf(FaultyApi):
+    """It may not watch."""
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        raise Refuse(403, "Forbidden").error()
+        yield
+
+
+async def hand_over(standby: Api, server: FakeHub, *, killed_at: float) -> float:
+    """Seconds from the death of a leader to the next one, with default settings."""
+    line = FaultyApi(server)
+    one, two = Candidate(line, terms=DEFAULTS), Candidate(standby, "two", terms=DEFAULTS)
+    async with running(one):
+        await asyncio.sleep(0.3)
+        async with running(two):
+            await asyncio.sleep(killed_at)
+            line.fault = lambda _: Down()
+            began_at = now()
+            await asyncio.sleep(40)
+            assert two.led_from is not None
+            return two.led_from - began_at
+
+
+@virtual
+@pytest.mark.parametrize("killed_at", [20.0, 20.4, 20.9, 21.3, 21.8])
+async def test_a_killed_leader_is_replaced_within_fifteen_seconds(killed_at: float) -> None:
+    server = FakeHub()
+    assert 12 < await hand_over(server, server, killed_at=killed_at) <= 15.1
+
+
+@virtual
+@pytest.mark.parametrize("standby", [Mute, Deaf])
+async def test_a_standby_whose_watch_fails_takes_over_as_soon_as_reading_shows_it(standby: type[FaultyApi]) -> None:
+    server = FakeHub()
+    assert await hand_over(standby(server), server, killed_at=20.9) <= 15.1 + DEFAULTS.retry
+
+
+@virtual
+async def test_a_standby_takes_a_released_lease_at_once() -> None:
+    server = FakeHub()
+    one, two = Candidate(server), Candidate(server, "two")
+    async with running(one):
+        await asyncio.sleep(12)
+        async with running(two):
+            await asyncio.sleep(6)
+            one.enough.set()
+            await asyncio.sleep(0.1)
+            assert two.leads
+
+
+@virtual
+async def test_a_standby_takes_a_deleted_lease_at_once() -> None:
+    server = FakeHub()
+    one, two = Candidate(server), Candidate(server, "two")
+    async with running(one):
+        await asyncio.sleep(12)
+        async with running(two):
+            await asyncio.sleep(6.5)
+            server.remove(PATH)
+            await asyncio.sleep(0.1)
+            assert two.leads
+            await asyncio.sleep(5)
+            assert one.lost is not None
+
+
+@virtual
+async def test_changes_of_other_leases_are_none_of_ours() -> None:
+    server = FakeHub()
+    one, two = Candidate(server), Candidate(server, "two")
+    async with running(one):
+        await asyncio.sleep(12)
+        async with running(two):
+            await asyncio.sleep(6)
+            asked = len(server.requests)
+            for _ in range(100):
+                server.put(
+                    LEASES.item("fleet-system/other"), {"metadata": {"name": "other"}, "spec": {"holderIdentity": ""}}
+                )
+                await asyncio.sleep(0.001)
+            assert len(server.requests) == asked
+
+
+@virtual
+@pytest.mark.parametrize("named, lasts", [(60, 60), (3600, 3600), (None, DEFAULTS.duration), (0, DEFAULTS.duration)])
+async def test_the_duration_that_another_program_gave_its_lease_is_honoured(named: int | None, lasts: int) -> None:
+    server = FakeHub()
+    spec = {"holderIdentity": "hub-agent", "leaseDurationSeconds": named, "renewTime": "0"}
+    about = {"namespace": "fleet-system", "name": "leader"}
+    server.put(PATH, {"metadata": about, "spec": spec})
+    one = Candidate(server, terms=DEFAULTS)
+    async with running(one):
+        for renewal in range(5):
+            await asyncio.sleep(10)
+            server.put(PATH, {"metadata": about, "spec": {**spec, "renewTime": str(renewal + 1)}})
+        await asyncio.sleep(lasts - 0.5)
+        assert not one.leads
+        await asyncio.sleep(0.6)
+        assert one.leads
+        assert server.objects[PATH]["spec"]["leaseDurationSeconds"] == DEFAULTS.duration
+
+
+@virtual
+@pytest.mark.parametrize("jump", [-(10**7), -60, 60, 10**7])
+async def test_jumps_of_the_time_of_day_neither_prolong_nor_end_a_leadership(jump: int) -> None:
+    server = FakeHub()
+    line = FaultyApi(server)
+    one, two = Candidate(line, terms=DEFAULTS), Candidate(server, "two", terms=DEFAULTS)
+    async with running(one):
+        await asyncio.sleep(0.5)
+        async with running(two):
+            await asyncio.sleep(20)
+            one.clock.set_by = timedelta(seconds=jump)
+            await asyncio.sleep(20)
+            two.clock.set_by = timedelta(seconds=-jump)
+            await asyncio.sleep(20)
+            assert one.leads
+            assert not two.leads
+            line.fault = lambda _: Hang()
+            one.clock.set_by = timedelta(0)
+            await asyncio.sleep(16)
+            assert one.led_until is not None
+            assert two.led_from is not None
+            assert one.led_until < two.led_from
+
+
+@virtual
+@pytest.mark.parametrize("frozen", [10.5, 16.0, 3600.0])
+async def test_a_leader_that_was_frozen_writes_nothing_afterwards(frozen: float) -> None:
+    server = FakeHub()
+    one = Candidate(server, terms=DEFAULTS)
+    async with running(one):
+        await asyncio.sleep(21)
+        assert one.leadership is not None
+        fenced = FencedApi(server, one.leadership)
+        one.clock.slept += frozen
+        with pytest.raises(NotLeading):
+            await fenced.call(Request(Method.POST, LEASES.collection("fleet-system"), body=b"{}"))
+        await asyncio.sleep(2)
+        assert not server.bodies() or all(body["metadata"]["name"] == "leader" for body in server.bodies())
