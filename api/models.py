@@ -349,6 +349,8 @@ class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):
 class HistoryPage(ApiModel, frozen=True, kw_only=True):
     items: tuple[DecisionModel, ...]
     next: str | None
+    may_lag: bool = False
+    """The history cannot be written or read at the moment: the newest decisions may be missing."""
 
 
 class AttemptDiff(ApiModel, frozen=True, kw_only=True):

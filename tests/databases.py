@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from fleet.history import History, migrate
-from fleet.history.history import WriterTiming
+from fleet.history.history import MonitorTiming, WriterTiming
 from tests.postgres import Postgres, postgres
 
 __all__ = ["database", "history", "open_history", "postgres", "url"]
 
 HASTY = WriterTiming(linger=0.0, burst=0.0, retry=0.01)
 """Nobody waits in tests."""
+OFTEN = MonitorTiming(interval=0.02)
 SOON = 90.0
 """Seconds until a busy machine has surely done it."""
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 from fastapi import APIRouter
 from prometheus_client.exposition import choose_encoder
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -50,7 +49,7 @@ async def readyz(request: Request) -> Response:
     """Without authentication. `degraded` while the history is unavailable: the present state can still be explained."""
     backend: Backend = request.app.state.shared.backend
     caches = ", ".join(backend.live.list_unsynced())
-    history = await run_in_threadpool(_describe_outage, backend.history.history)
+    history = _describe_outage(backend.history.history)
     status = FAILED if caches else DEGRADED if history else OK
     return _answer(HealthModel(status=status, checks={"caches": caches, "history": history}))
 
@@ -80,7 +79,7 @@ def _describe_outage(history: History | None) -> str:
     """Without the error of the database: probes need no authentication."""
     if history is None:
         return ""
-    since = history.state().unavailable_since
+    since = history.known_since
     return "" if since is None else f"unavailable since {format_timestamp(since)}"
 
 

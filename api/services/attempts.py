@@ -167,7 +167,7 @@ def _read_record(history: History, key: str, placement: LivePlacement | None) ->
     if not record.is_current and placement is not None and placement.has_decision:
         history.flush(seconds=_FLUSH_SECONDS)  # the newest decisions may still be in the write buffer
         record = _find_record(history, key, placement)
-    since = None if record.is_current else history.state().unavailable_since
+    since = None if record.is_current else history.known_since
     return record if since is None else replace(record, unavailable_since=format_timestamp(since))
 
 

@@ -27,7 +27,8 @@ async def list_attempts(
         require_known(backend, key)
     visibility = await permissions.load_visibility(backend.live.caches.clusters, collect_cluster_names(attempts))
     items = tuple(build_decision_model(attempt, visibility) for attempt in attempts[:limit])
-    return HistoryPage(items=items, next=make_cursor(_LIST, str(items[-1].seq)) if len(attempts) > limit else None)
+    following = make_cursor(_LIST, str(items[-1].seq)) if len(attempts) > limit else None
+    return HistoryPage(items=items, next=following, may_lag=backend.history.may_lag)
 
 
 async def compare_attempts(backend: Backend, permissions: Permissions, key: str, diff: str) -> AttemptDiff:

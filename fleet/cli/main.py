@@ -459,6 +459,12 @@ def migrate(
             "--unless-newer", help="Succeed if the schema is of a later version; Fleet then runs without history."
         ),
     ] = False,
+    best_effort: Annotated[
+        bool,
+        typer.Option(
+            "--best-effort", help="Succeed with a warning whatever is wrong with the database; Fleet then runs without."
+        ),
+    ] = False,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting; repeatable.")
     ] = None,
@@ -473,7 +479,10 @@ def migrate(
     """
     from fleet.cli.commands.migrate import run_migrate
 
-    raise typer.Exit(run_migrate(url=url, to=to, unless_newer=unless_newer, config=config, settings=settings or ()))
+    code = run_migrate(
+        url=url, to=to, unless_newer=unless_newer, best_effort=best_effort, config=config, settings=settings or ()
+    )
+    raise typer.Exit(code)
 
 
 @app.add(MORE)

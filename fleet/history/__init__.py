@@ -5,6 +5,7 @@ Rows and bytes only: `fleet.recorder` builds them from decisions, `fleet.explain
 
 from __future__ import annotations
 
+from fleet.history.database import call_within
 from fleet.history.entries import (
     AttemptSource,
     Columns,
@@ -24,7 +25,7 @@ from fleet.history.entries import (
     SnapshotReference,
 )
 from fleet.history.history import History, RetentionLimits
-from fleet.history.schema import NewerSchema, migrate
+from fleet.history.schema import NewerSchema, UnusableSchema, migrate
 
 __all__ = [
     "AttemptSource",
@@ -46,5 +47,7 @@ __all__ = [
     "ReplayInputs",
     "RetentionLimits",
     "SnapshotReference",
+    "UnusableSchema",
+    "call_within",
     "migrate",
 ]

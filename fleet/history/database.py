@@ -1,21 +1,26 @@
 """Connections to the database of the history: SQLite in a file, or PostgreSQL, by URL and with the same queries.
 
-A wrong URL is an error at once. An unreachable database is not: it may recover.
+A wrong URL is an error at once. An unreachable database is not: it may recover. A SQLite file that was removed or
+replaced is noticed when a connection is used, and reading never creates one.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.settings.secrets import redact
+
+T = TypeVar("T")
 
 _POSTGRES: Final = "postgresql"
 _SECONDS_TO_CONNECT: Final = 5
@@ -48,26 +53,51 @@ class HistoryDatabase:
         """For messages."""
         self.unreadable = ""
         """If not empty, why reads are refused: tables of another revision may have another meaning."""
-        self._engine = _postgres(self.url) if self.is_postgres else _sqlite(self.url)
+        self.generation = 0
+        """Differs after a SQLite file was replaced by another one."""
+        self._file: tuple[int, int] | None = None
+        self._engine = self._create_engine()
+        self._probes = self._create_engine(poolclass=sql.NullPool)
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
         """A read transaction: all queries see the same state of the database."""
         if self.unreadable:
             raise HistoryUnavailable(self.unreadable)
-        options = {"isolation_level": "REPEATABLE READ"} if self.is_postgres else {}
-        with (
-            self._translate_errors(),
-            self._engine.connect().execution_options(**options) as connection,
-            connection.begin(),
-        ):
+        with self._open_read(self._engine) as connection:
             yield connection
+
+    @contextmanager
+    def probing(self) -> Iterator[sql.Connection]:
+        """A read transaction in a connection of its own, which sees the file and the server as they are now. Any schema
+        is accepted."""
+        with self._open_read(self._probes) as connection:
+            yield connection
+
+    @contextmanager
+    def _open_read(self, engine: sql.Engine) -> Iterator[sql.Connection]:
+        options = {"isolation_level": "REPEATABLE READ"} if self.is_postgres else {}
+        with self._translate_errors():
+            self._require_file()
+            with engine.connect().execution_options(**options) as connection, connection.begin():
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sql.Connection]:
         """A write transaction. SQLAlchemy's errors are passed on: the writer distinguishes them."""
         with self._engine.connect().execution_options(**{_IMMEDIATE: True}) as connection, connection.begin():
             yield connection
+
+    def check_writable(self) -> None:
+        """Raises HistoryUnavailable if a write transaction cannot begin: another one does not end, or nothing may be
+        written."""
+        with (
+            self._translate_errors("written"),
+            self._probes.connect().execution_options(**{_IMMEDIATE: True}) as connection,
+            connection.begin(),
+        ):
+            if self.is_postgres and connection.exec_driver_sql("SHOW transaction_read_only").scalar() == "on":
+                raise HistoryUnavailable(f"the history {self.name} cannot be written: the server is read-only")
 
     def shrink(self) -> None:
         """Give free pages of a SQLite file back to the disk."""
@@ -83,11 +113,69 @@ class HistoryDatabase:
         self._engine.dispose()
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _translate_errors(self, verb: str = "read") -> Iterator[None]:
         try:
             yield
-        except sql.exc.SQLAlchemyError as error:
-            raise HistoryUnavailable(f"the history {self.name} cannot be read: {reason_of(error)}") from error
+        except (sql.exc.SQLAlchemyError, OSError) as error:
+            raise HistoryUnavailable(f"the history {self.name} cannot be {verb}: {reason_of(error)}") from error
+
+    def _create_engine(self, **options: Any) -> sql.Engine:
+        if self.is_postgres:
+            return _postgres(self.url, **options)
+        engine = _sqlite(self.url, **options)
+        sql.event.listen(engine, "connect", self._note_file)
+        sql.event.listen(engine, "checkout", self._check_file)
+        return engine
+
+    # --- the SQLite file ----------------------------------------------------------------------------------------------
+
+    @property
+    def _path(self) -> Path:
+        return Path(str(self.url.database))
+
+    def _require_file(self) -> None:
+        if not self.is_postgres and not self._path.exists():
+            raise HistoryUnavailable(f"the history {self.name} cannot be read: the file does not exist")
+
+    def _note_file(self, _connection: object, record: Any) -> None:
+        file = record.info["file"] = self._identify_file()
+        if file != self._file:
+            self.generation += self._file is not None
+            self._file = file
+
+    def _check_file(self, _connection: object, record: Any, _proxy: object) -> None:
+        """A connection to a file that was removed or replaced writes where it is lost."""
+        if record.info.get("file") != self._identify_file():
+            raise sql.exc.InvalidatePoolError
+
+    def _identify_file(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+
+def call_within(seconds: float, work: Callable[[], T]) -> T:
+    """Calls it in a thread of its own, which is abandoned if it takes longer: a file on a disk that hangs cannot be
+    given up in any other way."""
+    results: list[T] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="fleet-history-call", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise HistoryUnavailable(f"the history has not answered for {seconds:g} s")
+    return results[0]
 
 
 def reason_of(error: BaseException) -> str:
@@ -129,9 +217,10 @@ def _parse_url(url: str) -> sql.URL:
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
 
-def _sqlite(url: sql.URL) -> sql.Engine:
-    _make_folder(Path(str(url.database)))
-    engine = sql.create_engine(url, pool_size=4, connect_args={"timeout": _BUSY_MILLISECONDS / 1000})
+def _sqlite(url: sql.URL, **options: Any) -> sql.Engine:
+    pool = options or {"pool_size": 4}
+    engine = sql.create_engine(url, connect_args={"timeout": _BUSY_MILLISECONDS / 1000}, **pool)
+    sql.event.listen(engine, "do_connect", lambda *_: _make_folder(Path(str(url.database))))
     sql.event.listen(engine, "connect", _configure)
     sql.event.listen(engine, "begin", _begin)
     return engine
@@ -141,7 +230,7 @@ def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(
+        raise HistoryUnavailable(
             f"history.url: the folder {path.parent} cannot be made: {error.strerror}; choose another"
         ) from error
 
@@ -163,7 +252,7 @@ def _begin(connection: sql.Connection) -> None:
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
 
 
-def _postgres(url: sql.URL) -> sql.Engine:
+def _postgres(url: sql.URL, **options: Any) -> sql.Engine:
     arguments = {
         "connect_timeout": _SECONDS_TO_CONNECT,
         "options": _SESSION,
@@ -172,4 +261,13 @@ def _postgres(url: sql.URL) -> sql.Engine:
         "keepalives_idle": _HOST_SILENT,
     }
     given = {name: value for name, value in arguments.items() if name not in url.query}
-    return sql.create_engine(url, pool_size=4, pool_pre_ping=True, connect_args=given)
+    pool = options or {"pool_size": 4, "pool_pre_ping": True}
+    engine = sql.create_engine(url, connect_args=given, **pool)
+    sql.event.listen(engine, "do_connect", _connect_with_deadline)
+    return engine
+
+
+def _connect_with_deadline(_dialect: object, _record: object, arguments: Any, options: Any) -> object:
+    from fleet.history.postgres import DeadlineConnection  # psycopg is an optional dependency
+
+    return DeadlineConnection.connect(*arguments, **options)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Self
 
+import structlog
+
 from fleet.clock import Clock, SystemClock, epoch_nanoseconds
-from fleet.errors import ConfigurationError, HistoryUnavailable
+from fleet.errors import HistoryUnavailable
 from fleet.history.buffer import AttemptBuffer
-from fleet.history.database import HistoryDatabase, is_unavailable, reason_of
+from fleet.history.database import HistoryDatabase, call_within, reason_of
 from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth
+from fleet.history.monitor import HistoryMonitor, MonitorTiming
 from fleet.history.queries import Queries
 from fleet.history.retention import Retention, RetentionLimits
 from fleet.history.schema import ensure_schema
 from fleet.history.writer import HistoryWriter, WriterTiming
 
-__all__ = ["History", "RetentionLimits", "WriterTiming"]
+__all__ = ["History", "MonitorTiming", "RetentionLimits", "WriterTiming"]
 
 _MIB = 1_048_576
+_PATIENCE = 10.0
+"""Seconds for the first look at the database; the start does not wait longer for it."""
+
+log = structlog.get_logger(__name__)
 
 
 class History(Queries):
@@ -32,8 +40,16 @@ class History(Queries):
         keeps_inputs: bool,
         clock: Clock,
         pace: WriterTiming,
+        looks: MonitorTiming,
     ) -> None:
-        super().__init__(database)
+        self._monitor = HistoryMonitor(
+            database,
+            clock=clock,
+            timing=looks,
+            is_recording=lambda: self._writer.is_running,
+            restore=lambda: ensure_schema(database, may_migrate=False),
+        )
+        super().__init__(database, guard=self._monitor.guard)
         self._clock = clock
         self._retention = Retention(database, limits)
         self._retention_runs = 0
@@ -45,6 +61,7 @@ class History(Queries):
             pace=pace,
             keeps_inputs=keeps_inputs,
             run_retention=self._run_retention,
+            monitor=self._monitor,
         )
 
     @classmethod
@@ -59,25 +76,21 @@ class History(Queries):
         keeps_inputs: bool = True,
         clock: Clock | None = None,
         pace: WriterTiming | None = None,
+        looks: MonitorTiming | None = None,
     ) -> Self:
-        """Open for reading; `start` also enables recording.
+        """Open for reading; `start` also enables recording, `watch` only the background look at the database.
 
-        Raises ConfigurationError on a wrong URL and on a schema that has to be created or migrated. An unreachable
-        database, or one with a newer schema, is not an error: the history is unavailable until it can be used.
+        Raises ConfigurationError on a wrong URL only. Whatever else is wrong with the database is not an error: the
+        history is unavailable until it can be used.
         """
         database = HistoryDatabase(url)
         chosen = clock or SystemClock()
         outage = None
         try:
-            ensure_schema(database, may_migrate=may_migrate)
-        except ConfigurationError:
-            database.close()
-            raise
+            call_within(_PATIENCE, lambda: ensure_schema(database, may_migrate=may_migrate))
         except Exception as error:
-            if not is_unavailable(error):
-                database.close()
-                raise
             outage = HistoryHealth(unavailable_since=epoch_nanoseconds(chosen), reason=reason_of(error))
+            log.warning("the history is unavailable; retrying", error=outage.reason)
         opened = cls(
             database,
             limits=limits or RetentionLimits(),
@@ -86,6 +99,7 @@ class History(Queries):
             keeps_inputs=keeps_inputs,
             clock=chosen,
             pace=pace or WriterTiming(),
+            looks=looks or MonitorTiming(),
         )
         opened._writer.health = outage or HistoryHealth()
         return opened
@@ -93,8 +107,14 @@ class History(Queries):
     # --- recording ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start recording."""
+        """Start recording, and looking at the database in the background."""
         self._writer.start()
+        self._monitor.start()
+
+    def watch(self) -> None:
+        """Start looking at the database in the background, for a process that only reads."""
+        self._writer.health = HistoryHealth()
+        self._monitor.start()
 
     def offer(self, source: AttemptSource) -> None:
         """Never blocks. Attempts that do not fit are shed and counted."""
@@ -106,6 +126,7 @@ class History(Queries):
 
     def close(self, *, seconds: float = 5.0) -> None:
         """Write buffered attempts for up to `seconds`, then stop."""
+        self._monitor.close(0)
         self._writer.close(seconds)
         if not self._writer.is_running:
             self._database.close()
@@ -114,7 +135,7 @@ class History(Queries):
     def revision(self) -> tuple[object, ...]:
         """Differs after every change that this process has made, and after outages that its writer has noticed."""
         counts = self._writer.read_counts()
-        return counts.written, counts.folded, self._retention_runs, self._writer.health
+        return counts.written, counts.folded, self._retention_runs, self.known_since
 
     def counts(self) -> HistoryCounts:
         return self._writer.read_counts()
@@ -122,22 +143,32 @@ class History(Queries):
     # --- health -------------------------------------------------------------------------------------------------------
 
     def state(self) -> HistoryHealth:
-        """The state seen by the writer; without a running writer, of a query made now."""
-        if self._writer.is_running:
-            return self._writer.health
-        try:
-            self.last_seq()
-        except HistoryUnavailable as error:
-            since = self._writer.health.unavailable_since or epoch_nanoseconds(self._clock)
-            self._writer.health = HistoryHealth(unavailable_since=since, reason=reason_of(error))
-        else:
-            self._writer.health = HistoryHealth()
-        return self._writer.health
+        """As the writer and the monitor know it; if neither runs, as a look finds it now."""
+        if not self._writer.is_running and not self._monitor.is_running:
+            health, since = self._monitor.look(), self._writer.health.unavailable_since
+            if since is not None and health.unavailable_since is not None:
+                health = replace(health, unavailable_since=since)
+            self._writer.health = health
+        return self._known_health
 
     @property
     def known_since(self) -> int | None:
         """When the history became unavailable, as far as known without a query."""
-        return self._writer.health.unavailable_since
+        return self._known_health.unavailable_since
+
+    @property
+    def _known_health(self) -> HistoryHealth:
+        """The older one of two outages."""
+        writer, monitor = self._writer.health, self._monitor.health
+        if writer.unavailable_since is None or monitor.unavailable_since is None:
+            return monitor if writer.unavailable_since is None else writer
+        return min(writer, monitor, key=lambda health: health.unavailable_since or 0)
+
+    def report_timeout(self, seconds: float) -> HistoryUnavailable:
+        """A query has not ended after this time: until a look succeeds, others are refused. Returns the error."""
+        error = HistoryUnavailable(f"the history {self._database.name} has not answered for {seconds:g} s")
+        self._monitor.report(error)
+        return error
 
     def size(self) -> int:
         """Bytes, as retention counts them."""

@@ -6,7 +6,8 @@ Pages go from the newest to the oldest attempt, except for `since`, which serves
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -23,8 +24,17 @@ _LARGEST_PAGE: Final = 1000
 
 
 class Queries:
-    def __init__(self, database: HistoryDatabase) -> None:
+    def __init__(
+        self, database: HistoryDatabase, *, guard: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """`guard` is entered for every query, and may refuse it."""
         self._database = database
+        self._guard = guard
+
+    @contextmanager
+    def _reading(self) -> Iterator[sql.Connection]:
+        with self._guard(), self._database.reading() as connection:
+            yield connection
 
     # --- placements ---------------------------------------------------------------------------------------------------
 
@@ -43,7 +53,7 @@ class Queries:
             query = query.where(PLACEMENTS.c.key.startswith(prefix, autoescape=True))
         if not deleted:
             query = query.where(PLACEMENTS.c.deleted_at.is_(None))
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             return [KnownPlacement(**row) for row in connection.execute(query).mappings()]
 
     def placement(self, key: str) -> KnownPlacement | None:
@@ -52,7 +62,7 @@ class Queries:
             .join(ATTEMPTS, ATTEMPTS.c.seq == PLACEMENTS.c.newest)
             .where(PLACEMENTS.c.key == key)
         )
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             row = connection.execute(query).mappings().first()
         return None if row is None else KnownPlacement(**row)
 
@@ -93,7 +103,7 @@ class Queries:
 
     def last_seq(self) -> int:
         """The start for a reader that follows new attempts only."""
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             query = sql.select(COUNTERS.c.value).where(COUNTERS.c.name == "attempts")
             return int(connection.execute(query).scalar_one())
 
@@ -102,14 +112,14 @@ class Queries:
     def columns(self, attempt_id: str) -> Columns | None:
         """The verdicts for all clusters; None if not kept: `HistoryAttempt.columns` has the reason."""
         query = sql.select(COLUMNS.c.body).join(ATTEMPTS, ATTEMPTS.c.seq == COLUMNS.c.seq)
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             body = connection.execute(query.where(ATTEMPTS.c.id == attempt_id)).scalar()
         return None if body is None else unpack_columns(body)
 
     def inputs(self, attempt_id: str) -> ReplayInputs | None:
         """The inputs of an attempt; None if not kept: `HistoryAttempt.inputs` has the reason."""
         query = sql.select(INPUTS.c.body).join(ATTEMPTS, ATTEMPTS.c.seq == INPUTS.c.seq)
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             body = connection.execute(query.where(ATTEMPTS.c.id == attempt_id)).scalar()
             attempt = _first(load_attempts(connection, ALL.where(ATTEMPTS.c.id == attempt_id)))
             if body is None or attempt is None or attempt.frame_seq is None:
@@ -150,7 +160,7 @@ class Queries:
         ]
 
     def _attempts(self, query: sql.Select[Any]) -> list[HistoryAttempt]:
-        with self._database.reading() as connection:
+        with self._reading() as connection:
             return load_attempts(connection, query)
 
 

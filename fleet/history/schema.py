@@ -6,8 +6,7 @@ An unknown schema is never changed.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,16 +15,22 @@ import sqlalchemy as sql
 
 from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history.database import HistoryDatabase, reason_of
-from fleet.history.tables import VERSION_TABLE
+from fleet.history.tables import COUNTERS, VERSION_TABLE
 
 REVISIONS: Final = ("0001", "0002")
 """Every revision known to this version, in order; a test compares it with the migrations."""
 
 _MIGRATIONS: Final = Path(__file__).resolve().parents[2] / "migrations" / "history"
+_ALEMBIC: Final = threading.Lock()
+"""Alembic's environment is global, and the start, the writer and the monitor may create tables."""
 _VERSION: Final = sql.table(VERSION_TABLE, sql.column("version_num", sql.Text))
 
 
-class NewerSchema(ConfigurationError):
+class UnusableSchema(ConfigurationError):
+    """The database has a schema that this version cannot migrate."""
+
+
+class NewerSchema(UnusableSchema):
     """The schema was created by a later version of Fleet."""
 
 
@@ -66,60 +71,56 @@ def inspect_schema(connection: sql.Connection) -> SchemaInspection:
 
 
 def ensure_schema(database: HistoryDatabase, *, may_migrate: bool) -> None:
-    """Raises ConfigurationError, with the next step, on a schema that cannot be used as it is; HistoryUnavailable on a
-    newer one, because that follows from a rollback of Fleet and may be temporary.
+    """Raises HistoryUnavailable, with the next step, on a schema that cannot be used as it is.
 
     An empty SQLite file gets its tables here. An empty PostgreSQL database needs `fleet migrate`, because the
     controller need not have the right to create tables.
     """
-    with _reject_other_files(database), database.writing() as connection:
+    with database.writing() as connection:
         inspection = inspect_schema(connection)
-        database.unreadable = ""
-        if inspection.standing is SchemaState.CURRENT:
-            return
-        if inspection.standing is SchemaState.NEWER:
-            database.unreadable = _describe_mismatch(database, inspection)
-            raise HistoryUnavailable(database.unreadable)
         fills = inspection.standing is SchemaState.EMPTY and not database.is_postgres
-        if not fills and not (may_migrate and inspection.standing in (SchemaState.EMPTY, SchemaState.OLDER)):
-            raise ConfigurationError(_describe_mismatch(database, inspection))
-        _run(connection, REVISIONS[-1])
+        if fills or (may_migrate and inspection.standing in (SchemaState.EMPTY, SchemaState.OLDER)):
+            _run(connection, REVISIONS[-1])
+            inspection = SchemaInspection(SchemaState.CURRENT, REVISIONS[-1])
+        _require_current(database, inspection)
+
+
+def check_schema(database: HistoryDatabase) -> None:
+    """The same, without changing anything, in a connection of its own."""
+    with database.probing() as connection:
+        _require_current(database, inspect_schema(connection))
+        connection.execute(sql.select(COUNTERS.c.value))
+
+
+def _require_current(database: HistoryDatabase, inspection: SchemaInspection) -> None:
+    is_current = inspection.standing is SchemaState.CURRENT
+    database.unreadable = "" if is_current else _describe_mismatch(database, inspection)
+    if not is_current:
+        raise HistoryUnavailable(database.unreadable)
 
 
 def migrate(url: str, *, to: str = "") -> tuple[str, str]:
     """Migrate to a revision, by default the newest; returns the old and the new one. `base` means no tables.
 
-    Raises NewerSchema or another ConfigurationError on an unknown schema, HistoryUnavailable if the database is not
+    Raises NewerSchema or another UnusableSchema on an unknown schema, HistoryUnavailable if the database is not
     reachable. A revision that fails half-way leaves the database unchanged.
     """
     if to and to not in (*REVISIONS, "base"):
         raise ConfigurationError(f"{to} is not a revision of the history; known are base, {', '.join(REVISIONS)}")
     database = HistoryDatabase(url)
     try:
-        with _reject_other_files(database), database.writing() as connection:
+        with database.writing() as connection:
             inspection = inspect_schema(connection)
             if inspection.standing is SchemaState.NEWER:
                 raise NewerSchema(_describe_mismatch(database, inspection))
             if inspection.standing is SchemaState.FOREIGN:
-                raise ConfigurationError(_describe_mismatch(database, inspection))
+                raise UnusableSchema(_describe_mismatch(database, inspection))
             _run(connection, to or REVISIONS[-1])
-    except sql.exc.SQLAlchemyError as error:
+    except (sql.exc.SQLAlchemyError, OSError, HistoryUnavailable) as error:
         raise HistoryUnavailable(f"the history {database.name} cannot be migrated: {reason_of(error)}") from error
     finally:
         database.close()
     return inspection.detail or "base", to or REVISIONS[-1]
-
-
-@contextmanager
-def _reject_other_files(database: HistoryDatabase) -> Iterator[None]:
-    try:
-        yield
-    except sql.exc.DatabaseError as error:
-        if "not a database" in reason_of(error):
-            raise ConfigurationError(
-                f"the file of {database.name} is not a database; name another with history.url"
-            ) from error
-        raise
 
 
 def _describe_mismatch(database: HistoryDatabase, inspection: SchemaInspection) -> str:
@@ -147,10 +148,11 @@ def _run(connection: sql.Connection, revision: str) -> None:
     settings = config.Config()
     settings.set_main_option("script_location", str(_MIGRATIONS))
     settings.attributes["connection"] = connection
-    if revision == "base" or _precedes(connection, revision):
-        command.downgrade(settings, revision)
-    else:
-        command.upgrade(settings, revision)
+    with _ALEMBIC:
+        if revision == "base" or _precedes(connection, revision):
+            command.downgrade(settings, revision)
+        else:
+            command.upgrade(settings, revision)
 
 
 def _precedes(connection: sql.Connection, revision: str) -> bool:

@@ -22,6 +22,7 @@ from fleet.history.encoding import pack_columns, pack_inputs
 from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth, PartState
 from fleet.history.inserts import Batch, LatestRecords, PendingRow, add_attempt, is_committed, write_batch
 from fleet.history.journal import ClusterJournal
+from fleet.history.monitor import HistoryMonitor
 from fleet.history.rows import build_attempt
 from fleet.history.schema import ensure_schema
 
@@ -56,6 +57,7 @@ class HistoryWriter:
         pace: WriterTiming,
         keeps_inputs: bool,
         run_retention: Callable[[str], object],
+        monitor: HistoryMonitor,
     ) -> None:
         """`run_retention` removes old records; its argument is the session in use."""
         self._database = database
@@ -64,6 +66,8 @@ class HistoryWriter:
         self._pace = pace
         self._keeps_inputs = keeps_inputs
         self._run_retention = run_retention
+        self._monitor = monitor
+        self._generation = database.generation
         self._latest = LatestRecords()
         self._journal = ClusterJournal()
         self._journal_fleet: object = None
@@ -124,6 +128,8 @@ class HistoryWriter:
         while True:
             try:
                 self._check_schema()
+                if self._is_replaced():
+                    batch = None
                 if batch is None:
                     self._load_latest(sources)
                     batch = self._build_batch(sources)
@@ -152,6 +158,16 @@ class HistoryWriter:
         if not self._is_schema_checked:
             ensure_schema(self._database, may_migrate=False)
             self._is_schema_checked = True
+
+    def _is_replaced(self) -> bool:
+        """Whether the file is another one than for the batch before: nothing of that is in it."""
+        generation, self._generation = self._generation, self._database.generation
+        if generation == self._generation:
+            return False
+        log.warning("the file of the history was replaced: what was recorded in the former one is not in it")
+        self._latest = LatestRecords()
+        self._journal.restart()
+        return True
 
     def _load_latest(self, sources: Sequence[AttemptSource]) -> None:
         unknown = self._latest.unknown({source.key for source in sources})
@@ -210,9 +226,11 @@ class HistoryWriter:
         self._latest.confirm_written(batch)
         self._add_counts(written=len(batch.entries), folded=batch.folded)
         self._failures = 0
-        if self.health.unavailable_since is not None:
+        is_recovered = self.health.unavailable_since is not None
+        if is_recovered:
             log.warning("the history is available again")
             self.health = HistoryHealth()
+        self._monitor.confirm_write(is_recovered=is_recovered)
 
     def _record_outage(self, error: Exception) -> None:
         self._failures += 1
@@ -221,6 +239,7 @@ class HistoryWriter:
         if self.health.unavailable_since is None:
             log.warning("the history is unavailable; retrying", error=reason)
             self.health = HistoryHealth(unavailable_since=epoch_nanoseconds(self._clock), reason=reason)
+            self._monitor.wake()
         else:
             self.health = replace(self.health, reason=reason)
 

@@ -28,6 +28,20 @@ class RecorderMetrics(Collector):
         return _families(self._counts(), self._state())
 
 
+class HistoryMetrics(Collector):
+    """For a process that only reads the history."""
+
+    def __init__(self, registry: CollectorRegistry, *, state: Callable[[], HistoryHealth]) -> None:
+        self._state = state
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        return [_describe_outage(HistoryHealth())]
+
+    def collect(self) -> Iterable[Metric]:
+        return [_describe_outage(self._state())]
+
+
 def _families(counts: HistoryCounts, health: HistoryHealth) -> list[Metric]:
     attempts = CounterMetricFamily(
         "fleet_recorder_attempts_total", "Attempts, by result of recording them.", labels=("result",)
@@ -42,9 +56,12 @@ def _families(counts: HistoryCounts, health: HistoryHealth) -> list[Metric]:
     waiting = GaugeMetricFamily(
         "fleet_recorder_waiting", "Attempts that wait to be written to the database.", value=counts.waiting
     )
-    since = GaugeMetricFamily(
+    return [attempts, shed, waiting, _describe_outage(health)]
+
+
+def _describe_outage(health: HistoryHealth) -> Metric:
+    return GaugeMetricFamily(
         "fleet_history_unavailable_since_seconds",
-        "Since when the history database cannot be written, in seconds since the epoch; 0 if it can.",
+        "Since when the history database cannot be written or read, in seconds since the epoch; 0 if it can.",
         value=(health.unavailable_since or 0) / _NANOSECONDS,
     )
-    return [attempts, shed, waiting, since]

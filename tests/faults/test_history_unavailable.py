@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import sqlalchemy as sql
 from fleet.errors import HistoryUnavailable
 from fleet.history import History, migrate, writer
 from fleet.history.history import WriterTiming
-from tests.databases import HASTY, SOON, recording
+from tests.databases import HASTY, OFTEN, SOON, recording
 from tests.postgres import Postgres, postgres
 from tests.unit.history.sources import Fleet, an_attempt, ids, keep
 
@@ -92,6 +93,14 @@ def url(file: Path) -> str:
 def until_unavailable(history: History) -> None:
     while history.state().unavailable_since is None:
         history.flush(seconds=MOMENT)
+
+
+def until_available(history: History) -> None:
+    deadline = time.monotonic() + SOON
+    while history.state().unavailable_since is not None:
+        assert time.monotonic() < deadline, history.state().reason
+        history.flush(seconds=MOMENT)
+        time.sleep(MOMENT)
 
 
 def check_recovers(history: History, trouble: Callable[[], Iterator[Trouble]]) -> None:
@@ -184,10 +193,11 @@ def test_a_server_whose_disk_is_full_is_waited_for(postgres: Postgres) -> None:
 
 
 def test_questions_say_that_there_is_nobody_to_answer(postgres: Postgres) -> None:
-    with postgres.database() as url, recording(url) as history:
+    with postgres.database() as url, recording(url, looks=OFTEN) as history:
         keep(history, an_attempt())
         with away(postgres, url), pytest.raises(HistoryUnavailable, match="cannot be read"):
             history.since(0)
+        until_available(history)
         assert len(history.since(0)) == 1
 
 

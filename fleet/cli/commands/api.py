@@ -31,6 +31,7 @@ from fleet.history import History
 from fleet.kube.backoff import JITTER
 from fleet.manager import logs
 from fleet.manager.hub_connection import connect
+from fleet.recorder.metrics import HistoryMetrics
 from fleet.recorder.recorder import open_history
 from fleet.scheduler.configured_profiles import build_profiles
 from fleet.settings import Address, Effective, load_settings
@@ -92,6 +93,8 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
         asyncio.TaskGroup() as tasks,
     ):
         live = LiveState.standalone(transport, effective.settings, clock=clock, jitter=JITTER)
+        if history is not None:
+            HistoryMetrics(live.registry, state=history.state)
         watching = [tasks.create_task(live.caches.run(), name="watching")]
         front_proxy = FrontProxy(transport, clock=clock) if options.aggregated else None
         app = create_app(
@@ -124,6 +127,8 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
 async def _open_history(effective: Effective) -> AsyncIterator[History | None]:
     """The history that the controller writes, opened for reading."""
     history = await asyncio.to_thread(open_history, effective.settings)
+    if history is not None:
+        history.watch()
     try:
         yield history
     finally:

@@ -54,6 +54,16 @@ def refusal(url: str) -> str:
     return str(refused.value)
 
 
+def outage(url: str) -> str:
+    """It opens, and is unavailable for this reason; nothing can be read."""
+    with closing(History.open(url)) as history:
+        reason = history.state().reason
+        assert reason
+        with pytest.raises(HistoryUnavailable):
+            history.attempts("web")
+    return reason
+
+
 def test_every_revision_is_known() -> None:
     settings = Config()
     settings.set_main_option("script_location", str(MIGRATIONS))
@@ -110,7 +120,7 @@ def test_an_empty_file_is_filled_and_an_empty_server_is_left_to_migrate(url: str
         History.open(url).close()
         assert VERSION_TABLE in tables(url)
     else:
-        assert "has no tables yet; run: fleet migrate --url" in refusal(url)
+        assert "has no tables yet; run: fleet migrate --url" in outage(url)
         assert tables(url) == set()
         History.open(url, may_migrate=True).close()
 
@@ -141,7 +151,7 @@ def test_a_newer_schema_cannot_be_migrated(url: str) -> None:
 
 def test_an_older_schema_is_refused_until_it_is_migrated(url: str) -> None:
     migrate(url, to="0001")
-    assert f"has revision 0001, and this version needs {REVISIONS[-1]}; run: fleet migrate --url" in refusal(url)
+    assert f"has revision 0001, and this version needs {REVISIONS[-1]}; run: fleet migrate --url" in outage(url)
     migrate(url)
     History.open(url).close()
 
@@ -175,7 +185,7 @@ def test_attempts_from_before_journals_were_by_attempt_lose_what_they_were_decid
 
 def test_tables_of_something_else_are_refused_and_left_alone(url: str) -> None:
     execute(url, "CREATE TABLE accounts (id INTEGER)")
-    assert "contains other tables (accounts)" in refusal(url)
+    assert "contains other tables (accounts)" in outage(url)
     with pytest.raises(ConfigurationError, match="of its own"):
         migrate(url)
     assert tables(url) == {"accounts"}
@@ -231,7 +241,6 @@ def test_a_password_in_a_wrong_url_is_not_shown(wrong: str, said: str) -> None:
         ("mysql://host/x", "begins with mysql; sqlite and postgresql are supported"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
-        ("sqlite:////proc/nowhere/x", "the folder /proc/nowhere cannot be made"),
     ],
 )
 def test_a_wrong_url_is_told_at_once(wrong: str, said: str) -> None:
@@ -244,9 +253,17 @@ def test_postgresql_without_its_driver_names_the_extra(monkeypatch: pytest.Monke
     assert "fleet-placement[postgres]" in refusal("postgresql://host/x")
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"not a database, but long enough to be looked at" * 50)
-    assert "not a database" in refusal(f"sqlite:///{tmp_path / 'x'}")
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    content = b"not a database, but long enough to be looked at" * 50
+    (tmp_path / "x").write_bytes(content)
+    assert "not a database" in outage(f"sqlite:///{tmp_path / 'x'}")
+    assert (tmp_path / "x").read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_made_is_an_outage(tmp_path: Path) -> None:
+    assert "the file does not exist" in outage("sqlite:////proc/nowhere/x")
+    with pytest.raises(HistoryUnavailable, match="the folder /proc/nowhere cannot be made"):
+        migrate("sqlite:////proc/nowhere/x")
 
 
 def test_an_unknown_revision_to_go_to_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,368 @@
+"""Twelve faults of the history, at the start, under way and at the end: none keeps anything else from working."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import sqlalchemy as sql
+
+from api.app import create_app
+from api.auth.access import HubAuthorizer
+from api.live.embedded import build_live_state
+from fleet.cli.commands.migrate import run_migrate
+from fleet.clock import SystemClock
+from fleet.errors import HistoryUnavailable
+from fleet.history import History, database, history, migrate
+from fleet.history.history import MonitorTiming
+from fleet.history.schema import REVISIONS
+from fleet.hub.access.authentication import ADMINISTRATORS, AUTHENTICATED, User
+from fleet.manager.manager import Manager
+from fleet.recorder.metrics import RecorderMetrics
+from fleet.recorder.recorder import HistoryRecorder
+from fleet.settings import load_settings
+from tests.api.stage import a_hub_with
+from tests.databases import HASTY
+from tests.e2e.world import World, configured, controlled, handed_over, soon
+
+pytestmark = pytest.mark.timeout(300)
+
+TOKEN: Final = "a-token"
+ADMIN: Final = {"Authorization": f"Bearer {TOKEN}"}
+SINCE: Final = "fleet_history_unavailable_since_seconds"
+LOOKS: Final = MonitorTiming(interval=0.05)
+IMPATIENT: Final = MonitorTiming(interval=0.05, patience=0.1)
+NOT_A_DATABASE: Final = b"a letter to the operator, longer than a header. " * 400
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+class Disk:
+    """What every transaction of this process meets: in its `mode` there is no room, no right to write, or no answer."""
+
+    def __init__(self) -> None:
+        self.mode = ""
+        self.answers = threading.Event()
+        self.answers.set()
+
+    def begin(self, connection: sql.Connection) -> None:
+        if self.mode == "slow":
+            time.sleep(0.05)
+        self.answers.wait()
+        is_write = connection.get_execution_options().get(database._IMMEDIATE)
+        if self.mode == "full" and is_write:
+            raise sql.exc.OperationalError("BEGIN", {}, sqlite3.OperationalError("database or disk is full"))
+        BEGIN(connection)
+        connection.exec_driver_sql(f"PRAGMA query_only = {int(self.mode == 'read-only')}")
+
+
+BEGIN: Final = database._begin
+
+
+@contextmanager
+def mode(disk: Disk, _: Path, name: str) -> Iterator[None]:
+    disk.mode = name
+    try:
+        yield
+    finally:
+        disk.mode = ""
+
+
+@contextmanager
+def hung(disk: Disk, _: Path) -> Iterator[None]:
+    disk.answers.clear()
+    try:
+        yield
+    finally:
+        disk.answers.set()
+
+
+@contextmanager
+def locked(_: Disk, path: Path) -> Iterator[None]:
+    path.parent.mkdir(exist_ok=True)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.close()
+
+
+@contextmanager
+def with_content(content: Callable[[Path], None], path: Path) -> Iterator[None]:
+    """The file has other content. To end it, an operator moves it away."""
+    settle(path)
+    path.parent.mkdir(exist_ok=True)
+    content(path)
+    yield
+    path.unlink(missing_ok=True)
+    for rest in path.parent.glob(f"{path.name}-*"):
+        rest.unlink()
+
+
+def settle(path: Path) -> None:
+    """What is in the log of the database is in its file."""
+    if path.exists():
+        other = sqlite3.connect(path, timeout=60)
+        while other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            pass
+        other.close()
+
+
+def write_letter(path: Path) -> None:
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.write(NOT_A_DATABASE)
+
+
+def write_noise(path: Path) -> None:
+    with path.open("r+b" if path.exists() else "wb") as file:
+        size = max(file.seek(0, os.SEEK_END), 20_000)
+        file.seek(0)
+        file.write(os.urandom(size))
+
+
+def damage_pages(path: Path) -> None:
+    """All but the first one."""
+    if not path.exists():
+        migrate(f"sqlite:///{path}")
+        settle(path)
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+
+
+@contextmanager
+def removed(_: Disk, path: Path) -> Iterator[None]:
+    if path.parent.exists():
+        shutil.rmtree(path.parent)
+    yield
+
+
+@contextmanager
+def unreachable(_: Disk, path: Path) -> Iterator[None]:
+    """The volume is gone, and its folder cannot be made."""
+    away = path.parent.with_name("away")
+    if path.parent.exists():
+        path.parent.rename(away)
+    path.parent.write_text("in the way")
+    try:
+        yield
+    finally:
+        path.parent.unlink()
+        if away.exists():
+            away.rename(path.parent)
+
+
+@contextmanager
+def newer(_: Disk, path: Path) -> Iterator[None]:
+    if not path.exists():
+        migrate(f"sqlite:///{path}")
+    revision = REVISIONS[-1]
+    set_revision(path, "9999")
+    try:
+        yield
+    finally:
+        set_revision(path, revision)
+
+
+@contextmanager
+def foreign(_: Disk, path: Path) -> Iterator[None]:
+    with with_content(make_foreign, path):
+        yield
+
+
+def set_revision(path: Path, revision: str) -> None:
+    with sqlite3.connect(path, timeout=60) as other:
+        other.execute("UPDATE history_version SET version_num = ?", (revision,))
+    other.close()
+
+
+def make_foreign(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE accounts (id INTEGER)")
+    other.close()
+
+
+@dataclass(frozen=True)
+class Fault:
+    begin: Callable[[Disk, Path], AbstractContextManager[None]]
+    is_told: bool = True
+    """Whether it lasts until it is ended, so that it is told meanwhile."""
+    looks: MonitorTiming = LOOKS
+
+
+FAULTS: Final = {
+    "not a database": Fault(lambda disk, path: with_content(write_letter, path)),
+    "overwritten": Fault(lambda disk, path: with_content(write_noise, path)),
+    "damaged pages": Fault(lambda disk, path: with_content(damage_pages, path)),
+    "other tables": Fault(foreign),
+    "newer": Fault(newer),
+    "locked": Fault(locked),
+    "full": Fault(lambda disk, path: mode(disk, path, "full")),
+    "read-only": Fault(lambda disk, path: mode(disk, path, "read-only")),
+    "removed": Fault(removed, is_told=False),
+    "unreachable": Fault(unreachable),
+    "hung": Fault(hung, looks=IMPATIENT),
+    "slow": Fault(lambda disk, path: mode(disk, path, "slow"), is_told=False),
+}
+
+
+# --- the stage --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Stage:
+    world: World
+    controller: Manager
+    history: History
+    app: Any
+
+    async def get(self, path: str) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://fleet", headers=ADMIN) as client:
+            return await client.get(path)
+
+    async def place(self, name: str) -> None:
+        await self.world.place(name, {"placementType": "PickN", "numberOfClusters": 1})
+        await self.world.soon_scheduled(name)
+
+    async def is_told(self) -> bool:
+        """In health, which is ready all the same, and in metrics."""
+        health = await self.get("/readyz")
+        assert health.status_code == 200
+        lines = (await self.get("/metrics")).text.splitlines()
+        figure = next(line for line in lines if line.startswith(f"{SINCE} "))
+        said = health.json()["checks"]["history"]
+        return (
+            health.json()["status"] == "degraded"
+            and said.startswith("unavailable since 20")
+            and float(figure.split()[1]) > 0
+        )
+
+    async def is_fine(self) -> bool:
+        health = (await self.get("/readyz")).json()
+        return health["status"] == "ok" and await asyncio.to_thread(self.history.flush, seconds=0.1)
+
+    async def is_recorded(self, *names: str) -> bool:
+        await handed_over(self.controller)
+        await asyncio.to_thread(self.history.flush, seconds=1)
+        try:
+            return set(names) <= {entry.key for entry in await asyncio.to_thread(self.history.since, 0)}
+        except HistoryUnavailable:
+            return False
+
+    async def answers(self, name: str) -> None:
+        """Whatever the history does, the present can be explained."""
+        answer = await self.get(f"/v1/placements/-/{name}/why")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["verdict"]["state"] == "Scheduled"
+
+
+@asynccontextmanager
+async def staged(url: str, looks: MonitorTiming) -> AsyncIterator[Stage]:
+    hub = a_hub_with({TOKEN: User("root", "1", (ADMINISTRATORS, AUTHENTICATED))})
+    opened = await asyncio.to_thread(History.open, url, pace=HASTY, looks=looks)
+    opened.start()
+    try:
+        async with controlled(hub, recorder=HistoryRecorder(opened, configured())) as controller:
+            RecorderMetrics(controller.registry, counts=opened.counts, state=opened.state)
+            access = HubAuthorizer(hub, clock=SystemClock())
+            app = create_app(build_live_state(controller), opened, access, load_settings(None, {}, []))
+            world = World(hub)
+            await world.join("c1")
+            yield Stage(world, controller, opened, app)
+    finally:
+        await asyncio.to_thread(opened.close, seconds=0.5)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    found = Disk()
+    monkeypatch.setattr(database, "_begin", found.begin)
+    monkeypatch.setattr(history, "_PATIENCE", 0.2)
+    monkeypatch.setattr(database, "_BUSY_MILLISECONDS", 50)
+    yield found
+    found.answers.set()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "volume" / "history.sqlite"
+
+
+@pytest.fixture(params=list(FAULTS))
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return FAULTS[request.param]
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+# --- at the start, under way, at the end ------------------------------------------------------------------------------
+
+
+def test_a_fault_at_the_start_keeps_nothing_from_starting(fault: Fault, disk: Disk, path: Path) -> None:
+    async def scene() -> None:
+        with fault.begin(disk, path):
+            async with staged(f"sqlite:///{path}", fault.looks) as stage:
+                await stage.place("web")
+                if fault.is_told:
+                    await soon(stage.is_told)
+                await stage.answers("web")
+
+    run(scene())
+
+
+def test_a_fault_under_way_costs_no_decision_and_ends_by_itself(fault: Fault, disk: Disk, path: Path) -> None:
+    async def scene() -> None:
+        async with staged(f"sqlite:///{path}", fault.looks) as stage:
+            await stage.place("before")
+            await soon(lambda: stage.is_recorded("before"))
+            await soon(stage.is_fine)
+            with fault.begin(disk, path):
+                await stage.place("web")
+                if fault.is_told:
+                    await soon(stage.is_told)
+                await stage.answers("web")
+            await stage.place("after")
+            await soon(lambda: stage.is_recorded("web", "after"))
+            await soon(stage.is_fine)
+
+    run(scene())
+
+
+def test_a_fault_at_the_end_keeps_nothing_from_ending(fault: Fault, disk: Disk, path: Path) -> None:
+    async def scene() -> None:
+        async with staged(f"sqlite:///{path}", fault.looks) as stage:
+            await stage.place("before")
+            await soon(lambda: stage.is_recorded("before"))
+            with_fault.enter_context(fault.begin(disk, path))
+            await stage.place("web")
+        assert not stage.controller.is_working
+
+    with ExitStack() as with_fault:
+        run(scene())
+
+
+def test_the_init_container_lets_the_controller_start(
+    fault: Fault, disk: Disk, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.cli.commands.migrate._PATIENCE", 0.2)
+    with fault.begin(disk, path):
+        url = f"sqlite:///{path}"
+        assert run_migrate(url=url, to="", unless_newer=False, best_effort=True, config=None, settings=()) == 0
