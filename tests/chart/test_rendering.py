@@ -359,7 +359,7 @@ def test_an_existing_claim_is_used_and_not_made(helm: Helm) -> None:
 def test_a_file_is_migrated_by_the_pod_that_writes_it(helm: Helm) -> None:
     (first,) = helm.combination("default").pod("Deployment", "fleet-controller")["initContainers"]
     assert (first["args"], first["env"]) == (
-        ["migrate", "--unless-newer"],
+        ["migrate", "--best-effort"],
         [{"name": "FLEET_HISTORY__URL", "value": "sqlite:////var/lib/fleet/history.sqlite"}],
     )
 

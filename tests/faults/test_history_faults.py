@@ -255,7 +255,8 @@ class Stage:
 
     async def is_fine(self) -> bool:
         health = (await self.get("/readyz")).json()
-        return health["status"] == "ok" and await asyncio.to_thread(self.history.flush, seconds=0.1)
+        is_ok: bool = health["status"] == "ok"
+        return is_ok and await asyncio.to_thread(self.history.flush, seconds=0.1)
 
     async def is_recorded(self, *names: str) -> bool:
         await handed_over(self.controller)
