@@ -126,7 +126,7 @@ class History(Queries):
 
     def close(self, *, seconds: float = 5.0) -> None:
         """Write buffered attempts for up to `seconds`, then stop."""
-        self._monitor.close(0)
+        self._monitor.close(min(seconds, 1.0))
         self._writer.close(seconds)
         if not self._writer.is_running:
             self._database.close()

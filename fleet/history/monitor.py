@@ -157,7 +157,7 @@ class HistoryMonitor:
         was_available = self._reading.unavailable_since is None
         self._reading = self._record(self._reading, read)
         self._writing = self._record(self._writing, write)
-        if was_available and read is not None:
+        if was_available and read is not None and not self._is_closed:
             log.warning("the history does not answer", error=reason_of(read))
         return self.health
 

@@ -292,12 +292,15 @@ async def staged(url: str, looks: MonitorTiming) -> AsyncIterator[Stage]:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    found = Disk()
+    found, others = Disk(), set(threading.enumerate())
     monkeypatch.setattr(database, "_begin", found.begin)
     monkeypatch.setattr(history, "_PATIENCE", 0.2)
     monkeypatch.setattr(database, "_BUSY_MILLISECONDS", 50)
     yield found
     found.answers.set()
+    for thread in set(threading.enumerate()) - others:
+        if not thread.name.startswith("fleet-history-reader"):  # these wait for queries
+            thread.join(60)
 
 
 @pytest.fixture
