@@ -23,21 +23,11 @@ export async function showFleet(main) {
   setTimeout(poll, POLL);
 
   async function load() {
-    const [fleet, status] = await Promise.all([loadMatrix(), get("v1/status")]);
+    const [fleet, status] = await Promise.all([get("v1/matrix"), get("v1/status")]);
     const text = JSON.stringify(fleet);
     const isNew = text !== state.text;
     Object.assign(state, { text, fleet, status });
     return isNew;
-  }
-
-  async function loadMatrix() {
-    let fleet = await get("v1/matrix");
-    const placements = [...fleet.placements];
-    while (fleet.next) {
-      fleet = await get("v1/matrix", { cursor: fleet.next });
-      placements.push(...fleet.placements);
-    }
-    return { ...fleet, placements };
   }
 
   function findGroup() {
@@ -145,6 +135,7 @@ export async function showFleet(main) {
       !placements.length ? h("p", { class: "soft" }, "No placement to show.") : large ? drawTable(placements) : drawCells(placements),
       h("ul", { class: "legend", "aria-label": "Legend" }, [["use", "there", "M5 8.5L7.2 11L11.5 5"], ["pass", "not there", ""], ["later", "not there, and takes no new work or has taints", "M5 11L11 5"]].map(([kind, text, path]) =>
         h("li", {}, svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("g", { class: `cell strip ${kind}` }, svg("rect", { width: 16, height: 16, rx: 3 }), svg("path", { d: path }))), text))),
+      state.fleet.more > 0 && h("p", { class: "soft" }, `${count(state.fleet.more, "more placement")} not shown; those in trouble come first`),
       redacted > 0 && h("p", { class: "soft" }, `${count(redacted, "cluster")} that you may not read ${redacted === 1 ? "is" : "are"} not shown`)));
     const scroll = areas.strips.querySelector(".grid-scroll");
     if (scroll) scroll.scrollLeft = scrolled;

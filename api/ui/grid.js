@@ -38,8 +38,8 @@ export function drawGrid(matrix, options) {
 }
 
 function layOut(matrix, group, isLarge) {
-  const size = isLarge ? 8 : matrix.clusters.length > 150 ? 12 : 16;
-  const gap = isLarge ? 1 : 2;
+  const size = isLarge ? 10 : matrix.clusters.length > 150 ? 12 : 16;
+  const gap = 2;
   const columns = [];
   const groups = [];
   let x = 2;

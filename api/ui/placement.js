@@ -12,6 +12,7 @@ import { makeWhatIf } from "./whatif.js";
 const POLL = 2000;
 const MOST_ROWS = 500;
 const MOST_CHIPS = 60;
+const MOST_DOMAINS = 40;
 const MOST_LIVE = 50;
 
 /** @param {string} key `name`, or `namespace/name` */
@@ -325,8 +326,9 @@ export async function showPlacement(main, key) {
       });
       const lowest = Math.min(...counts.values());
       const most = Math.max(lowest + skew, ...counts.values(), 1);
-      return [
-        h("h3", {}, `${part.topologyKey}: max skew ${skew}, ${part.whenUnsatisfiable === "ScheduleAnyway" ? "preferred" : "required"}`),
+      const isPreferred = part.whenUnsatisfiable === "ScheduleAnyway";
+      return h("details", { open: !isPreferred && counts.size <= MOST_DOMAINS },
+        h("summary", {}, `${part.topologyKey}: max skew ${skew}, ${isPreferred ? "preferred" : "required"}, ${count(counts.size, "domain")}`),
         h("div", { class: "domains", role: "list" }, [...counts].sort().map(([value, number]) => {
           const full = number >= lowest + skew;
           const text = `${number} of at most ${lowest + skew}`;
@@ -337,8 +339,7 @@ export async function showPlacement(main, key) {
               svg("rect", { class: "track", width: 100, height: 14 }), svg("rect", { class: full ? "full" : "have", width: (number / most) * 100, height: 14 }),
               svg("line", { class: "edge", x1: edge, x2: edge, y1: 0, y2: 14, "vector-effect": "non-scaling-stroke" })),
             h("span", { class: "soft" }, full ? `${text}, full` : text));
-        })),
-      ];
+        })));
     })));
   }
 

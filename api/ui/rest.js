@@ -1,7 +1,7 @@
 // Requests to the API, with the session's cookie.
 
 const ROOT = new URL("/", location.href);
-const PATIENCE = 3;
+const PATIENCE = 6;
 
 /** A refusal of the API, as problem+json describes it. */
 export class Problem extends Error {

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request, Route, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    Request,
+    Route,
+    sync_playwright,
+)
 
 from tests.ui.chromium import require_chromium
 
@@ -23,6 +32,8 @@ Json = dict[str, Any]
 MINUS: Final = "\N{MINUS SIGN}"
 WITHIN: Final = 60_000
 """Milliseconds for anything to happen: a busy machine is not a failure."""
+ASKED_AGAIN: Final = (429, 503)
+"""A busy API answers so, and the page asks again; browsers put it on the console."""
 READY: Final = "main[aria-busy=false]"
 ARGUMENTS: Final = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb")
 
@@ -186,7 +197,10 @@ def _listen(visit: Visit) -> None:
 
     visit.page.on("request", note_request)
     visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
-    visit.page.on(
-        "console",
-        lambda message: visit.complaints.append(message.text) if message.type in ("error", "warning") else None,
-    )
+
+    def note_message(message: ConsoleMessage) -> None:
+        is_busy = any(f"status of {status} " in message.text for status in ASKED_AGAIN)
+        if message.type in ("error", "warning") and not is_busy:
+            visit.complaints.append(message.text)
+
+    visit.page.on("console", note_message)
