@@ -11,6 +11,8 @@ import pytest
 from tests.api.stage import ADMIN, Running
 from tests.ui.browsing import MINUS, Explorer, Visit
 
+pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
+
 TAINT: Final = {"key": "maintenance", "value": "now", "effect": "NoSchedule"}
 SEEN: Final = "() => [...document.querySelectorAll('#live li')].map((line) => Number(line.dataset.seq))"
 

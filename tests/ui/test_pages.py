@@ -15,6 +15,8 @@ from tests.e2e.hub import soon
 from tests.policies import REMARKED, path_of
 from tests.ui.browsing import MINUS, Explorer, Json, Visit
 
+pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
+
 KINDS: Final = """() => Object.fromEntries([...document.querySelectorAll('.cell[data-plugin]')].map((cell) =>
     [cell.dataset.plugin + '|' + cell.dataset.cluster, [cell.dataset.kind, cell.getAttribute('aria-label')]]))"""
 COUNTS: Final = """() => Object.fromEntries([...document.querySelectorAll('#funnel [data-count]')].map((part) =>

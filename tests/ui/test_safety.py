@@ -6,10 +6,13 @@ import asyncio
 import json
 from typing import Any, Final
 
+import pytest
 from playwright.sync_api import Route
 
 from tests.api.stage import ADMIN, AUTHOR, HIDDEN, OVERSEER, READER, SEEN
 from tests.ui.browsing import READY, Explorer, Visit
+
+pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
 
 HOSTILE: Final = "<img src=x onerror=window.hit=1><script>window.hit=2</script>\"'><svg onload=window.hit=3>"
 UNNAMED: Final = """() => [...document.querySelectorAll('a, button, input, select, [tabindex="0"]')].filter((one) => {
