@@ -31,7 +31,11 @@ TEXT: Final = "text/plain"
 _LARGEST: Final = 2**63 - 1
 _EACH: Final = "Each line is a DecisionModel; empty lines are heartbeats."
 _LINE: Final = msgspec.json.encode((get_example("history") or {"items": [None]})["items"][0]).decode()
-_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+}
 
 OutcomeName = Literal["Selected", "Partial", "Unschedulable", "Unchanged", "Shrink", "NeedsAnswer", "Error"]
 assert set(OutcomeName.__args__) == {outcome.value for outcome in Outcome}  # type: ignore[attr-defined]

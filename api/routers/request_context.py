@@ -23,7 +23,11 @@ from api.live.backend import Backend
 from fleet.http_protocol import PEER_CERTIFICATE
 from fleet.kube.resource import join_key
 
-_NOT_CACHED: Final = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
+_NOT_CACHED: Final = {
+    "Cache-Control": "private, no-cache",
+    "Vary": "Accept, Authorization, Cookie",
+    "X-Content-Type-Options": "nosniff",
+}
 NO_NAMESPACE: Final = "-"
 
 

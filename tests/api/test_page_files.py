@@ -104,3 +104,12 @@ def test_only_known_media_types_are_loaded() -> None:
 
 def test_pages_are_no_part_of_the_description() -> None:
     assert not [path for path in json.loads(openapi())["paths"] if path.startswith(("/ui", "/docs"))]
+
+
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/placements/-/web/why", "/v1/decisions?placement=web&since=0"])
+@pytest.mark.parametrize("accepted", ["text/plain", "application/json"])
+def test_no_browser_takes_an_answer_for_a_page(running: Running, path: str, accepted: str) -> None:
+    answer = running.call(running.stage.get(path, Accept=accepted))
+
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not answer.headers["content-type"].startswith("text/html")

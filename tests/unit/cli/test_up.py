@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -121,6 +122,33 @@ def test_the_link_of_the_explorer_is_printed_and_its_pages_are_there(up: Running
     assert f"  {up.ready['ui']}\n" in up.output.read_text()
     with urlopen(page, timeout=90) as answer:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+def test_fleet_ui_makes_a_link_that_signs_in_once(up: Running) -> None:
+    options = ["--no-open", f"--api={up.ready['api']}", f"--token-file={up.ready['tokenFile']}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fleet.cli", "ui", *options], capture_output=True, text=True, timeout=90
+    )
+    page, _, code = done.stdout.strip().partition("#")
+    request = Request(up.ready["api"] + "/v1/session", json.dumps({"code": code}).encode())
+    request.add_header("Content-Type", "application/json")
+
+    with urlopen(request, timeout=90) as answer:
+        cookie = answer.headers["Set-Cookie"]
+        caller = json.load(answer)["user"]
+    with pytest.raises(HTTPError, match="401") as refused:
+        urlopen(request, timeout=90)
+    refused.value.close()
+
+    assert (done.returncode, page) == (0, up.ready["api"] + "/ui/signin"), done.stderr
+    assert Path(up.ready["tokenFile"]).read_text().strip() not in done.stdout + cookie
+    assert caller == "fleet:admin"
+    assert cookie.endswith("Path=/; HttpOnly; SameSite=Strict")
+    port = up.ready["api"].rpartition(":")[2]
+    assert cookie.startswith(f"fleet-session-{port}=")
+    clusters = Request(up.ready["api"] + "/v1/matrix", headers={"Cookie": cookie.partition(";")[0]})
+    with urlopen(clusters, timeout=90) as answer:
+        assert json.load(answer)["clusters"]
 
 
 def test_figures_of_the_history_are_with_those_of_the_controller(up: Running) -> None:
