@@ -166,6 +166,7 @@ def test_C_06_a_placement_of_another_scheduler_is_left_alone(tmp_path: Path) -> 
                 "reason": "ForeignScheduler",
                 "message": "its scheduler is another, which is no profile here: it is left alone. "
                 "The profiles here are DefaultScheduler; what follows is how DefaultScheduler would decide",
+                "at": "",
             }
 
             await stage.world.patch(
