@@ -24,11 +24,13 @@ DIR := tests/vectors/data
 SEED := 1
 ROUNDS := 10
 FAULTS := 10
+# Of `make soak`, after a tenth of them for warming up.
+EVENTS := 1000000
 IGNORE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types bench robustness docs gen vectors trace lock clean
+.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types bench robustness soak docs gen vectors trace lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -80,6 +82,9 @@ bench: $(DEV) assets ## Measure the decision core, the client, the embedded hub 
 
 robustness: $(DEV) ## Check histories of clients while processes, disk and network fail (SEED=1 ROUNDS=10 FAULTS=10)
 	$(PYTHON) -m tests.robustness --seed $(SEED) --rounds $(ROUNDS) --faults $(FAULTS)
+
+soak: $(DEV) ## Measure how memory grows over many events, for hours (EVENTS=1000000)
+	$(PYTHON) -m tests.robustness.soak --events $(EVENTS)
 
 docs: $(DEV) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py

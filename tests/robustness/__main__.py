@@ -1,8 +1,8 @@
 """Clients, watchers and controllers on a hub whose processes, disk and network fail: `make robustness`.
 
 After etcd's robustness tests. Everything that clients ask and hear is recorded; after each round the history has to be
-linearizable, no acknowledged write may be lost, and watches must have no gaps. Prints one table, and ends with 1 if
-anything is wrong.
+linearizable, no acknowledged write may be lost, watches must have no gaps, and a controller and an API that are killed
+too have to arrive at what placements ask for. Prints one table, and ends with 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 
 from tests.robustness.faults import HubProcess
+from tests.robustness.fleet import fleet_on
 from tests.robustness.forwarder import forwarding
 from tests.robustness.rounds import Report, run_round
 
@@ -25,7 +26,8 @@ async def run(folder: Path, *, seed: int, rounds: int, faults: int) -> list[Repo
         hub = HubProcess(folder, forwarder)
         try:
             await hub.start()
-            return [await run_round(hub, rng, number=number, faults=faults) for number in range(1, rounds + 1)]
+            async with fleet_on(folder, hub) as fleet:
+                return [await run_round(hub, fleet, rng, number=i + 1, faults=faults) for i in range(rounds)]
         finally:
             forwarder.release()
             hub.server.stop()
@@ -34,7 +36,7 @@ async def run(folder: Path, *, seed: int, rounds: int, faults: int) -> list[Repo
 def render(reports: list[Report], *, seed: int) -> str:
     names = sorted({name for report in reports for name in report.faults})
     head = ["round", *names, "operations", "acknowledged", "unknown", "watch events", "relists", "lost"]
-    head += ["not linearizable", "watch violations", "unexpected", "seconds"]
+    head += ["not linearizable", "watch violations", "unexpected", "not placed", "seconds"]
     rows = [[str(cell) for cell in _list_cells(report, names)] for report in reports]
     total = ["all", *(str(sum(int(row[i]) for row in rows)) for i in range(1, len(head) - 1)), ""]
     total[-1] = f"{sum(report.seconds for report in reports):.0f}"
@@ -58,6 +60,7 @@ def _list_cells(report: Report, names: list[str]) -> list[object]:
         len(report.not_linearizable),
         len(report.watch_violations),
         len(report.unexpected),
+        len(report.not_placed),
         f"{report.seconds:.0f}",
     ]
 

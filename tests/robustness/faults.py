@@ -6,8 +6,9 @@ import asyncio
 import json
 import resource
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -18,7 +19,6 @@ from tests.robustness.requests import NoAnswer, request
 
 SECONDS_TO_START: Final = 120.0
 HAS_LIMITS: Final = hasattr(resource, "prlimit")  # Linux
-Pause = Callable[[float, float], Awaitable[None]]
 
 
 @dataclass
@@ -75,19 +75,23 @@ class HubProcess:
 class Faults:
     """One kind of fault after the other, chosen by a seed."""
 
-    def __init__(self, hub: HubProcess, rng: Random) -> None:
+    def __init__(self, hub: HubProcess, rng: Random, *, others: Mapping[str, ServerProcess]) -> None:
+        """`others` are started again by a supervisor."""
         self._hub = hub
         self._rng = rng
         self.counts: dict[str, int] = {}
         self.kinds: dict[str, Callable[[], Awaitable[None]]] = {
             "kill hub": self._kill,
             "kill hub at start": self._kill_at_start,
-            "stop hub": self._stop,
+            "stop hub": partial(self._stop, hub.server),
             "cut": self._cut,
             "black hole": self._hold,
         }
         if HAS_LIMITS:
             self.kinds["full disk"] = self._fill_disk
+        for name, process in others.items():
+            self.kinds[f"kill {name}"] = partial(self._kill_other, process)
+            self.kinds[f"stop {name}"] = partial(self._stop, process)
 
     async def strike(self) -> None:
         name = self._rng.choice(list(self.kinds))
@@ -108,10 +112,14 @@ class Faults:
         self._hub.kill()
         await self._hub.start()
 
-    async def _stop(self) -> None:
-        self._hub.server.pause()
-        await self.rest(0.1, 1.0)
-        self._hub.server.resume()
+    async def _kill_other(self, process: ServerProcess) -> None:
+        process.kill()
+
+    async def _stop(self, process: ServerProcess) -> None:
+        if process.is_running:
+            process.pause()
+            await self.rest(0.1, 1.0)
+            process.resume()
 
     async def _cut(self) -> None:
         self._hub.forwarder.cut()

@@ -17,11 +17,13 @@ class NoAnswer(Exception):
     """The connection ended, or was never made."""
 
 
-async def request(port: int, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
+async def request(
+    port: int, method: str, path: str, body: Any = None, *, token: str = ""
+) -> tuple[int, dict[str, Any]]:
     """The status code and the decoded document. Raises NoAnswer."""
     try:
         async with asyncio.timeout(SECONDS), _connection(port) as (reader, writer):
-            code, headers = await _exchange_heads(reader, writer, method, path, body)
+            code, headers = await _exchange_heads(reader, writer, method, path, body, token=token)
             content = await reader.readexactly(int(headers[b"content-length"]))
             return code, json.loads(content)
     except (OSError, EOFError, TimeoutError, ValueError, KeyError) as error:
@@ -55,10 +57,11 @@ async def _connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, as
 
 
 async def _exchange_heads(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, path: str, body: Any
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, path: str, body: Any, *, token: str = ""
 ) -> tuple[int, dict[bytes, bytes]]:
     content = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nuser-agent: {_AGENT}\r\nconnection: close\r\n"
+    head += f"authorization: Bearer {token}\r\n" if token else ""
     kind = f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
     writer.write((head + kind).encode() + content)
     await writer.drain()

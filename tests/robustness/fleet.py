@@ -1,0 +1,149 @@
+"""A controller and an API beside the clients: killed, stopped, started again, and held to what placements ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from fleet.clock import SystemClock
+from fleet.errors import AlreadyExists, ApiError
+from fleet.hub.access.authentication import read_tokens
+from fleet.kube.client.transport import Transport
+from tests.control_plane.process import ServerProcess
+from tests.e2e.world import World
+from tests.faults.controller.processes import Process
+from tests.robustness.faults import HubProcess
+from tests.robustness.requests import NoAnswer, request
+
+CLUSTERS: Final = 6
+PLACEMENTS: Final = ("p0", "p1", "p2")
+SECONDS_TO_CONVERGE: Final = 600.0
+_LEASE: Final = (
+    "leaderElection.leaseDuration=15s",
+    "leaderElection.renewDeadline=10s",
+    "leaderElection.retryPeriod=2s",
+)
+
+
+class FleetProcesses:
+    """What runs on the hub, as processes of their own."""
+
+    def __init__(self, folder: Path, hub: HubProcess, world: World) -> None:
+        self._hub = hub
+        self._world = world
+        self._wanted = dict.fromkeys(PLACEMENTS, 1)
+        kubeconfig = write_kubeconfig(folder, hub)
+        self.controller = Process(folder, kubeconfig, settings=_LEASE).server
+        self._api_ready = folder / "api.json"
+        command = [sys.executable, "-m", "fleet.cli", "api", "--address", "127.0.0.1:0"]
+        files = ["--kubeconfig", str(kubeconfig), "--ready-file", str(self._api_ready)]
+        self.api = ServerProcess([*command, *files], log=folder / "api.log")
+
+    async def prepare(self) -> None:
+        for number in range(CLUSTERS):
+            await self._world.join(f"cluster-{number}")
+        for name in PLACEMENTS:
+            await self._world.place(name, {"placementType": "PickN", "numberOfClusters": 1})
+
+    async def supervise(self) -> None:
+        """Starts what has ended, as a cluster does with containers."""
+        while True:
+            if not self.controller.is_running:
+                self.controller.start()
+            if not self.api.is_running:
+                self._api_ready.unlink(missing_ok=True)
+                self.api.start()
+            await asyncio.sleep(0.1)
+
+    async def edit(self, rng: Random) -> None:
+        """Asks for other numbers of clusters, until cancelled."""
+        while True:
+            name, number = rng.choice(PLACEMENTS), rng.randint(1, CLUSTERS)
+            await _insist(lambda: self._world.edit_policy(name, numberOfClusters=number))  # noqa: B023
+            self._wanted[name] = number
+            await asyncio.sleep(rng.uniform(0.0, 0.5))
+
+    async def check(self) -> list[str]:
+        """Violations that remain although the fleet had time to converge."""
+        for name, number in self._wanted.items():  # an edit that was cut off may have been applied, or not
+            await _insist(lambda: self._world.edit_policy(name, numberOfClusters=number))  # noqa: B023
+        violations = ["never looked"]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_TO_CONVERGE):
+                while violations:
+                    with suppress(ApiError):
+                        violations = await self._find_violations()
+                    await asyncio.sleep(0.1)
+        return violations
+
+    async def _find_violations(self) -> list[str]:
+        violations = []
+        for name, number in self._wanted.items():
+            states = await self._world.states(name)
+            used = [cluster for cluster, state in states.items() if state in ("Scheduled", "Bound")]
+            if doubled := [cluster for cluster, state in states.items() if "+" in state]:
+                violations.append(f"{name} has several bindings for {', '.join(doubled)}")
+            if len(used) != number:
+                violations.append(f"{name} uses {len(used)} clusters instead of {number}")
+            if await self._world.scheduled(name) is None:
+                violations.append(f"the status of {name} is not of its last change")
+            if (code := await self.ask_why(name)) != 200:
+                violations.append(f"the API answers {code} about {name}")
+        return violations
+
+    async def ask_why(self, name: str) -> int:
+        """The status code, or 0 without an answer."""
+        token = next(iter(read_tokens(self._hub.folder / "data" / "tokens.csv")))
+        try:
+            port = int(json.loads(self._api_ready.read_text())["api"].rpartition(":")[2])
+            code, _ = await request(port, "GET", f"/v1/placements/-/{name}/why", token=token)
+        except (OSError, NoAnswer):
+            return 0
+        return code
+
+    def stop(self) -> None:
+        self.controller.stop()
+        self.api.stop()
+
+
+@asynccontextmanager
+async def fleet_on(folder: Path, hub: HubProcess) -> AsyncIterator[FleetProcesses]:
+    clock = SystemClock()
+    async with await Transport.from_kubeconfig(write_kubeconfig(folder, hub), clock=clock) as transport:
+        fleet = FleetProcesses(folder, hub, World(transport))
+        await fleet.prepare()
+        supervision = asyncio.create_task(fleet.supervise(), name="supervision")
+        try:
+            yield fleet
+        finally:
+            supervision.cancel()
+            await asyncio.wait({supervision})
+            fleet.stop()
+
+
+async def _insist(call: Callable[[], Awaitable[Any]]) -> None:
+    while True:
+        try:
+            await call()
+        except AlreadyExists:
+            return
+        except ApiError:
+            await asyncio.sleep(0.05)
+        else:
+            return
+
+
+def write_kubeconfig(folder: Path, hub: HubProcess) -> Path:
+    """Leads through the forwarder, whose port stays."""
+    cluster = {"name": "hub", "cluster": {"server": f"http://127.0.0.1:{hub.forwarder.port}"}}
+    context = {"name": "hub", "context": {"cluster": "hub", "user": "local"}}
+    document = {"apiVersion": "v1", "kind": "Config", "current-context": "hub", "contexts": [context]}
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps({**document, "clusters": [cluster], "users": [{"name": "local", "user": {}}]}))
+    return path
