@@ -12,6 +12,7 @@ than the cluster, or fails. Placements with equal policies are judged once.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +52,16 @@ IsWaiting = Callable[[PlacementKey], bool]
 _OF_THE_CLUSTER: Final = frozenset(("labels", "namespaces", "properties", "signals", "taints", "usage"))
 _OF_THE_PLACEMENT: Final = frozenset(("obsolete", "picks"))
 """An attempt leaves no binding of an earlier policy, and clusters in use are compared here."""
+
+
+class Hint(enum.Enum):
+    """What a change of a cluster means for a placement."""
+
+    NO_USE = "NoUse"
+    QUALIFIES = "Qualifies"
+    """The cluster qualifies now, and did not before."""
+    IN_DOUBT = "InDoubt"
+    """Clusters are compared, also the one that the placement is on, or the policy cannot be judged here."""
 
 
 class _Plan(NamedTuple):
@@ -128,20 +139,20 @@ class ClusterHints:
         with enter_phase(Phase.DECIDING, event.present):
             if diff.deleted:
                 return list(self._select_of_deleted(keys, event, diff.cluster, in_flight, is_waiting))
-            helped = list(self._select_helped(keys, event))
+            helped = dict(self._select_helped(keys, event))
         if helped:
             placed = self._find_placed(diff.cluster)
-            helped = [key for key in helped if key not in placed or key in in_flight]
-        return helped
+            return [
+                key for key, hint in helped.items() if hint is not Hint.QUALIFIES or _may_take(key, placed, in_flight)
+            ]
+        return ()
 
-    def _select_helped(self, keys: Iterable[PlacementKey], event: _Event) -> Iterator[PlacementKey]:
+    def _select_helped(self, keys: Iterable[PlacementKey], event: _Event) -> Iterator[tuple[PlacementKey, Hint]]:
         for key in keys:
             group = self._group_of.get(key)
-            if group is None:
-                yield key
-                continue
-            if event.judge_for(key).helps(group, partial(self._compile, key)):
-                yield key
+            hint = Hint.IN_DOUBT if group is None else event.judge_for(key).judge(group, partial(self._compile, key))
+            if hint is not Hint.NO_USE:
+                yield key, hint
 
     def _select_of_deleted(
         self,
@@ -244,17 +255,17 @@ class _Judge:
         self._before = _ClusterAlone(profile, before, now=now)
         self._after = _ClusterAlone(profile, after, now=now)
         self._present = self._after if after.valid else self._before
-        self._verdicts: dict[int, bool] = {}
+        self._hints: dict[int, Hint] = {}
         """By group, where the policy alone decides."""
 
-    def helps(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> bool:
+    def judge(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> Hint:
         if not self._by_policy:
-            return self._helps(compile_own(), self._find_plan)
-        verdict = self._verdicts.get(id(group))
-        if verdict is None:
+            return self._judge(compile_own(), self._find_plan)
+        hint = self._hints.get(id(group))
+        if hint is None:
             self.prepare(group, compile_own)
-            verdict = self._verdicts[id(group)] = self._helps(group.request, lambda _: group.plan)
-        return verdict
+            hint = self._hints[id(group)] = self._judge(group.request, lambda _: group.plan)
+        return hint
 
     def prepare(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> None:
         """If the policy alone decides who takes part, finds that out once."""
@@ -268,15 +279,18 @@ class _Judge:
         """Whether plugins take part for this request that look beyond the cluster."""
         return self._find_plan(request) is None
 
-    def _helps(self, request: PlacementRequest | None, find_plan: Callable[[PlacementRequest], _Plan | None]) -> bool:
+    def _judge(self, request: PlacementRequest | None, find_plan: Callable[[PlacementRequest], _Plan | None]) -> Hint:
         if request is None or request.problems:
-            return True
+            return Hint.IN_DOUBT
         plan = find_plan(request)
+        if plan is None:
+            return Hint.IN_DOUBT
         try:
-            return plan is None or (self._after.accepts(request, plan) and not self._before.accepts(request, plan))
+            helps = self._after.accepts(request, plan) and not self._before.accepts(request, plan)
         except Exception:
             log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
-            return True
+            return Hint.IN_DOUBT
+        return Hint.QUALIFIES if helps else Hint.NO_USE
 
     def _find_plan(self, request: PlacementRequest) -> _Plan | None:
         """The plugins that take part; None if one of them looks beyond the cluster, or fails."""
@@ -329,6 +343,10 @@ class _ClusterAlone:
     def _ask(self, entry: BoundHook, request: PlacementRequest, *more: int) -> tuple[Mask | None, Code]:
         answer, status = entry.call(self._ctx, self._state, request, self._frame, *more)
         return answer, code_of(status)
+
+
+def _may_take(key: PlacementKey, placed: Container[PlacementKey], in_flight: Container[PlacementKey]) -> bool:
+    return key not in placed or key in in_flight
 
 
 def _is_row_local(plugin: Any) -> bool:

@@ -184,6 +184,12 @@ def test_spread_constraints_compare_clusters_so_every_change_of_what_they_read_c
     assert world.queue.woken == [(["soft", "spread"], "MemberCluster/UpdateLabels c7")]
 
 
+def test_a_cluster_in_use_that_moves_to_another_domain_makes_room_there_and_elsewhere() -> None:
+    world = a_world(spread=short().spread("zone")).saw(WELL.labelled(zone="z1"), a_binding_of("spread", "c7")).start()
+    world.saw(WELL.labelled(zone="z2"))
+    assert world.queue.keys == ["spread"]
+
+
 def test_a_policy_that_cannot_be_evaluated_is_not_judged() -> None:
     world = a_world(odd=short().require(label("region", "Like", "e*"))).start().saw(WELL)
     assert world.queue.keys == ["odd"]
