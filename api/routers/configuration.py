@@ -102,7 +102,7 @@ def list_settings(effective: Effective) -> Iterator[SettingModel]:
     for name, setting in known_settings().items():
         value = redact(name, _get_value(tree, name))
         origin = effective.origins.get(name, "default")
-        note = NO_EFFECT if setting.is_inert or setting.is_planned else ""
+        note = NO_EFFECT if setting.is_planned else ""
         yield SettingModel(name=name, value=value, origin=origin, meaning=setting.meaning, note=note)
     for profile in effective.settings.profiles:
         for path, value, origin in profile.list_values():

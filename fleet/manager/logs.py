@@ -15,9 +15,6 @@ import msgspec
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
-from fleet.settings import Effective
-from fleet.settings.names import NO_EFFECT
-
 _LEADING_KEYS: Final = ("timestamp", "level", "logger", "event", "placement", "cluster", "decision")
 _QUIET_LIBRARIES: Final = ("aiohttp.access", "asyncio", "kubernetes", "uvicorn.access")
 """Libraries that log every request at the level at which we log decisions."""
@@ -36,13 +33,6 @@ def configure(level: str = "info", style: str = "auto", *, stream: TextIO | None
         cache_logger_on_first_use=False,
     )
     _route_libraries(numeric, out, last)
-
-
-def warn_of_inert(effective: Effective) -> None:
-    """One line for each setting that was given and has no effect yet."""
-    log = structlog.get_logger(__name__)
-    for name in effective.list_inert():
-        log.warning("setting " + NO_EFFECT, name=name, origin=effective.origins[name])
 
 
 class _Factory:

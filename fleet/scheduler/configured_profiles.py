@@ -246,6 +246,7 @@ class _Builder:
             tie_break=tie_break,
             limits=StatusLimits(**settings.published_limits()),
             percentage_of_clusters=self._choose_percentage(plugins),
+            backoff_on_rejection=bool(document.backoff_on_rejection),
             packages={name: origin for name in names if (origin := self._find_package(name))},
             **changes,
         )

@@ -26,6 +26,7 @@ from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.profiles import build_configured_frameworks, build_eligibility, read_scheduler_name
+from fleet.scheduler.queue.item import BACKOFF_POLICY, DEFAULT_POLICY, PlacementTraits
 from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.requests import RequestCache
@@ -55,7 +56,8 @@ class Scheduler:
         self.frameworks = build_configured_frameworks(
             settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer)
         )
-        self.queue = AsyncQueue(_build_queue(settings, self.frameworks.queue_sort.key), clock=clock)
+        self.queue = AsyncQueue(_build_queue(settings, self.frameworks.queue_sort.key, self._describe), clock=clock)
+        self._caches = caches
         self._settings = settings
         self._dispatcher = Dispatcher(
             clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.observe_call
@@ -140,11 +142,18 @@ class Scheduler:
         """The profile that decides about the placement."""
         return self.frameworks.choose("" if placement is None else read_scheduler_name(placement)).profile
 
+    def _describe(self, key: PlacementKey) -> PlacementTraits:
+        placement = self._caches.placement(key)
+        backs_off = self._profile_of(None if placement is None else placement.view.metadata).backoff_on_rejection
+        return PlacementTraits(uid=str(key), policy=BACKOFF_POLICY if backs_off else DEFAULT_POLICY)
+
     def _enqueue_released(self, key: PlacementKey) -> None:
         self.queue.add(key, trigger="Binding/Released")
 
 
-def _build_queue(settings: Settings, order: Callable[[Any], Any]) -> SchedulingQueue:
+def _build_queue(
+    settings: Settings, order: Callable[[Any], Any], describe: Callable[[PlacementKey], PlacementTraits]
+) -> SchedulingQueue:
     queue = settings.queue
     return SchedulingQueue(
         settings=QueueSettings(
@@ -158,6 +167,7 @@ def _build_queue(settings: Settings, order: Callable[[Any], Any]) -> SchedulingQ
             burst=queue.burst,
             batch_period=queue.batch_period.seconds if queue.mode == "batched" else 0.0,
         ),
+        describe=describe,
         order=order,
     )
 

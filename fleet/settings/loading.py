@@ -53,14 +53,6 @@ class Effective:
     warnings: tuple[str, ...] = ()
     """About the file, which is used nevertheless."""
 
-    def list_inert(self) -> list[str]:
-        """The settings that were given and have no effect yet."""
-        return [
-            name
-            for name, setting in known_settings().items()
-            if setting.is_inert and self.origins.get(name, DEFAULT) != DEFAULT
-        ]
-
 
 @dataclass(frozen=True, slots=True)
 class Flag:

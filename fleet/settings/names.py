@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 
-from fleet.settings.tree import Inert, Planned, Section, Settings
+from fleet.settings.tree import Planned, Section, Settings
 
 PREFIX: Final = "FLEET_"
 _BETWEEN_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])(?!(?<=Mi)B)")  # MiB is one word
@@ -45,10 +45,6 @@ class SettingInfo:
     @property
     def is_planned(self) -> bool:
         return any(isinstance(mark, Planned) for mark in self.field.metadata)
-
-    @property
-    def is_inert(self) -> bool:
-        return any(isinstance(mark, Inert) for mark in self.field.metadata)
 
     def parse(self, written: object) -> Any:
         """Raises pydantic's ValidationError."""

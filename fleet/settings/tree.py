@@ -26,10 +26,6 @@ class Planned:
     """Marks a setting whose name is reserved and that is not used yet: only its default is accepted."""
 
 
-class Inert:
-    """Marks a setting that is accepted and has no effect yet: existing files keep working, and a warning says so."""
-
-
 class Section(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
@@ -149,25 +145,22 @@ class QueueSection(Section):
     ] = True
     initial_backoff_seconds: Annotated[
         int,
-        Inert(),
-        Field(ge=1, description="Backoff after a first rejection; each further one doubles it. Has no effect yet."),
+        Field(
+            ge=1,
+            description="Backoff after a first rejection; each further one doubles it. For profiles with "
+            "`backoffOnRejection`, as the next three.",
+        ),
     ] = 1
-    max_backoff_seconds: Annotated[
-        int, Inert(), Field(ge=1, description="Maximum backoff after a rejection. Has no effect yet.")
-    ] = 10
+    max_backoff_seconds: Annotated[int, Field(ge=1, description="Maximum backoff after a rejection.")] = 10
     max_in_unschedulable_seconds: Annotated[
         int,
-        Inert(),
         Field(
             ge=0,
-            description="Retry an unschedulable placement after this even without an event. Minimum 30; 0 disables. "
-            "Has no effect yet.",
+            description="Retry an unschedulable placement after this even without an event. Minimum 30; 0 disables.",
         ),
     ] = 300
     early_pop: Annotated[
-        bool,
-        Inert(),
-        Field(description="Idle workers may take a placement before its backoff ends. Has no effect yet."),
+        bool, Field(description="Idle workers may take a rejected placement before its backoff ends.")
     ] = True
 
 

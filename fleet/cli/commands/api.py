@@ -72,7 +72,6 @@ def run_api(options: ApiOptions) -> int:
     if options.kubeconfig is not None and not options.kubeconfig.is_file():
         raise ConfigurationError(f"--kubeconfig: there is no file {options.kubeconfig}")
     logs.configure(effective.settings.logging.level, effective.settings.logging.format)
-    logs.warn_of_inert(effective)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(options, effective, listening))

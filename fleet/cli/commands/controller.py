@@ -56,7 +56,7 @@ def _run(options: ControllerCommandOptions, effective: Effective, controllers: f
     with _pause_gc():
         import structlog
 
-        from fleet.manager.logs import configure, warn_of_inert
+        from fleet.manager.logs import configure
         from fleet.manager.process import ControllerOptions, run_controller
 
     settings = effective.settings
@@ -64,7 +64,6 @@ def _run(options: ControllerCommandOptions, effective: Effective, controllers: f
     log = structlog.get_logger(__name__)
     for name, value in settings.collect_changes().items():
         log.info("setting", name=name, value=value, origin=effective.origins[name])
-    warn_of_inert(effective)
     return run_controller(
         ControllerOptions(
             settings=settings, kubeconfig=options.kubeconfig, context=options.context, controllers=controllers

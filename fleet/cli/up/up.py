@@ -195,7 +195,6 @@ class Up:
             logs.configure("warning", "console", stream=cast(TextIO, LogHeadlines(headlines)))
         else:
             logs.configure("warning")
-        logs.warn_of_inert(self._effective)
 
 
 class LineWriter:

@@ -81,6 +81,8 @@ class Profile:
     """Of the fleet, to examine before settling; 0 adapts to its size. Only per-cluster plugins make this matter."""
     scan_domain_key: str | None = None
     reserve_fallback: bool = False
+    backoff_on_rejection: bool = False
+    """Rejected placements back off before they are tried again, and are tried again after some time in any case."""
     packages: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Name and version of the distribution of each plugin that is not in-tree."""
 
@@ -108,6 +110,7 @@ class CompiledProfile:
     percentage_of_clusters: int
     scan_domain_key: str | None
     reserve_fallback: bool
+    backoff_on_rejection: bool
     config_hash: str
     warnings: tuple[str, ...]
 
@@ -174,6 +177,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         percentage_of_clusters=profile.percentage_of_clusters,
         scan_domain_key=profile.scan_domain_key,
         reserve_fallback=profile.reserve_fallback,
+        backoff_on_rejection=profile.backoff_on_rejection,
         config_hash=config_hash(profile),
         warnings=tuple(_ordering_warnings(filters)),
         batch=hooks["batch"][0],

@@ -49,6 +49,8 @@ class QueuePolicy:
 
 
 DEFAULT_POLICY = QueuePolicy()
+BACKOFF_POLICY = QueuePolicy(immediate=False, timed_retry=True)
+"""Of profiles with `backoffOnRejection`."""
 
 
 class PlacementTraits(NamedTuple):

@@ -81,6 +81,7 @@ class ProfileDocument:
     ranking: str | None = None
     tie_break: str | None = None
     percentage_of_clusters: int | None = None
+    backoff_on_rejection: bool | None = None
     path: str = ""
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The line of every value, by path."""
@@ -93,6 +94,7 @@ class ProfileDocument:
             "ranking": self.ranking,
             "tieBreak": self.tie_break,
             "percentageOfClustersToScore": self.percentage_of_clusters,
+            "backoffOnRejection": self.backoff_on_rejection,
         }
         for name, value in named.items():
             if value is not None:

@@ -44,7 +44,7 @@ _PROFILE_FIELDS: Final = (
     "plugins",
     "pluginConfig",
 )
-_WITHOUT_EFFECT: Final = {"backoffOnRejection": "false", "reserveFallback": "false"}
+_WITHOUT_EFFECT: Final = {"reserveFallback": "false"}
 _LARGEST_WEIGHT: Final = 1_000_000
 _LONGEST_NAME: Final = 63
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -150,6 +150,7 @@ class _Reader:
             ranking=self._read_word(fields, "ranking", path, RANKINGS),
             tie_break=self._read_word(fields, "tieBreak", path, TIE_BREAKS),
             percentage_of_clusters=self._read_percentage(fields, path),
+            backoff_on_rejection=self._read_flag(fields, "backoffOnRejection", path),
             plugins=self._read_plugins(fields["plugins"], f"{path}.plugins") if "plugins" in fields else {},
             plugin_config=self._read_plugin_config(fields, path),
             path=path,
@@ -180,6 +181,14 @@ class _Reader:
             self._report(fields[name], f"{path}.{name}", f"{text!r} should be one of {', '.join(words)}")
             return None
         return text or None
+
+    def _read_flag(self, fields: Mapping[str, yaml.Node], name: str, path: str) -> bool | None:
+        if name not in fields:
+            return None
+        text = _show(fields[name])
+        if text not in ("true", "false"):
+            self._report(fields[name], f"{path}.{name}", f"{text} should be true or false")
+        return text == "true"
 
     def _read_percentage(self, fields: Mapping[str, yaml.Node], path: str) -> int | None:
         node = fields.get("percentageOfClustersToScore")

@@ -6,14 +6,12 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
-from fleet.manager.logs import configure, warn_of_inert
-from fleet.settings import load_settings
+from fleet.manager.logs import configure
 
 
 @pytest.fixture(autouse=True)
@@ -155,18 +153,3 @@ def test_configuring_again_replaces_what_was_there(out: io.StringIO) -> None:
     configure("info", "json", stream=out)
     logging.getLogger("library").warning("said")
     assert len(lines(out)) == 1
-
-
-def test_a_setting_without_effect_is_reported_where_it_was_given(out: io.StringIO, tmp_path: Path) -> None:
-    file = tmp_path / "fleet.yaml"
-    file.write_text("queue:\n  earlyPop: false\n  maxDelay: 30s\n", encoding="utf-8")
-
-    configure("warning", "json", stream=out)
-    warn_of_inert(load_settings(file, {}, ["queue.initialBackoffSeconds=1"]))
-
-    warnings = lines(out)
-    assert [(line["level"], line["event"], line["name"]) for line in warnings] == [
-        ("warning", "setting has no effect yet", "queue.initialBackoffSeconds"),
-        ("warning", "setting has no effect yet", "queue.earlyPop"),
-    ]
-    assert warnings[1]["origin"].endswith("fleet.yaml:2")
