@@ -9,11 +9,13 @@ from typing import Final
 import pytest
 
 from tests.api.stage import ADMIN, Running
-from tests.ui.browsing import MINUS, Explorer, Visit
+from tests.ui.browsing import MINUS, WITHIN, Explorer, Json, Visit
 
 pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
 
 TAINT: Final = {"key": "maintenance", "value": "now", "effect": "NoSchedule"}
+PAUSE: Final = 250
+"""Milliseconds between two looks."""
 SEEN: Final = "() => [...document.querySelectorAll('#live li')].map((line) => Number(line.dataset.seq))"
 
 
@@ -64,8 +66,10 @@ def test_every_decision_is_listed_once_however_often_the_stream_ends(explorer: E
         running.call(running.stage.wait_until_recorded())
         items = visit.get("/v1/placements/-/web/history?limit=50")["items"]
         expected = [item["seq"] for item in items if item["seq"] > known]
-        page.wait_for_function("(wanted) => document.querySelectorAll('#live li').length >= wanted", arg=len(expected))
-        assert page.evaluate(SEEN) == expected
+        page.wait_for_selector(f'#live li[data-seq="{expected[0]}"]')
+        seen = page.evaluate(SEEN)
+        assert seen == sorted(set(seen), reverse=True)
+        assert [seq for seq in seen if known < seq <= expected[0]] == expected
         visit.check_calm()
 
     explorer.visit(ADMIN, look)
@@ -82,8 +86,14 @@ def test_the_history_can_be_gone_through_and_compared(explorer: Explorer, runnin
 
     def look(visit: Visit) -> None:
         page = visit.open("/ui/placements/-/web")
-        items = visit.get("/v1/placements/-/web/history?limit=200")["items"]
-        dots = page.evaluate("() => [...document.querySelectorAll('.dot')].map((dot) => dot.dataset.attempt)")
+        dots: list[str] = []
+        items: list[Json] = []
+        for _ in range(WITHIN // PAUSE):
+            items = visit.get("/v1/placements/-/web/history?limit=200")["items"]
+            dots = page.evaluate("() => [...document.querySelectorAll('.dot')].map((dot) => dot.dataset.attempt)")
+            if dots == [item["id"] for item in reversed(items)]:
+                break
+            page.wait_for_timeout(PAUSE)
         assert dots == [item["id"] for item in reversed(items)]
         first = items[-1]
         page.focus("#scrub")
