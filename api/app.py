@@ -12,7 +12,8 @@ from api.auth.browser import BrowserSessions
 from api.auth.front_proxy import FrontProxy
 from api.http.aggregation import Aggregation
 from api.http.audit import Audit
-from api.http.limits import STREAMS, ConcurrencyLimit, Deadlines, EvaluationLimiter, StreamTiming
+from api.http.deadlines import Deadlines
+from api.http.limits import STREAMS, STREAMS_OF_A_CALLER, ConcurrencyLimit, EvaluationLimiter, StreamTiming
 from api.http.problems import handle_problems
 from api.http.schema import build_components, restore_examples
 from api.live.answer_cache import AnswerCache, FleetChanges
@@ -89,7 +90,9 @@ def create_app(
             explains_other=explains_other,
         ),
         authorizer=authorizer,
-        streams=ConcurrencyLimit(STREAMS, "streams", live.clock, estimate=stream_timing.longest),
+        streams=ConcurrencyLimit(
+            STREAMS, "streams", live.clock, estimate=stream_timing.longest, of_a_caller=STREAMS_OF_A_CALLER
+        ),
         stream_timing=stream_timing,
         sessions=BrowserSessions(live.clock),
         front_proxy=front_proxy,

@@ -32,7 +32,7 @@ from fleet.framework.policy.contradictions import (
     pick_number,
 )
 from fleet.framework.policy.reads import LabelRead, PolicyConflict, PropertyRead
-from fleet.framework.policy.terms import LabelTest, Preference, PropertyRef, Sorter, Term
+from fleet.framework.policy.terms import LabelTest, Preference, PropertyRef, PropertyTest, Sorter, Term
 from fleet.framework.request import PREFERRED_FIELD, REQUIRED_FIELD, PlacementRequest
 from fleet.framework.scores import round_half_away_array
 from fleet.framework.state import CycleState, FrozenState, StateKey
@@ -47,6 +47,9 @@ RANGES = StateKey("preScore/ClusterAffinity")
 
 Range = tuple[float, float]
 
+MOST_EXPRESSIONS: Final = 20
+MOST_TERMS: Final = 20
+"""Of what failed, as details list it: a policy may have thousands, and every cluster its own answer."""
 _LABEL_VALUE: Final = "true"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -63,15 +66,21 @@ class _Ranges(FrozenState):
 
 def _name_closest_term(details: Details) -> str:
     terms = details.get("terms") or ()
-    return (
-        ", ".join(describe_expression(failed) for failed in terms[0]["failed"]) if terms else "no affinity term matched"
-    )
+    return ", ".join(_describe_failed(terms[0])) if terms else "no affinity term matched"
 
 
 def _list_failed(details: Details, now: int) -> Iterator[str]:
     del now
     for term in details.get("terms") or ():
-        yield from (f"term {term['term'] + 1}: {describe_expression(failed)}" for failed in term["failed"])
+        yield from (f"term {term['term'] + 1}: {failed}" for failed in _describe_failed(term))
+    if details.get("moreTerms"):
+        yield f"and {details['moreTerms']} more terms"
+
+
+def _describe_failed(term: Details) -> Iterator[str]:
+    yield from map(describe_expression, term["failed"])
+    if term.get("more"):
+        yield f"and {term['more']} more"
 
 
 class ClusterAffinityPlugin(PluginTraits):
@@ -115,12 +124,14 @@ class ClusterAffinityPlugin(PluginTraits):
         return Verdict(ok=matched)
 
     def explain_row(self, req: PlacementRequest, frame: Frame, row: int, reason: int) -> Mapping[str, object]:
-        """Every term with the expressions that failed, the one with the fewest failures first."""
+        """Terms with the expressions that failed, the one with the fewest failures first, and how many were left
+        out."""
         del reason
-        terms = [
-            {"term": position, "failed": _failures(term, frame, row)} for position, term in enumerate(req.required)
-        ]
-        return {"terms": sorted(terms, key=lambda term: len(term["failed"]))}  # type: ignore[arg-type]
+        failing = [(list(_find_failing(term, frame, row)), position) for position, term in enumerate(req.required)]
+        failing.sort(key=lambda term: len(term[0]))
+        terms = [_describe_failures(position, tests, frame, row) for tests, position in failing[:MOST_TERMS]]
+        more = len(failing) - len(terms)
+        return {"terms": terms, **({"moreTerms": more} if more else {})}
 
     def pre_score(
         self,
@@ -338,14 +349,20 @@ def _report_unreadable(ctx: HookContext, frame: Frame, refs: Iterable[PropertyRe
             ctx.warn(UNREADABLE_PROPERTY, ref.name, unreadable)
 
 
-def _failures(term: Term, frame: Frame, row: int) -> list[dict[str, object]]:
-    failed: list[dict[str, object]] = [
-        {"expected": str(test), "observed": frame.labels(test.key).value(row)}
-        for test in term.labels
-        if not test.rows(frame) >> row & 1
-    ]
-    for check in term.properties:
-        if not check.rows(frame) >> row & 1:
-            observed = check.ref.column(frame).read(frame.cluster(row))
-            failed.append({"expected": str(check), "observed": observed})
-    return failed
+def _find_failing(term: Term, frame: Frame, row: int) -> Iterator[LabelTest | PropertyTest]:
+    yield from (test for test in term.labels if not test.rows(frame) >> row & 1)
+    yield from (test for test in term.properties if not test.rows(frame) >> row & 1)
+
+
+def _describe_failures(
+    position: int, tests: Sequence[LabelTest | PropertyTest], frame: Frame, row: int
+) -> dict[str, object]:
+    failed = [{"expected": str(test), "observed": _observe(test, frame, row)} for test in tests[:MOST_EXPRESSIONS]]
+    more = len(tests) - len(failed)
+    return {"term": position, "failed": failed, **({"more": more} if more else {})}
+
+
+def _observe(test: LabelTest | PropertyTest, frame: Frame, row: int) -> object:
+    if isinstance(test, LabelTest):
+        return frame.labels(test.key).value(row)
+    return test.ref.column(frame).read(frame.cluster(row))

@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from api.auth.review_limits import REVIEWS_OF_A_CALLER, KeyedLimit, TokenLanes
 from fleet.clock import Clock
 from fleet.errors import BadRequest, Invalid, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
@@ -106,16 +107,26 @@ class HubAuthorizer:
         self._decisions: TTLCache[tuple[str, AccessRequest], bool] = TTLCache(
             clock=clock, ttl=_ttl, max_entries=_MAX_DECISIONS
         )
+        self._tokens = TokenLanes()
+        self._shares: KeyedLimit[str] = KeyedLimit(REVIEWS_OF_A_CALLER)
 
     async def authenticate(self, token: str) -> Caller | None:
-        async def load() -> tuple[Caller | None]:
-            return (await self._review_token(token),)
-
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+        async def load() -> tuple[Caller | None]:
+            async with self._tokens.slot(digest):
+                caller = await self._review_token(token)
+            self._tokens.note_result(digest, is_accepted=caller is not None)
+            return (caller,)
+
         return (await self._callers.get(digest, load))[0]
 
     async def is_allowed(self, caller: Caller, request: AccessRequest) -> bool:
-        return await self._decisions.get((caller.fingerprint, request), lambda: self._review_access(caller, request))
+        async def load() -> bool:
+            async with self._shares.slot(caller.fingerprint):
+                return await self._review_access(caller, request)
+
+        return await self._decisions.get((caller.fingerprint, request), load)
 
     async def _review_token(self, token: str) -> Caller | None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Self
@@ -141,6 +141,15 @@ class Permissions:
         if await self.see_all_clusters():
             return Visibility(None)
         return Visibility(await self._filter_allowed({name: cluster_access(name) for name in chain(*names)}))
+
+    async def extend_visibility(
+        self, visibility: Visibility, reviewed: Collection[str], *names: Iterable[str]
+    ) -> Visibility:
+        """With names that turned up after those that were `reviewed`."""
+        if visibility.names is None:
+            return visibility
+        further = {name: cluster_access(name) for name in set(chain(*names)).difference(reviewed)}
+        return Visibility(visibility.names | await self._filter_allowed(further))
 
     async def filter_placements(self, keys: Iterable[str]) -> frozenset[str]:
         """Those that the caller may read. One review where they may read all, or all of a namespace."""

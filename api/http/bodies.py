@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,6 +13,10 @@ from starlette.requests import Request
 from api.http.problems import refusal, unprocessable
 
 LARGEST_BODY: Final = 4 * 1024 * 1024
+_LARGE: Final = 64 * 1024
+"""Bytes from which on a body is read in a thread."""
+DEEPEST_BODY: Final = 64
+"""Levels: the definitions of placements have some twenty."""
 
 T = TypeVar("T")
 
@@ -19,20 +25,33 @@ _FIELD: Final = re.compile(r"(?:missing required|unknown) field `([^`]*)`")
 _JSON: Final = re.compile(r"application/(json|[a-z0-9.+-]+\+json)(;.*)?", re.IGNORECASE)
 
 
-async def read_json_object(request: Request, *, largest: int = LARGEST_BODY) -> dict[str, Any]:
-    """The object in the body, not yet validated."""
+async def read_json_object(
+    request: Request, *, largest: int = LARGEST_BODY, check: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """The object in the body, not yet validated but for `check`, which refuses it by an error. Both may take long."""
     media_type = request.headers.get("content-type", "application/json")
     if not _JSON.fullmatch(media_type.strip()):
         raise refusal(
             415, f"the body is {media_type}", field="Content-Type", value=media_type, next="send application/json"
         )
     body = await read_body(request, largest)
+    if len(body) > _LARGE:
+        return await asyncio.to_thread(_parse, body, check)
+    return _parse(body, check)
+
+
+def _parse(body: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise unprocessable("body", None, f"the body is not JSON: {error}", "send an object in JSON") from error
     if not isinstance(document, dict):
         raise unprocessable("body", document, "the body should be an object", "see /openapi.json for its fields")
+    if _is_nested_deeper(document, DEEPEST_BODY):
+        message = f"the body is nested deeper than {DEEPEST_BODY} levels"
+        raise unprocessable("body", None, message, "send a placement and edits as their schemas have them")
+    if check is not None:
+        check(document)
     return document
 
 
@@ -62,6 +81,17 @@ async def read_body(request: Request, largest: int) -> bytes:
             raise _too_large(largest)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _is_nested_deeper(document: Any, levels: int) -> bool:
+    """Level by level: what reads documents is recursive."""
+    level = [document]
+    for _ in range(levels):
+        inside = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [child for values in inside for child in values if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _too_large(largest: int) -> Exception:

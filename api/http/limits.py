@@ -1,35 +1,32 @@
-"""Limits of one process: evaluations in flight, open streams, time until an answer begins.
+"""Limits of one process and of each caller: evaluations in flight, open streams.
 
-Evaluations run on the event loop one at a time and yield between two of them: they are short, and what they read
-(frames, compiled policies, plugins) belongs to the loop. Where the scheduler shares the loop, it has priority: each
+Evaluations take turns. Where the scheduler shares the loop, it has priority: each
 evaluation is followed by a cooldown, as long as the evaluation while the scheduler is idle, and many times as long
 while placements wait.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import count
 from statistics import median
 from typing import Final
 
-import structlog
 from starlette.responses import StreamingResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from api.http.problems import ProblemError, busy, unavailable
+from api.http.fair_lock import FairLock
+from api.http.problems import ProblemError, busy
 from fleet.clock import Clock
 
 EVALUATIONS: Final = 8
 STREAMS: Final = 64
-ANSWER_TIMEOUT: Final = 30.0
-"""Seconds until an answer has to begin."""
+STREAMS_OF_A_CALLER: Final = 16
+_MOST_TIMES: Final = 4
+"""Of the limit, with one each of callers who have none under way."""
 _IDLE_FACTOR: Final = 1
 _BUSY_FACTOR: Final = 32
 """Cooldown in multiples of the evaluation while placements wait: evaluations then take three percent of the time."""
@@ -43,8 +40,8 @@ _FIRST_ESTIMATE: Final = 1.0
 """Assumed seconds of an evaluation before any has ended."""
 _SAMPLES: Final = 8
 
-_ticket: Final[ContextVar[int]] = ContextVar("ticket")
-log = structlog.get_logger(__name__)
+
+_caller: Final[ContextVar[str]] = ContextVar("caller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +55,14 @@ class StreamTiming:
 
 
 class ConcurrencyLimit:
-    """At most `limit` at a time; further ones are refused with an estimate of when to retry."""
+    """At most `limit` at a time; further ones are refused with an estimate of when to retry. A caller with none in
+    flight is admitted beyond the limit, so that callers with many cannot keep others out."""
 
-    def __init__(self, limit: int, kind: str, clock: Clock, *, estimate: float) -> None:
-        """`estimate`: the seconds that one takes, until some have ended."""
+    def __init__(self, limit: int, kind: str, clock: Clock, *, estimate: float, of_a_caller: int | None = None) -> None:
+        """`estimate`: the seconds that one takes, until some have ended. `of_a_caller`: the limit of each."""
         self._limit = limit
+        self._share = limit if of_a_caller is None else of_a_caller
+        self._callers: Counter[str] = Counter()
         self._kind = kind
         self._clock = clock
         self._started: list[float] = []
@@ -72,18 +72,28 @@ class ConcurrencyLimit:
     def in_flight(self) -> int:
         return len(self._started)
 
-    def require_slot(self) -> None:
-        if self.in_flight >= self._limit:
-            raise busy(self._limit, self._kind, seconds=self._estimate_wait())
+    def count_of(self, caller: str) -> int:
+        return self._callers[caller]
+
+    def require_slot(self, caller: str = "") -> None:
+        own = self.count_of(caller)
+        if own >= self._share:
+            raise busy(own, f"{self._kind} of yours", seconds=self._estimate_wait())
+        if self.in_flight >= (self._limit if own else self._limit * _MOST_TIMES):
+            raise busy(self.in_flight, self._kind, seconds=self._estimate_wait())
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def slot(self, caller: str = "") -> AsyncIterator[None]:
         started = self._clock.monotonic()
         self._started.append(started)
+        self._callers[caller] += 1
         try:
             yield
         finally:
             self._started.remove(started)
+            self._callers[caller] -= 1
+            if not self._callers[caller]:
+                del self._callers[caller]
             self._durations.append(self._clock.monotonic() - started)
 
     def _estimate_wait(self) -> float:
@@ -98,18 +108,25 @@ class CountedStream(StreamingResponse):
     the limit."""
 
     def __init__(
-        self, streams: ConcurrencyLimit, content: AsyncIterator[bytes], *, media_type: str, headers: Mapping[str, str]
+        self,
+        streams: ConcurrencyLimit,
+        content: AsyncIterator[bytes],
+        *,
+        media_type: str,
+        headers: Mapping[str, str],
+        caller: str = "",
     ) -> None:
         super().__init__(content, media_type=media_type, headers=headers)
         self._streams = streams
+        self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._streams.require_slot()
+            self._streams.require_slot(self._caller)
         except ProblemError as refused:
             await refused.response()(scope, receive, send)
             return
-        async with self._streams.slot():
+        async with self._streams.slot(self._caller):
             await super().__call__(scope, receive, send)
 
 
@@ -126,19 +143,20 @@ class EvaluationLimiter:
         return self._requests.in_flight
 
     @asynccontextmanager
-    async def admit(self) -> AsyncIterator[None]:
-        """Admits one request. It computes within `turn`."""
-        self._requests.require_slot()
-        self._lock.take_ticket()
-        async with self._requests.slot():
+    async def admit(self, caller: str = "") -> AsyncIterator[None]:
+        """Admits one request. It computes within `turn`, after those of callers who have fewer in flight."""
+        self._requests.require_slot(caller)
+        self._lock.take_ticket(self._requests.count_of(caller))
+        _caller.set(caller)
+        async with self._requests.slot(caller):
             yield
 
     @asynccontextmanager
     async def turn(self, *, requeue: bool = False) -> AsyncIterator[None]:
-        """The right to compute, without awaiting anything else, until it is released. Turns go to requests in the order
-        of their admission; `requeue` puts a request that needs many turns behind the others each time."""
+        """The right to compute until it is released. Turns go to requests in the order of their admission; `requeue`
+        puts a request that needs many turns behind the others each time."""
         if requeue:
-            self._lock.take_ticket()
+            self._lock.take_ticket(self._requests.count_of(_caller.get()) - 1)
         await self._acquire()
         try:
             with nullcontext() if self._cooldown is None else self._cooldown.measure():
@@ -190,73 +208,3 @@ class Cooldown:
             self._last_work = now
         factor = _IDLE_FACTOR if now - self._last_work >= _IDLE_AFTER else _BUSY_FACTOR
         return self._ended + min(factor * self._spent, _MAX_COOLDOWN) - now
-
-
-class Deadlines:
-    """Middleware: a response has to start in time; one that has started may continue."""
-
-    def __init__(self, app: ASGIApp, *, seconds: float = ANSWER_TIMEOUT) -> None:
-        self._app = app
-        self._seconds = seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = False
-        try:
-            async with asyncio.timeout(self._seconds) as deadline:
-
-                async def send_in_time(message: Message) -> None:
-                    nonlocal started
-                    started = True
-                    deadline.reschedule(None)
-                    await send(message)
-
-                await self._app(scope, receive, send_in_time)
-        except TimeoutError:
-            if started:
-                raise
-            log.warning("an answer took too long", path=scope["path"], seconds=self._seconds)
-            late = unavailable(f"the answer was not ready after {self._seconds:g} s", "ask for less, or try again")
-            await late.response()(scope, receive, send)
-
-
-class FairLock:
-    def __init__(self) -> None:
-        self._numbers = count()
-        self._is_held = False
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
-
-    def take_ticket(self) -> None:
-        """Queues the running task behind all others, for as many acquisitions as it needs."""
-        _ticket.set(next(self._numbers))
-
-    async def acquire(self) -> None:
-        if not self._is_held:
-            self._is_held = True
-            return
-        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiters, (_ticket.get(), next(self._numbers), granted))
-        try:
-            await granted
-        except asyncio.CancelledError:
-            if not granted.cancelled():
-                self.release()  # granted and cancelled at the same time
-            raise
-
-    def release(self) -> None:
-        self._drop_cancelled()
-        if self._waiters:
-            heappop(self._waiters)[-1].set_result(None)
-        else:
-            self._is_held = False
-
-    def is_first(self) -> bool:
-        """Whether no waiter has a lower ticket than the running task, which holds the lock."""
-        self._drop_cancelled()
-        return not self._waiters or self._waiters[0][0] >= _ticket.get()
-
-    def _drop_cancelled(self) -> None:
-        while self._waiters and self._waiters[0][-1].done():
-            heappop(self._waiters)

@@ -1,14 +1,15 @@
 """Decisions that answers explain: the one the scheduler would make now, and recorded ones, evaluated again.
 
-Live state is evaluated on the event loop, as the scheduler does it. A recorded fleet is shared with nothing else, so
-that reading and evaluating it, which takes longer, runs in a thread with a profile of its own.
+Small policies on small fleets are evaluated on the event loop, which takes a few milliseconds. Everything else runs in
+a thread: large policies and fleets, proposals, and recorded decisions, which have a profile of their own. What a thread
+reads of the live state are values that do not change: a frame, views of objects, compiled policies. They are collected
+on the event loop before.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
@@ -19,12 +20,19 @@ from api.live.live import LivePlacement, LiveState
 from fleet.explain.replay.replay import load_recorded_scenario
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.policy.size import has_more_parts
 from fleet.history import History, HistoryAttempt, PartState
+from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.profiles import CompiledProfiles
+from fleet.snapshot.frame import Frame
+from fleet.worker_thread import WorkerThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+PARTS_ON_LOOP: Final = 32
+CLUSTERS_ON_LOOP: Final = 500
+"""The largest policy and fleet whose evaluation, with suggestions, is worth no thread: it takes some 10 ms."""
 _MAX_CACHED: Final = 32
 _MAX_CACHED_ROWS: Final = 40_000
 """Clusters in all cached fleets: each takes some 3 KiB."""
@@ -34,6 +42,7 @@ _MAX_CACHED_ROWS: Final = 40_000
 class EvaluatedDecision:
     scenario: Scenario
     decision: Decision
+    thread: WorkerThread
     attempt: HistoryAttempt | None = None
     """The record it comes from; None for the present state."""
     before: Decision | None = None
@@ -43,11 +52,18 @@ class EvaluatedDecision:
     def cluster_names(self) -> tuple[str, ...]:
         return tuple(self.decision.frame.names.ordered)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether computations on it belong into a thread."""
+        if self.attempt is not None or self.decision.frame.count > CLUSTERS_ON_LOOP:
+            return True
+        return has_more_parts(self.scenario.snapshot.spec.policy, PARTS_ON_LOOP)
+
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs a computation on the decision where its fleet may be read. Needs a turn of the evaluator."""
-        if self.attempt is None:
-            return function(*args, **kwargs)
-        return await asyncio.to_thread(function, *args, **kwargs)
+        """Runs a computation on the decision, in the thread if it may take long. Needs a turn of the evaluator."""
+        if self.is_large:
+            return await self.thread.run(function, *args, **kwargs)
+        return function(*args, **kwargs)
 
 
 class DecisionEvaluator:
@@ -62,10 +78,11 @@ class DecisionEvaluator:
         self._history = history
         self._limiter = limiter
         self.profiles = profiles
+        self.thread = WorkerThread("evaluations")
         self._cache: OrderedDict[str, EvaluatedDecision] = OrderedDict()
 
-    def admit(self) -> AbstractAsyncContextManager[None]:
-        return self._limiter.admit()
+    def admit(self, caller: str) -> AbstractAsyncContextManager[None]:
+        return self._limiter.admit(caller)
 
     def turn(self, *, requeue: bool = False) -> AbstractAsyncContextManager[None]:
         return self._limiter.turn(requeue=requeue)
@@ -73,29 +90,60 @@ class DecisionEvaluator:
     async def evaluate_live(self, placement: LivePlacement, *, requeue: bool = False) -> EvaluatedDecision:
         """With `requeue` after all others that wait: for one of many evaluations of a request."""
         async with self.turn(requeue=requeue):
-            scenario = self._live.build_scenario(placement)
-            return EvaluatedDecision(scenario, scenario.decide())
+            frame = self._live.frame()
+            if frame.count <= CLUSTERS_ON_LOOP and not placement.is_larger(PARTS_ON_LOOP):
+                return self._evaluate(placement, frame)
+            try:
+                return await self.thread.run(self._evaluate, placement, frame)
+            finally:
+                self._live.forget_if_deleted(placement)
+
+    def _evaluate(self, placement: LivePlacement, frame: Frame) -> EvaluatedDecision:
+        scenario = self._live.build_scenario(placement, frame)
+        return EvaluatedDecision(scenario, scenario.decide(), self.thread)
 
     async def evaluate_proposed(self, document: Mapping[str, Any], existing: LivePlacement | None) -> EvaluatedDecision:
         """`existing` is what the hub has under the name of the document."""
         async with self.turn():
-            scenario = self._live.build_proposed_scenario(document, existing)
-            before = None if existing is None else self._live.build_scenario(existing).decide()
-            return EvaluatedDecision(scenario, scenario.decide(), before=before)
+            known = () if existing is None else self._live.list_policy_snapshots(existing)
+            frame = self._live.frame()
+            try:
+                return await self.thread.run(self._evaluate_proposed, document, existing, known, frame)
+            finally:
+                if existing is not None:
+                    self._live.forget_if_deleted(existing)
+
+    def _evaluate_proposed(
+        self,
+        document: Mapping[str, Any],
+        existing: LivePlacement | None,
+        known: Sequence[Observed[PolicySnapshot]],
+        frame: Frame,
+    ) -> EvaluatedDecision:
+        scenario = self._live.build_proposed_scenario(document, existing, known, frame)
+        before = None if existing is None else self._live.build_scenario(existing, frame).decide()
+        return EvaluatedDecision(scenario, scenario.decide(), self.thread, before=before)
 
     async def evaluate_attempt(self, attempt: HistoryAttempt) -> EvaluatedDecision | None:
         """None if the inputs of the attempt are not kept."""
         cached = self._cache.get(attempt.id)
         if cached is not None:
             self._cache.move_to_end(attempt.id)
-            return EvaluatedDecision(cached.scenario, cached.decision, attempt)
+            return EvaluatedDecision(cached.scenario, cached.decision, self.thread, attempt)
         if attempt.inputs is not PartState.KEPT:
             return None
         async with self.turn():
-            evaluated = await asyncio.to_thread(_evaluate_recorded, self._history.require(), attempt, self.profiles)
+            evaluated = await self.thread.run(self._evaluate_recorded, self._history.require(), attempt)
         if evaluated is not None:
             self._store(attempt.id, evaluated)
         return evaluated
+
+    def _evaluate_recorded(self, history: History, attempt: HistoryAttempt) -> EvaluatedDecision | None:
+        inputs = history.inputs(attempt.id)
+        if inputs is None:
+            return None
+        scenario = load_recorded_scenario(inputs, self.profiles.find_recorded(attempt.config_hash))
+        return EvaluatedDecision(scenario, scenario.decide(), self.thread, attempt)
 
     def _store(self, attempt_id: str, evaluated: EvaluatedDecision) -> None:
         self._cache[attempt_id] = evaluated
@@ -104,13 +152,3 @@ class DecisionEvaluator:
 
     def _count_rows(self) -> int:
         return sum(evaluated.decision.frame.count for evaluated in self._cache.values())
-
-
-def _evaluate_recorded(
-    history: History, attempt: HistoryAttempt, profiles: CompiledProfiles
-) -> EvaluatedDecision | None:
-    inputs = history.inputs(attempt.id)
-    if inputs is None:
-        return None
-    scenario = load_recorded_scenario(inputs, profiles.find_recorded(attempt.config_hash))
-    return EvaluatedDecision(scenario, scenario.decide(), attempt)

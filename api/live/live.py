@@ -7,7 +7,7 @@ nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self
 
@@ -20,6 +20,7 @@ from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import InvalidKey
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.cycle import DecisionInput
+from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import with_snapshot_lister
 from fleet.informers.cache import Caches, FleetTable
@@ -38,6 +39,8 @@ from fleet.settings import Settings
 from fleet.snapshot.frame import Frame
 
 _MOST_DEPARTURES: Final = 1000
+_LISTED_AT_ONCE: Final = 100
+_BYTES_OF_A_PART: Final = 32
 
 
 class QueueReader(Protocol):
@@ -70,6 +73,12 @@ class LivePlacement:
         snapshot = "" if self.snapshot is None else self.snapshot.view.metadata.resource_version
         versions = own.uid, own.resource_version, snapshot, *(each.metadata.resource_version for each in self.bindings)
         return hashlib.blake2b(" ".join(versions).encode(), digest_size=16).digest()
+
+    def is_larger(self, parts: int) -> bool:
+        """Whether its policy has more parts; by its length as long as there is no snapshot."""
+        if self.snapshot is None:
+            return memoryview(self.placement.view.spec).nbytes > parts * _BYTES_OF_A_PART
+        return has_more_parts(self.snapshot.view.spec.policy, parts)
 
     def list_live_bindings(self) -> list[Binding]:
         """Without those that are given up or being deleted."""
@@ -172,41 +181,62 @@ class LiveState:
         """Whether the placement names a profile that this process does not have."""
         return self.frameworks.is_foreign(read_scheduler_name(placement.placement.view.metadata))
 
-    def build_scenario(self, placement: LivePlacement) -> Scenario:
-        """The input of the scheduler's next decision on the placement."""
+    def build_scenario(self, placement: LivePlacement, frame: Frame) -> Scenario:
+        """The input of the scheduler's next decision on the placement. Reads nothing else, in any thread."""
         metadata = placement.placement.view.metadata
         if placement.snapshot is not None:
             request = self._requests.get(placement.snapshot, placement=metadata)
-            return self._build_scenario(placement.snapshot.view, request, placement.bindings)
+            return self._build_scenario(placement.snapshot.view, request, placement.bindings, frame)
         snapshot, name = build_first_snapshot(placement.placement), read_scheduler_name(metadata)
         request = compile_request(snapshot, placement_uid=metadata.uid, scheduler_name=name)
         request = request.add_problems(find_selector_problems(placement.placement))
-        return self._build_scenario(snapshot, request, placement.bindings)
+        return self._build_scenario(snapshot, request, placement.bindings, frame)
 
-    def build_proposed_scenario(self, document: Mapping[str, Any], existing: LivePlacement | None) -> Scenario:
-        """For a placement that the hub does not have, or has with another spec: its bindings stay in place."""
+    def forget_if_deleted(self, placement: LivePlacement) -> None:
+        """After its scenario was built in a thread: what was compiled may have come after the deletion."""
+        key = PlacementKey.parse(placement.key)
+        if self.caches.placement(key) is None:
+            self._requests.forget(key)
+
+    def list_policy_snapshots(self, placement: LivePlacement) -> Sequence[Observed[PolicySnapshot]]:
+        return self.caches.policy_snapshots(PlacementKey.parse(placement.key))
+
+    def build_proposed_scenario(
+        self,
+        document: Mapping[str, Any],
+        existing: LivePlacement | None,
+        known: Sequence[Observed[PolicySnapshot]],
+        frame: Frame,
+    ) -> Scenario:
+        """For a placement that the hub does not have, or has with another spec: its bindings stay in place. `known`
+        are its policy snapshots."""
         name = read_proposed_name(document)
         if existing is None:
             snapshot = build_proposed_snapshot(document)
             request = compile_request(snapshot, scheduler_name=name)
         else:
             metadata = existing.placement.view.metadata
-            known = self.caches.policy_snapshots(PlacementKey.of(metadata))
             snapshot = build_proposed_snapshot(document, existing=existing.placement, known=known)
             request = compile_request(snapshot, placement_uid=metadata.uid, scheduler_name=name)
         request = request.add_problems(find_proposed_problems(document["spec"], namespace=request.namespace))
-        return self._build_scenario(snapshot, request, () if existing is None else existing.bindings)
+        return self._build_scenario(snapshot, request, () if existing is None else existing.bindings, frame)
 
-    def build_all_scenarios(self) -> list[Scenario]:
-        """Of the placements that have a policy snapshot."""
-        placements = (self.find_placement(key) for key in self.placement_keys())
-        return [self.build_scenario(placement) for placement in placements if placement and placement.snapshot]
+    async def list_decided_placements(self) -> list[LivePlacement]:
+        """Those that have a policy snapshot. There may be thousands: others get the event loop meanwhile."""
+        listed = []
+        for number, key in enumerate(self.placement_keys(), start=1):
+            placement = self.find_placement(key)
+            if placement is not None and placement.snapshot is not None:
+                listed.append(placement)
+            if number % _LISTED_AT_ONCE == 0:
+                await self.clock.sleep(0)
+        return listed
 
     def _build_scenario(
-        self, snapshot: PolicySnapshot, request: PlacementRequest, bindings: tuple[Binding, ...]
+        self, snapshot: PolicySnapshot, request: PlacementRequest, bindings: tuple[Binding, ...], frame: Frame
     ) -> Scenario:
         question = DecisionInput(
-            frame=self.frame(),
+            frame=frame,
             request=request,
             bindings=bindings,
             profile=self.frameworks.choose(request.scheduler_name).profile,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
-from api.live.live import LivePlacement, LiveState, QueueReader
+from api.live.live import LiveState, QueueReader
 from api.models import QueueModel, Waker
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.explain.answer.parts import State
@@ -25,7 +25,6 @@ from fleet.model.timestamps import format_timestamp
 from fleet.model.views import PlacementPolicy, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptResult
 from fleet.scheduler.events.interest_index import is_never_satisfied, lacks_clusters
-from fleet.scheduler.profiles import read_scheduler_name
 from fleet.scheduler.queue.item import ItemState, QueueItem
 from fleet.scheduler.queue.sub_queues import backoff_window, flush_time, window_end
 from fleet.settings.tree import QueueSection as QueueSettings
@@ -73,11 +72,8 @@ def find_queue_place(live: LiveState, key: str) -> QueuePlace:
 
 
 def build_queue_model(
-    live: LiveState, placement: LivePlacement, place: QueuePlace, settings: QueueSettings, *, hides: Hides
+    live: LiveState, place: QueuePlace, settings: QueueSettings, wakers: tuple[Waker, ...]
 ) -> QueueModel:
-    snapshot = placement.snapshot.view if placement.snapshot is not None else None
-    name = read_scheduler_name(placement.placement.view.metadata)
-    wakers = list_wake_events(snapshot, placement.key, live.frameworks.choose(name).profile.event_sources, hides=hides)
     if live.queue is None:
         return QueueModel(space="unknown", note=QUEUE_UNKNOWN, wakes_on=wakers)
     if place.item is None:

@@ -83,13 +83,17 @@ async def get_decisions(
     selected = StreamFilter(since=start, right=right, key=placement, outcome=outcome, limit=limit, follow=follows)
     models = stream_decisions(context.backend, context.permissions, selected, context.state.stream_timing)
     return CountedStream(
-        context.state.streams, _encode_stream(models, media_type), media_type=media_type, headers=_HEADERS
+        context.state.streams,
+        _encode_stream(models, media_type),
+        media_type=media_type,
+        headers=_HEADERS,
+        caller=context.permissions.caller.name,
     )
 
 
 def _get_right(context: RequestContext, placement: str | None) -> AccessRequest:
     if placement is None:
-        return operator_access(context.request.method.lower(), context.request.url.path)
+        return operator_access(context.request.method.lower(), context.request.scope["path"])
     return placement_access("get", *parse_key(placement))
 
 

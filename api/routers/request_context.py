@@ -57,7 +57,7 @@ class RequestContext:
         self.permissions = permissions
 
     async def require_operator(self) -> None:
-        await self.permissions.require(operator_access(self.request.method.lower(), self.request.url.path))
+        await self.permissions.require(operator_access(self.request.method.lower(), self.request.scope["path"]))
 
     async def require_placement(self, namespace: str, name: str) -> str:
         """The key of a placement that the caller may read."""

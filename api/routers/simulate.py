@@ -43,8 +43,7 @@ _REPLAY_TEXT: Final = "100 attempts: 100 the same, 0 skipped\n"
 async def simulate(context: CurrentRequest) -> Response:
     """For callers who may create placements in that scope, and read the placement if it exists. Nothing is reserved,
     written or requeued."""
-    document = await read_json_object(context.request)
-    check_document(document)
+    document = await read_json_object(context.request, check=check_document)
     request = convert_body(document, SimulateRequest)
     namespace, name = parse_subject(request)
     await context.permissions.require(placement_access("create", namespace))
@@ -96,6 +95,6 @@ async def snapshot(context: CurrentRequest) -> Response:
     await context.permissions.require_all_placements()
     context.backend.live.require_synced()
     backend = context.backend
-    async with backend.evaluator.admit(), backend.evaluator.turn():
+    async with backend.evaluator.admit(context.permissions.caller.name), backend.evaluator.turn():
         document = build_snapshot_document(backend.live, backend.effective.settings)
     return context.answer(document)

@@ -76,7 +76,10 @@ async def _make_for_all(
 async def _make(backend: Backend, permissions: Permissions, query: WhyQuery, render: Render | None) -> EncodedAnswer:
     began = _read_mark(backend)
     explanation = await explain_placement(backend, permissions, query)
-    answer = _encode(explanation.answer, render)
+    if explanation.is_large:
+        answer = await asyncio.to_thread(_encode, explanation.answer, render)
+    else:
+        answer = _encode(explanation.answer, render)
     key = AnswerKey((query, render is not None), explanation.visibility.digest, explanation.may_edit_clusters)
     if not explanation.answer.history_unavailable_since:
         backend.answers.put(key, _build_entry(backend, answer, explanation, began))

@@ -7,6 +7,7 @@ from typing import Final
 from api.auth.permissions import Permissions, Visibility
 from api.http.paging import take_page
 from api.live.backend import Backend
+from api.live.evaluation import EvaluatedDecision
 from api.live.live import LivePlacement
 from api.services.departures import refuse_cluster
 from api.services.objects import list_visible_keys
@@ -34,7 +35,7 @@ async def list_cluster_placements(
     visibility = await permissions.load_visibility(live.caches.clusters)
     page = take_page(keys, limit=limit, cursor=cursor, list_name="cluster-placements")
     items = []
-    async with backend.evaluator.admit():
+    async with backend.evaluator.admit(permissions.caller.name):
         for key in page.keys:
             placement = live.find_placement(key)
             if placement is not None:
@@ -53,12 +54,7 @@ async def _explain(
     try:
         evaluated = await backend.evaluator.evaluate_live(placement, requeue=True)
         async with backend.evaluator.turn():
-            explainer = Explainer(evaluated.decision, evaluated.scenario.question)
-            explanation = explainer.explain(cluster)
-            rejection = _find_rejection(explanation)
-            if rejection is not None:
-                redaction = Redaction(evaluated.decision.frame, visibility.redact)
-                rejection = redaction.redact_rejection(rejection)
+            explanation, rejection = await evaluated.run(_explain_rejection, evaluated, cluster, visibility)
     except (FleetError, KeyError):
         return PlacementOnCluster(
             key=placement.key, state=presence or "unknown", plugin="", why="its policy cannot be evaluated"
@@ -70,6 +66,16 @@ async def _explain(
         plugin="" if rejection is None else rejection.plugin,
         why="" if rejection is None else describe_lack(rejection),
     )
+
+
+def _explain_rejection(
+    evaluated: EvaluatedDecision, cluster: str, visibility: Visibility
+) -> tuple[ClusterExplanation, ClusterRejection | None]:
+    explanation = Explainer(evaluated.decision, evaluated.scenario.question).explain(cluster)
+    rejection = _find_rejection(explanation)
+    if rejection is not None:
+        rejection = Redaction(evaluated.decision.frame, visibility.redact).redact_rejection(rejection)
+    return explanation, rejection
 
 
 def _find_presence(placement: LivePlacement, cluster: str) -> Presence | None:

@@ -12,6 +12,7 @@ from api.http.limits import StreamTiming
 from api.live.backend import Backend
 from api.models import DecisionModel
 from api.services.attempts import build_decision_model, collect_cluster_names, redact_placement
+from fleet.clock import Clock
 from fleet.errors import FleetError
 from fleet.history import HistoryAttempt
 
@@ -32,10 +33,11 @@ class StreamFilter:
 async def stream_decisions(
     backend: Backend, permissions: Permissions, selected: StreamFilter, timing: StreamTiming
 ) -> AsyncIterator[DecisionModel | None]:
-    """None is a heartbeat. Ends at the limit, when the right is lost or cannot be reviewed, and, unless it follows,
-    after the last decision."""
+    """None is a heartbeat. Ends at the limit, when the right is lost or cannot be reviewed, after the longest time,
+    and, unless it follows, after the last decision. One that does not follow fails instead of ending early."""
     clock = backend.live.clock
-    began = last_sent = last_checked = clock.monotonic()
+    term = _Term(permissions, selected, clock, timing)
+    last_sent = clock.monotonic()
     seq, remaining = selected.since, selected.limit
     while remaining is None or remaining > 0:
         try:
@@ -47,24 +49,47 @@ async def stream_decisions(
             attempts, models = [], []  # the history or the hub may come back
         for model in models:
             yield model
+            if not await term.is_permitted():
+                return
         now = clock.monotonic()
+        if term.is_over:
+            return
         if attempts:
             seq, last_sent = attempts[-1].seq, now
             remaining = None if remaining is None else remaining - len(attempts)
             continue
-        if not selected.follow or now - began >= timing.longest:
+        if not selected.follow or not await term.is_permitted():
             return
         if now - last_sent >= timing.heartbeat:
             last_sent = now
             yield None
-        if now - last_checked >= timing.heartbeat:
-            last_checked = now
-            try:
-                await permissions.renew()
-                await permissions.require(selected.right)
-            except FleetError:
-                return
         await clock.sleep(timing.poll_interval)
+
+
+class _Term:
+    """How long a stream may go on: looked at by time, however much there is to send."""
+
+    def __init__(self, permissions: Permissions, selected: StreamFilter, clock: Clock, timing: StreamTiming) -> None:
+        self._permissions, self._selected, self._clock, self._timing = permissions, selected, clock, timing
+        self._began = self._last_checked = clock.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return self._selected.follow and self._clock.monotonic() - self._began >= self._timing.longest
+
+    async def is_permitted(self) -> bool:
+        now = self._clock.monotonic()
+        if now - self._last_checked < self._timing.heartbeat:
+            return True
+        self._last_checked = now
+        try:
+            await self._permissions.renew()
+            await self._permissions.require(self._selected.right)
+        except FleetError:
+            if self._selected.follow:
+                return False
+            raise
+        return True
 
 
 async def _read_page(backend: Backend, selected: StreamFilter, seq: int, remaining: int | None) -> list[HistoryAttempt]:

@@ -33,13 +33,15 @@ async def list_attempts(
 
 async def compare_attempts(backend: Backend, permissions: Permissions, key: str, diff: str) -> AttemptDiff:
     """`diff` is two numbers, such as `3..4`."""
-    async with backend.evaluator.admit():
+    reviewed = frozenset(backend.live.caches.clusters)
+    visibility = await permissions.load_visibility(reviewed)
+    async with backend.evaluator.admit(permissions.caller.name):
         before, after = [await _evaluate_attempt(backend, key, int(number)) for number in diff.split("..")]
-        visibility = await permissions.load_visibility(
-            backend.live.caches.clusters, before.cluster_names, after.cluster_names
+        visibility = await permissions.extend_visibility(
+            visibility, reviewed, before.cluster_names, after.cluster_names
         )
         async with backend.evaluator.turn():
-            comparison = compare(before.decision, after.decision, redact=visibility.redact)
+            comparison = await after.run(compare, before.decision, after.decision, redact=visibility.redact)
     assert before.attempt is not None
     assert after.attempt is not None
     return AttemptDiff(

@@ -31,7 +31,7 @@ async def build_verdict_grid(
 ) -> tuple[VerdictGrid, str]:
     """About the same decision as the answer to `why`, with what names it."""
     backend.live.require_synced()
-    async with backend.evaluator.admit():
+    async with backend.evaluator.admit(permissions.caller.name):
         record = await (load_record(backend, key) if attempt is None else load_attempt(backend, key, attempt))
         evaluated, _ = await evaluate_record(backend, key, record, is_past=attempt is not None)
         recorded_names = () if record.explaining is None else collect_cluster_names([record.explaining])
@@ -86,7 +86,7 @@ async def build_fleet_grid(backend: Backend, permissions: Permissions, *, limit:
     live.require_synced()
     keys = await list_visible_keys(backend, permissions)
     visibility = await permissions.load_visibility(live.caches.clusters)
-    async with backend.evaluator.admit():
+    async with backend.evaluator.admit(permissions.caller.name):
         models, troubles = await survey_placements(backend, keys, visibility)
         names = [name for name in live.cluster_names() if not visibility.hides(name)]
         clusters = await build_cluster_models(backend, names)

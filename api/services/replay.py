@@ -56,7 +56,7 @@ async def replay_attempts(backend: Backend, permissions: Permissions, request: R
     await permissions.require_clusters(collect_edited_clusters(edits or ()))
     selected = await backend.history.call(_select_attempts, backend.history.require(), request.select)
     results = _Results()
-    last = await _replay_in_time(backend, selected, edits, results)
+    last = await _replay_in_time(backend, permissions.caller.name, selected, edits, results)
     visibility = await permissions.load_visibility(backend.live.caches.clusters, _collect_names(results))
     visible = await permissions.filter_placements({attempt.key for attempt in selected})
     placements = {attempt.id: attempt.key for attempt in selected if attempt.key in visible}
@@ -93,20 +93,20 @@ def _get_attempt(history: History, attempt_id: str, position: int) -> HistoryAtt
 
 
 async def _replay_in_time(
-    backend: Backend, selected: Sequence[HistoryAttempt], edits: Sequence[Edit] | None, results: _Results
+    backend: Backend, caller: str, selected: Sequence[HistoryAttempt], edits: Sequence[Edit] | None, results: _Results
 ) -> HistoryAttempt | None:
     """Returns the last attempt that was replayed. The first one waits for its turn as long as the request may."""
     clock, evaluator, history = backend.live.clock, backend.evaluator, backend.history.require()
     deadline = clock.monotonic() + _SECONDS
     last: HistoryAttempt | None = None
-    async with evaluator.admit():
+    async with evaluator.admit(caller):
         for attempt in selected:
             waiting = asyncio.timeout(None if last is None else max(deadline - clock.monotonic(), 0))
             try:
                 async with waiting, evaluator.turn(requeue=True):
                     waiting.reschedule(None)
                     last = attempt
-                    await asyncio.to_thread(_replay_attempt, results, attempt, history, evaluator.profiles, edits)
+                    await evaluator.thread.run(_replay_attempt, results, attempt, history, evaluator.profiles, edits)
             except TimeoutError:
                 if not waiting.expired():
                     raise

@@ -78,13 +78,16 @@ async def simulate_placement(
     backend: Backend, permissions: Permissions, key: str, request: SimulateRequest
 ) -> SimulateAnswer:
     backend.live.require_synced()
-    async with backend.evaluator.admit():
+    await permissions.require_clusters([*collect_edited_clusters(request.edits), *filter(None, [request.cluster])])
+    reviewed = frozenset(backend.live.caches.clusters)
+    visibility = await permissions.load_visibility(reviewed)
+    async with backend.evaluator.admit(permissions.caller.name):
         evaluated = await _evaluate_origin(backend, key, request)
         names = _collect_names(request, evaluated)
         await permissions.require_clusters(names)
-        visibility = await permissions.load_visibility(backend.live.caches.clusters, evaluated.cluster_names, names)
+        visibility = await permissions.extend_visibility(visibility, reviewed, evaluated.cluster_names, names)
         async with backend.evaluator.turn():
-            answer = await evaluated.run(_simulate, request, evaluated, visibility)
+            answer = await evaluated.thread.run(_simulate, request, evaluated, visibility)
         if request.impact:
             impact = await _compute_impact(backend, permissions, request.edits, visibility)
             answer = msgspec.structs.replace(answer, impact=impact)
@@ -204,13 +207,18 @@ async def _compute_impact(
     clock = backend.live.clock
     async with backend.evaluator.turn():
         deadline = clock.monotonic() + _IMPACT_SECONDS
-        computed = compute_impact(
-            backend.live.frame(),
-            (scenario.question for scenario in backend.live.build_all_scenarios()),
+        placements = await backend.live.list_decided_placements()
+        frame = backend.live.frame()
+        computed = await backend.evaluator.thread.run(
+            compute_impact,
+            frame,
+            (backend.live.build_scenario(placement, frame).question for placement in placements),
             edits,
             now=backend.live.now(),
             hidden=visibility.redact,
             expired=lambda: clock.monotonic() > deadline,
         )
+        for placement in placements:
+            backend.live.forget_if_deleted(placement)
     visible = await permissions.filter_placements(moved.key for moved in computed.moved)
     return redact_impact(computed, hides_cluster=visibility.hides, hides_placement=lambda key: key not in visible)

@@ -55,7 +55,7 @@ async def build_status(backend: Backend, permissions: Permissions) -> FleetStatu
     troubled = sorted((pair for pair in states if pair[1]), key=lambda pair: (pair[0].eligible, pair[0].name))
     present = Counter(target for model in models for target in model.targets)
     moves = await _collect_moves(backend, permissions, visibility)
-    async with backend.evaluator.admit():
+    async with backend.evaluator.admit(permissions.caller.name):
         explained = [await _explain_trouble(backend, each, visibility) for each in trouble[:_MOST]]
     return FleetStatus(
         at=format_timestamp(live.now()),
@@ -174,9 +174,11 @@ async def _describe_trouble(backend: Backend, trouble: Trouble, visibility: Visi
         return message or "the placement controller has not made its policy snapshot"
     try:
         evaluated = await backend.evaluator.evaluate_live(trouble.live, requeue=True)
+        async with backend.evaluator.turn():
+            redaction = Redaction(evaluated.decision.frame, visibility.redact)
+            summary = await evaluated.run(summarize, evaluated.decision, redaction)
     except FleetError:
         return message
-    summary = summarize(evaluated.decision, Redaction(evaluated.decision.frame, visibility.redact))
     return summary.partition(": ")[2] or summary
 
 

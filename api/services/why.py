@@ -15,9 +15,15 @@ from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
 from api.live.live import LivePlacement, LiveState
 from api.live.placement_status import find_selector_problems
-from api.live.queue_status import QueuePlace, build_queue_model, compute_present_state, find_queue_place
+from api.live.queue_status import (
+    QueuePlace,
+    build_queue_model,
+    compute_present_state,
+    find_queue_place,
+    list_wake_events,
+)
 from api.live.warnings import WarningEvent
-from api.models import PastAttempt, QueueModel, WhyAnswer
+from api.models import PastAttempt, QueueModel, Waker, WhyAnswer
 from api.services.attempts import (
     PlacementRecord,
     build_decision_model,
@@ -93,26 +99,32 @@ class Explanation:
     queue_version: Hashable
     present: EvaluatedDecision | None
     """The decision on the present fleet, if the answer has anything of it."""
+    is_large: bool
+    """Whether to write it down may take long."""
 
 
 async def explain_placement(backend: Backend, permissions: Permissions, query: WhyQuery) -> Explanation:
     backend.live.require_synced()  # what was not read yet would look deleted
-    async with backend.evaluator.admit():
+    # A caller who may not read all clusters costs a review of each: that takes no slot from others.
+    reviewed = frozenset(backend.live.caches.clusters)
+    visibility = await permissions.load_visibility(reviewed)
+    may_edit_clusters = await permissions.allow(EDIT_CLUSTERS)
+    async with backend.evaluator.admit(permissions.caller.name):
         if query.attempt is None:
             record = await load_record(backend, query.key)
         else:
             record = await load_attempt(backend, query.key, query.attempt)
         evaluated, present = await evaluate_record(backend, query.key, record, is_past=query.attempt is not None)
         recorded_names = () if record.explaining is None else collect_cluster_names([record.explaining])
-        visibility = await permissions.load_visibility(
-            backend.live.caches.clusters, evaluated.decision.frame.names.ordered, recorded_names
+        visibility = await permissions.extend_visibility(
+            visibility, reviewed, evaluated.decision.frame.names.ordered, recorded_names
         )
-        may_edit_clusters = await permissions.allow(EDIT_CLUSTERS)
         departed = await find_departed(backend, record.searched)
         present_fixes = await _search_present_fixes(backend, query, evaluated, present)
         async with backend.evaluator.turn():
+            wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
-            queue = None if place is None else _build_queue(backend, record, place, visibility)
+            queue = None if place is None else _build_queue(backend, record, place, wakers)
             context = _build_context(
                 backend,
                 query,
@@ -130,7 +142,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
         if backend.explains_other and record.placement is not None and evaluated.attempt is None:
             evaluation = await compare_with_bound(backend, record.placement, evaluated, visibility)
             answer = msgspec.structs.replace(answer, evaluation=evaluation)
-        return Explanation(answer, record, visibility, may_edit_clusters, version, present)
+        return Explanation(answer, record, visibility, may_edit_clusters, version, present, evaluated.is_large)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -170,7 +182,7 @@ async def _describes_present(backend: Backend, recorded: EvaluatedDecision, pres
     if present.decision.error is not None or present.decision.pending_query is not None:
         return False
     async with backend.evaluator.turn():
-        now = judge_fleet(present.decision, present.scenario.question)
+        now = await present.run(judge_fleet, present.decision, present.scenario.question)
         then = await recorded.run(judge_fleet, recorded.decision, recorded.scenario.question)
     return then == now
 
@@ -184,7 +196,7 @@ async def _search_present_fixes(
     if present is None or present is evaluated or not is_needed:
         return None
     async with backend.evaluator.turn():
-        return _search_fixes(query, present, explained=evaluated)
+        return await present.run(_search_fixes, query, present, explained=evaluated)
 
 
 def _search_fixes(
@@ -200,13 +212,21 @@ def _search_fixes(
     )
 
 
+def _list_wakers(live: LiveState, record: PlacementRecord, visibility: Visibility) -> tuple[Waker, ...]:
+    if record.placement is None:
+        return ()
+    snapshot = None if record.placement.snapshot is None else record.placement.snapshot.view
+    name = read_scheduler_name(record.placement.placement.view.metadata)
+    sources = live.frameworks.choose(name).profile.event_sources
+    return list_wake_events(snapshot, record.placement.key, sources, hides=visibility.hides)
+
+
 def _build_queue(
-    backend: Backend, record: PlacementRecord, place: QueuePlace, visibility: Visibility
+    backend: Backend, record: PlacementRecord, place: QueuePlace, wakers: tuple[Waker, ...]
 ) -> QueueModel | None:
     if record.placement is None or backend.explains_other or backend.live.is_foreign(record.placement):
         return None
-    settings = backend.effective.settings.queue
-    return build_queue_model(backend.live, record.placement, place, settings, hides=visibility.hides)
+    return build_queue_model(backend.live, place, backend.effective.settings.queue, wakers)
 
 
 def read_queue_version(live: LiveState, query: WhyQuery) -> Hashable:

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import msgspec
 
+from fleet.checkpoint import check
 from fleet.framework.policy.terms import (
     LabelTest,
     Preference,
@@ -248,6 +249,7 @@ def _count(annotations: Mapping[str, str], key: str, problems: list[PolicyProble
 
 def _terms(terms: tuple[ClusterSelectorTerm, ...], problems: list[PolicyProblem]) -> Iterator[Term]:
     for position, term in enumerate(terms):
+        check()
         path = f"{REQUIRED_FIELD}[{position}]"
         labels = _labels(term.label_selector, f"{path}.labelSelector", problems)
         yield Term(labels or (), _properties(term, path, problems))
@@ -296,6 +298,7 @@ def _preferences(
     preferred: tuple[PreferredClusterSelector, ...], problems: list[PolicyProblem]
 ) -> Iterator[Preference]:
     for position, selector in enumerate(preferred):
+        check()
         if selector.weight == 0:
             continue
         path = f"{PREFERRED_FIELD}[{position}].preference"

@@ -6,8 +6,10 @@ Errors are classified here (`AttemptResult`); the queue decides when to try agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -23,10 +25,13 @@ from fleet.errors import (
     QueueClosed,
     StaleInputs,
 )
+from fleet.explain.remarks.mistakes import Mistake, find_mistakes
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
+from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.framework import Framework
+from fleet.framework.state import CycleState
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
 from fleet.model.keys import SCHEDULER_CLEANUP
@@ -39,9 +44,12 @@ from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.profiles import Frameworks, read_scheduler_name
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
+from fleet.worker_thread import WorkerThread
 
 log = structlog.get_logger(__name__)
 
+PARTS_ON_LOOP: Final = 500
+"""The largest policy that is decided on the event loop: it takes some 20 ms."""
 _VIEW: Final = attrgetter("view")
 _STOPPING: Final = (NotLeading, LeadershipLost, QueueClosed)
 
@@ -77,6 +85,7 @@ class AttemptRunner:
         self._requests = requests or RequestCache()
         self._cursors: dict[str, int] = {}
         """By profile, the row at which the next scan of a part of the fleet begins."""
+        self._thread = WorkerThread("decisions")
 
     async def run(self, key: PlacementKey, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
         """Raises only if no further write is allowed."""
@@ -143,7 +152,9 @@ class AttemptRunner:
     ) -> AttemptResult:
         record.snapshot = snapshot
         metadata = placement.view.metadata
-        request = self._requests.get(snapshot, placement=metadata)
+        is_large = has_more_parts(snapshot.view.spec.policy, PARTS_ON_LOOP)
+        compile_latest = partial(self._requests.get, snapshot, placement=metadata)
+        request = await self._thread.run(compile_latest) if is_large else compile_latest()
         if not request.problems and SCHEDULER_CLEANUP not in metadata.finalizers:
             with self._time_phase(record, "finalizer"):
                 if await self._cleanup.add_finalizer(kinds, placement) is None:
@@ -151,7 +162,7 @@ class AttemptRunner:
         with self._time_phase(record, "read"):
             bindings = () if request.problems else await self._read_bindings(kinds, record.key)
         with self._time_phase(record, "decide"):
-            decision = self._decide(record, framework, request, snapshot, bindings)
+            decision = await self._decide(record, framework, request, snapshot, bindings, is_large=is_large)
         _raise_error_of(decision)
         if decision.operations:
             with self._time_phase(record, "write"):
@@ -163,37 +174,52 @@ class AttemptRunner:
         with self._time_phase(record, "publish"):
             if decision.published is not None:
                 record.status_written = await self._statuses.write_status(kinds, snapshot, decision.published)
-        self._report_decision(kinds, placement, decision, record.inputs)
+        await self._report_decision(kinds, placement, decision, record.inputs, is_large=is_large)
         if request.problems:
             return AttemptResult.BAD_INPUT
         return AttemptResult.DECIDED if decision.fulfilled else AttemptResult.SHORT
 
-    def _decide(
+    async def _decide(
         self,
         record: AttemptRecord,
         framework: Framework,
         request: PlacementRequest,
         snapshot: Observed[PolicySnapshot],
         bindings: tuple[Binding, ...],
+        *,
+        is_large: bool,
     ) -> Decision:
+        """The columns that only a large policy reads are not kept: every heartbeat would have to look at them."""
         cursor = self._cursors.get(framework.scheduler_name, 0)
-        record.inputs = framework.inputs(
-            request, bindings, now=record.started, previous=snapshot.view.status, cursor=cursor
-        )
+        inputs = framework.inputs(request, bindings, now=record.started, previous=snapshot.view.status, cursor=cursor)
+        record.inputs = replace(inputs, frame=inputs.frame.apart()) if is_large else inputs
+        state = framework.new_state(record.number)
         try:
-            record.decision = framework.decide(record.inputs, state=framework.new_state(record.number))
+            if is_large:
+                record.decision = await self._thread.run(_decide_and_render, framework, record.inputs, state)
+            else:
+                record.decision = framework.decide(record.inputs, state=state)
         finally:
             self._on_decided()
         self._cursors[framework.scheduler_name] = record.decision.next_cursor % max(record.inputs.frame.count, 1)
         return record.decision
 
-    def _report_decision(
-        self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision, inputs: DecisionInput | None
+    async def _report_decision(
+        self,
+        kinds: PlacementKinds,
+        placement: Observed[Placement],
+        decision: Decision,
+        inputs: DecisionInput | None,
+        *,
+        is_large: bool,
     ) -> None:
         """Everything is written by now: an error in reporting must not make it a failure."""
         try:
-            if inputs is not None:
-                self._events.report_decision(kinds, placement, decision, inputs.profile)
+            mistakes: Sequence[Mistake] = ()
+            if inputs is not None and not decision.request.problems:
+                find = partial(find_mistakes, decision.request, decision.frame, inputs.profile)
+                mistakes = await self._thread.run(find) if is_large else find()
+            self._events.report_decision(kinds, placement, decision, mistakes)
         except Exception:
             log.exception("the decision could not be reported", placement=decision.request.key)
 
@@ -234,6 +260,12 @@ class AttemptRunner:
             yield
         finally:
             record.seconds[phase] = self._clock.monotonic() - started
+
+
+def _decide_and_render(framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
+    decision = framework.decide(inputs, state=state)
+    _ = decision.published, decision.digest  # rendered at first use
+    return decision
 
 
 def _raise_error_of(decision: Decision) -> None:

@@ -20,6 +20,9 @@ from fleet.snapshot.frame import Column, ColumnKey, Frame
 from fleet.snapshot.sidedata import Feed, Nomination, PlacedBinding
 
 _GROWTH = 16
+_MOST_COLUMNS = 2048
+"""Columns are built for any key that a policy names, and every change of a cluster looks at all of them. With more of
+them, those that are still read are built again."""
 
 
 class Table:
@@ -161,7 +164,7 @@ class Table:
         """Detach from the last frame: its dictionaries stay as they are."""
         if self._frozen is not None:
             self._frozen = None
-            self._columns = self._columns.copy()
+            self._columns = self._columns.copy() if len(self._columns) <= _MOST_COLUMNS else {}
             self._feeds, self._ledgers = self._feeds.copy(), self._ledgers.copy()
 
     # --- bindings ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
@@ -136,3 +137,58 @@ async def test_while_placements_wait_a_refused_request_gets_a_longer_retry_after
 
     assert await wait_for(EvaluationLimiter(clock, yields_to=lambda: False)) == 1
     assert await wait_for(EvaluationLimiter(clock, yields_to=lambda: True)) > 5
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_caller_with_everything_under_way_keeps_no_other_caller_out() -> None:
+    limit = ConcurrencyLimit(2, "evaluations", VirtualClock(), estimate=1)
+    async with limit.slot("greedy"), limit.slot("greedy"):
+        with pytest.raises(ProblemError):
+            limit.require_slot("greedy")
+        limit.require_slot("modest")
+        async with limit.slot("modest"):
+            with pytest.raises(ProblemError):
+                limit.require_slot("modest")
+            limit.require_slot("another")
+
+
+@virtual
+async def test_callers_with_one_each_are_admitted_up_to_a_bound() -> None:
+    limit = ConcurrencyLimit(2, "evaluations", VirtualClock(), estimate=1)
+    async with contextlib.AsyncExitStack() as stack:
+        for number in range(8):
+            limit.require_slot(f"caller {number}")
+            await stack.enter_async_context(limit.slot(f"caller {number}"))
+        with pytest.raises(ProblemError):
+            limit.require_slot("one more")
+
+    assert limit.count_of("caller 1") == limit.in_flight == 0
+
+
+@virtual
+async def test_a_caller_has_a_share_of_the_streams() -> None:
+    limit = ConcurrencyLimit(64, "streams", VirtualClock(), estimate=600, of_a_caller=2)
+    async with limit.slot("greedy"), limit.slot("greedy"):
+        with pytest.raises(ProblemError) as refused:
+            limit.require_slot("greedy")
+        limit.require_slot("modest")
+
+    assert refused.value.problem.detail == "2 streams of yours are under way already"
+
+
+@virtual
+async def test_the_first_question_of_a_caller_comes_before_the_further_ones_of_another() -> None:
+    clock = VirtualClock()
+    evaluations, order = EvaluationLimiter(clock), []
+
+    async def ask(caller: str) -> None:
+        async with evaluations.admit(caller), evaluations.turn():
+            order.append(caller)
+            await clock.sleep(1)
+
+    await asyncio.gather(*(ask(caller) for caller in ("greedy", "greedy", "greedy", "greedy", "modest")))
+
+    assert order == ["greedy", "modest", "greedy", "greedy", "greedy"]

@@ -12,6 +12,7 @@ from api.auth.permissions import Visibility
 from api.live.evaluation import EvaluatedDecision
 from api.services.matrix import build_grid
 from fleet.explain.whatif.scenario import Scenario
+from fleet.worker_thread import WorkerThread
 from tests.api.stage import (
     ADMIN,
     AUTHOR,
@@ -146,7 +147,7 @@ async def test_an_unchanged_matrix_is_not_sent_again(stage: Stage) -> None:
 def test_a_matrix_takes_a_slot_as_any_question_does(running: Running, path: str) -> None:
     async def ask_while_full(stage: Stage) -> int:
         evaluator = stage.app.state.shared.backend.evaluator
-        held: list[Any] = [evaluator.admit() for _ in range(8)]
+        held: list[Any] = [evaluator.admit("root") for _ in range(8)]
         for one in held:
             await one.__aenter__()
         try:
@@ -205,7 +206,7 @@ def test_ten_thousand_clusters_fit_into_one_answer() -> None:
     fleet = [one.tainted(f"key-{place}") if place % 7 == 0 else one for place, one in enumerate(fleet)]
     asked = ask(fleet, a_policy().pick_n(50).require(label("tier", "In", "prod")).spread("region"))
     snapshot = a_policy().pick_n(50).snapshot()
-    evaluated = EvaluatedDecision(Scenario(asked.inp, snapshot), asked.decision)
+    evaluated = EvaluatedDecision(Scenario(asked.inp, snapshot), asked.decision, WorkerThread("test"))
 
     grid = build_grid("web", "", evaluated, Visibility(None))
 

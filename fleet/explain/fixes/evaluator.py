@@ -11,8 +11,10 @@ from typing import Final, Protocol
 from fleet.errors import InputError
 from fleet.explain.facts.outcomes import SELECTED, UNDECIDED, ClusterOutcomes, count_fitting, name_outcome, rate_outcome
 from fleet.explain.fixes.candidates import Candidate, Dial, Edits, encode_key
+from fleet.explain.whatif.edits import AddCluster
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.policy.size import count_parts
 
 Measure = tuple[int, int]
 """What counts first, and what counts among equals."""
@@ -28,11 +30,17 @@ class EvaluationBudget:
     evaluations: int
     work: int
     """Clusters evaluated, once for every round of picks: the time of a decision grows with it."""
+    parts: int = 6_000
+    """Parts of the policy evaluated and changes applied: so does it with these, a thousand times as much for each."""
 
 
 FAST = EvaluationBudget(20, work=6_000_000)
 """At 5,000 clusters some 30 ms."""
-DEEP = EvaluationBudget(200, work=200_000_000)
+DEEP = EvaluationBudget(200, work=200_000_000, parts=200_000)
+
+
+MOST_CHANGES: Final = 64
+"""Of one candidate: more of them are no suggestion for a user, and each costs as much as the policy is long."""
 
 
 class Exhausted(Exception):
@@ -106,11 +114,17 @@ class FixEvaluator:
         self.before_name = goal.name(decision)
         self.spent = 0
         """Evaluations."""
-        self._work = 0
+        self.has_skipped = False
+        """Whether a candidate had too many changes to be tried."""
+        self._work = self._parts_read = 0
+        self._parts = count_parts(scenario.snapshot.spec.policy)
         self._known: dict[bytes, Decision | None] = {encode_key(()): decision}
 
     def decide(self, edits: Edits) -> Decision | None:
         """None where the edits do not apply to this scenario."""
+        if _count_changes(edits) > MOST_CHANGES:
+            self.has_skipped = True
+            return None
         key = encode_key(edits)
         if key not in self._known:
             self._spend()
@@ -129,11 +143,13 @@ class FixEvaluator:
         return self.measure(edits) > self.before
 
     def _spend(self) -> None:
-        if self.spent >= self._budget.evaluations or self._work >= self._budget.work:
+        budget = self._budget
+        if self.spent >= budget.evaluations or self._work >= budget.work or self._parts_read >= budget.parts:
             raise Exhausted
         self.spent += 1
 
     def _decide(self, edits: Edits) -> Decision | None:
+        self._parts_read += self._parts + _count_changes(edits)
         try:
             decision = self._scenario.apply(edits).decide()
         except InputError:
@@ -192,3 +208,11 @@ class FixEvaluator:
 
     def _narrow(self, dial: Dial, wanted: Measure, value: int, *, without: int, within: int) -> tuple[int, int]:
         return (without, value) if self.reaches(dial.build_edits(value), wanted) else (value, within)
+
+
+def _count_changes(edits: Edits) -> int:
+    """Edits, and what a new cluster is described with."""
+    further = (
+        len(edit.labels) + len(edit.properties) + len(edit.taints) for edit in edits if isinstance(edit, AddCluster)
+    )
+    return len(edits) + sum(further)

@@ -85,7 +85,7 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Fixes(msgspec.Struct, frozen=True, rename="camel"):
     fixes: tuple[Fix, ...] = ()
     truncated: bool = False
-    """Whether there was more to try than the budget allowed."""
+    """Whether there was more to try than the budget allowed, or something with too many changes."""
     evaluations: int = 0
 
 
@@ -176,7 +176,7 @@ def _evaluate_fixes(evaluator: FixEvaluator, proposals: Iterable[Proposal], pair
                 verified += _evaluate(evaluator, proposal)
     except Exhausted:
         truncated = True
-    return Fixes(_select_best(evaluator, verified), truncated, evaluator.spent)
+    return Fixes(_select_best(evaluator, verified), truncated or evaluator.has_skipped, evaluator.spent)
 
 
 def _evaluate(evaluator: FixEvaluator, proposal: Proposal) -> Iterator[_Verified]:

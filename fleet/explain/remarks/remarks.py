@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from fleet.checkpoint import check
 from fleet.explain.facts.redaction import Redaction
 from fleet.explain.remarks.fleet_names import FleetNames
 from fleet.explain.remarks.mistakes import Mistake, find_mistakes
@@ -42,6 +43,7 @@ class _Describer:
         self._nowhere = "no cluster" if sees_all else "no cluster that you may read"
 
     def describe(self, mistake: Mistake) -> Remark:
+        check()
         match mistake.kind:
             case "unknown-label":
                 return self._describe_label(mistake)

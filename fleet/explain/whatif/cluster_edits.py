@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fleet.checkpoint import check
 from fleet.errors import InputError
 from fleet.explain.facts.redaction import Redaction
 from fleet.explain.whatif.edits import (
@@ -73,11 +74,25 @@ def _describe_further(cluster: MemberCluster, edit: AddCluster, *, now: int, pla
     """Each label, property and taint as the edit of its own would add it."""
     name = edit.name
     for key, value in edit.labels.items():
-        cluster = _set_label(cluster, LabelCluster(cluster=name, key=key, value=value), f"{place}.labels")
-    for key, value in edit.properties.items():
-        added = SetProperty(cluster=name, property=key, value=value)
-        cluster = _set_property(cluster, added, now=now, place=f"{place}.properties")
+        check()
+        _check_pair("label", key, value, f"{place}.labels")
+    for value in edit.properties.values():
+        check()
+        _check_quantity(value, f"{place}.properties")
+    labels = {**(cluster.metadata.labels or {}), **edit.labels}
+    moment = format_timestamp(now)
+    added = {key: PropertyValue(value, moment) for key, value in edit.properties.items()}
+    cluster = msgspec.structs.replace(
+        cluster,
+        metadata=msgspec.structs.replace(cluster.metadata, labels=labels or None),
+    )
+    if added:
+        properties = {**(cluster.status.properties or {}), **added}
+        cluster = msgspec.structs.replace(
+            cluster, status=msgspec.structs.replace(cluster.status, properties=properties)
+        )
     for taint in edit.taints:
+        check()
         added_taint = AddTaint(cluster=name, key=taint.key, value=taint.value, effect=taint.effect)
         cluster = _add_taint(cluster, added_taint, f"{place}.taints")
     return cluster
@@ -192,9 +207,13 @@ def _replace_agent(cluster: MemberCluster, agent: AgentStatus, *conditions: Cond
 
 
 def _set_property(cluster: MemberCluster, edit: SetProperty, *, now: int, place: str) -> MemberCluster:
-    if quantity_or_none(edit.value) is None:
-        message = f"{edit.value!r} is no quantity such as 4, 500m or 16Gi"
-        raise InputError(message, field=f"{place}.value", value=edit.value)
+    _check_quantity(edit.value, place)
     values = {**(cluster.status.properties or {}), edit.property: PropertyValue(edit.value, format_timestamp(now))}
     status = msgspec.structs.replace(cluster.status, properties=values)
     return msgspec.structs.replace(cluster, status=status)
+
+
+def _check_quantity(text: str, place: str) -> None:
+    if quantity_or_none(text) is None:
+        message = f"{text!r} is no quantity such as 4, 500m or 16Gi"
+        raise InputError(message, field=f"{place}.value", value=text)

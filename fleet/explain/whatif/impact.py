@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
+from fleet.checkpoint import check
 from fleet.explain.facts.outcomes import name_outcome
 from fleet.explain.facts.redaction import Hidden
 from fleet.explain.whatif.diff import DiffSummary, Moved, diff_decisions, redact_move, redact_summary, summarize_diffs
@@ -51,6 +52,7 @@ def compute_impact(
     outcomes: list[tuple[str, str]] = []
     truncated = False
     for question in questions:
+        check()
         if expired():
             truncated = True
             break

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from fleet.checkpoint import check
 from fleet.errors import InputError
 from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.whatif.cluster_edits import apply_to_fleet
@@ -64,6 +65,7 @@ class Scenario:
         which names no hidden cluster that the edit does not name."""
         scenario, fleet = self, _EditedFleet(self.question.frame, now=self.question.now, hidden=hidden)
         for position, edit in enumerate(edits):
+            check()
             place = f"edits[{position}]"
             if isinstance(edit, Evict):
                 if edit.placement in ("", self.question.request.key):
@@ -121,6 +123,7 @@ def apply_to_frame(frame: Frame, edits: Sequence[Edit], *, now: int, hidden: Hid
     """The fleet after edits of clusters; any other edit is an InputError, but for evictions that name a placement."""
     fleet = _EditedFleet(frame, now=now, hidden=hidden)
     for position, edit in enumerate(edits):
+        check()
         if isinstance(edit, Evict) and edit.placement:
             continue
         if scope_of(edit) == "placement" or isinstance(edit, Evict):

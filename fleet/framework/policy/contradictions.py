@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from fleet.framework.policy.terms import LabelTest, PropertyTest, Term
+
+_MOST_PAIRED: Final = 64
+"""Expressions about one label or property that are compared in pairs; there may be thousands."""
 
 E = TypeVar("E", LabelTest, PropertyTest)
 
@@ -39,7 +42,7 @@ def _group(named: Iterable[tuple[str, E]]) -> dict[str, list[E]]:
 def _find_conflicting(groups: Iterable[list[E]], can_match: Callable[[Sequence[E]], bool]) -> Iterator[tuple[str, ...]]:
     for expressions in groups:
         if not can_match(expressions):
-            pairs = (list(pair) for pair in combinations(expressions, 2))
+            pairs = (list(pair) for pair in combinations(expressions[:_MOST_PAIRED], 2))
             conflicting = next((pair for pair in pairs if not can_match(pair)), expressions)
             yield tuple(map(str, conflicting))
 

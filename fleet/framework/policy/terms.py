@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
+from fleet.checkpoint import check
 from fleet.model.keys import RESOURCE_PROPERTY_PREFIX
 from fleet.model.views import ClusterSelectorTerm, LabelSelector
 from fleet.snapshot.columns.numbers import USAGE_KINDS, Operator
@@ -43,6 +44,7 @@ class LabelTest:
     values: tuple[str, ...] = ()
 
     def rows(self, frame: Frame) -> int:
+        check()
         column = frame.labels(self.key)
         match self.operator:
             case "In":
@@ -68,6 +70,7 @@ class PropertyTest:
     text: str
 
     def rows(self, frame: Frame) -> int:
+        check()
         return self.ref.column(frame).compare(self.operator, self.bound, frame.clusters)
 
     def __str__(self) -> str:
@@ -84,14 +87,14 @@ class Term:
         bits = -1
         for test in self.labels:
             bits &= test.rows(frame)
-        for check in self.properties:
-            bits &= check.rows(frame)
+        for bound in self.properties:
+            bits &= bound.rows(frame)
         return bits
 
     def find_failing_rows(self, frame: Frame) -> dict[str, int]:
         """By expression, as explanations write it, the rows that fail it."""
         failing = {str(test): ~test.rows(frame) for test in self.labels}
-        return failing | {str(check): ~check.rows(frame) for check in self.properties}
+        return failing | {str(bound): ~bound.rows(frame) for bound in self.properties}
 
 
 @dataclass(frozen=True, slots=True)

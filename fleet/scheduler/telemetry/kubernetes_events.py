@@ -7,13 +7,12 @@ from typing import Final, NamedTuple, Protocol
 
 from fleet.errors import FleetError
 from fleet.explain.facts.summary import summarize
-from fleet.explain.remarks.mistakes import Mistake, find_mistakes
+from fleet.explain.remarks.mistakes import Mistake
 from fleet.explain.remarks.remarks import describe_mistakes
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import UNREADABLE_PROPERTY
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
-from fleet.framework.profiles.profile import CompiledProfile
 from fleet.informers.cache import PlacementKinds
 from fleet.kube.events import NORMAL, WARNING, ObjectReference
 from fleet.kube.resource import key_of
@@ -46,7 +45,11 @@ class SchedulingEvents:
         self._remarked: dict[str, _Remarked] = {}
 
     def report_decision(
-        self, kinds: PlacementKinds, placement: Observed[Placement], decision: Decision, profile: CompiledProfile
+        self,
+        kinds: PlacementKinds,
+        placement: Observed[Placement],
+        decision: Decision,
+        mistakes: Sequence[Mistake],
     ) -> None:
         """To be called after all writes of the attempt."""
         about = _about(kinds, placement)
@@ -60,7 +63,7 @@ class SchedulingEvents:
         if not decision.fulfilled and _was_not_false(decision):
             self._sink.emit(about, WARNING, INCOMPLETE, summarize(decision))
         self._report_unreadable(about, decision)
-        self._report_mistakes(about, decision, profile)
+        self._report_mistakes(about, decision, mistakes)
 
     def report_several_latest(self, kinds: PlacementKinds, placement: Observed[Placement], names: str) -> None:
         message = f"several policy snapshots are marked as the latest, exactly one may be: {names}"
@@ -115,12 +118,11 @@ class SchedulingEvents:
         elif decision.rounds:
             self._unreadable.pop(key, None)
 
-    def _report_mistakes(self, about: ObjectReference, decision: Decision, profile: CompiledProfile) -> None:
+    def _report_mistakes(self, about: ObjectReference, decision: Decision, mistakes: Sequence[Mistake]) -> None:
         """One event for all of them, once per generation of the policy and set of mistakes.
 
         A new leader does not repeat what the former one reported with its decision."""
         request = decision.request
-        mistakes = find_mistakes(request, decision.frame, profile)
         policy = (request.snapshot_uid, request.snapshot_generation, request.wanted)
         names = frozenset((mistake.kind, mistake.field, mistake.subject, mistake.value) for mistake in mistakes)
         remarked = self._remarked.get(request.key)

@@ -62,12 +62,29 @@ def as_bits(mask: Mask, valid: int) -> int:
 
 def split_by_count(sets: Iterable[int], rows: int) -> list[int]:
     """`rows` divided by how many of the sets a row is in: position n holds the rows that are in exactly n."""
-    at_least = [rows]
+    digits: list[int] = []  # digit n of the count of every row, in base two
+    sets_counted = 0
     for members in sets:
-        at_least.append(0)
-        for count in range(len(at_least) - 1, 0, -1):
-            at_least[count] |= at_least[count - 1] & members
-    return [more & ~fewer for more, fewer in zip(at_least, [*at_least[1:], 0], strict=True)]
+        sets_counted += 1
+        carry = members & rows
+        for place, digit in enumerate(digits):
+            digits[place], carry = digit ^ carry, digit & carry
+            if not carry:
+                break
+        if carry:
+            digits.append(carry)
+    divided = [0] * (sets_counted + 1)
+    parts = [(0, rows)]
+    for place, digit in enumerate(digits):
+        parts = [
+            part
+            for count, members in parts
+            for part in ((count, members & ~digit), (count | 1 << place, members & digit))
+            if part[1]
+        ]
+    for count, members in parts:
+        divided[count] = members
+    return divided
 
 
 def writable(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

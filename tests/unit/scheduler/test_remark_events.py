@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from fleet.explain.remarks.mistakes import find_mistakes
 from fleet.framework.cycle.decision import Decision
 from fleet.kube.events import ObjectReference
 from fleet.kube.scopes import CLUSTER_SCOPED
@@ -37,7 +38,8 @@ def decide(policy: PolicyBuilder, *fleet: ClusterBuilder) -> Decision:
 
 def report(events: SchedulingEvents, *decisions: Decision) -> None:
     for decision in decisions:
-        events.report_decision(KINDS, WEB, decision, DEFAULT)
+        mistakes = find_mistakes(decision.request, decision.frame, DEFAULT)
+        events.report_decision(KINDS, WEB, decision, mistakes)
 
 
 def test_all_mistakes_of_a_policy_are_one_event() -> None:

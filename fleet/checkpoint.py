@@ -1,0 +1,36 @@
+"""Checkpoints: long computations ask every few steps whether their result is still wanted.
+
+A thread cannot be cancelled from outside. Loops whose length the author of a policy chooses call `check`, which raises
+once the deadline has passed or the caller has gone. It costs nothing worth counting where nothing can be interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+
+class Interrupted(BaseException):
+    """The result is not wanted any more. No Exception, because those of plugins are handled where they are raised."""
+
+
+_CALL: Final[ContextVar[Callable[[], None] | None]] = ContextVar("fleet_checkpoint", default=None)
+
+
+def check() -> None:
+    """Raises Interrupted if the computation is to stop."""
+    call = _CALL.get()
+    if call is not None:
+        call()
+
+
+@contextmanager
+def interruptible(call: Callable[[], None]) -> Iterator[None]:
+    """`check` calls it in here; it raises Interrupted to stop the computation."""
+    token = _CALL.set(call)
+    try:
+        yield
+    finally:
+        _CALL.reset(token)

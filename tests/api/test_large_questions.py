@@ -1,0 +1,94 @@
+"""Large policies: the event loop of controller and API never evaluates one, and others are answered meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fleet.framework.policy.terms import LabelTest
+from fleet.snapshot.frame import Frame
+from tests.api.stage import Stage, alone, staged
+
+KEY = "example.com/unheard-of-"
+SIZE = 600
+"""Parts of a policy that the controller, too, decides in a thread."""
+
+
+def a_large_policy(size: int) -> dict[str, Any]:
+    expressions = [{"key": f"{KEY}{number}", "operator": "Exists"} for number in range(size)]
+    terms = [{"labelSelector": {"matchExpressions": expressions}}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
+    return {"placementType": "PickN", "numberOfClusters": 2, "affinity": {"clusterAffinity": required}}
+
+
+@contextmanager
+def observed_threads() -> Iterator[set[int]]:
+    """The threads that read a label of the large policy."""
+    threads: set[int] = set()
+    read = LabelTest.rows
+
+    def observe(test: LabelTest, frame: Frame) -> int:
+        if test.key.startswith(KEY):
+            threads.add(threading.get_ident())
+        return read(test, frame)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(LabelTest, "rows", observe)
+        yield threads
+
+
+@alone
+async def test_a_large_policy_is_decided_and_explained_apart_from_the_event_loop(stage: Stage) -> None:
+    with observed_threads() as deciding:
+        await stage.world.place("huge", a_large_policy(SIZE))
+        await stage.world.soon_scheduled("huge", status="False")
+    with observed_threads() as explaining:
+        why = await stage.get("/v1/placements/-/huge/why?fixes=deep")
+        text = await stage.get("/v1/placements/-/huge/why?explain=all", accept="text/plain")
+        why_not = await stage.get("/v1/clusters/ams-1/why-not?placement=huge&fixes=deep")
+        edits = [{"op": "labelCluster", "cluster": "ams-1", "key": f"{KEY}1", "value": "yes"}]
+        simulated = await stage.post("/v1/simulate", {"placement": {"ref": "huge"}, "edits": edits})
+        row = await stage.get("/v1/clusters/ams-1/placements")
+        status = await stage.get("/v1/status")
+
+    answers = (why, text, why_not, simulated, row, status)
+    assert [answer.status_code for answer in answers] == [200] * len(answers), [answer.text[:300] for answer in answers]
+    assert len(deciding) == 1
+    assert explaining
+    assert threading.get_ident() not in deciding | explaining
+    assert why.json()["fixesTruncated"] is True
+
+
+@alone
+async def test_a_policy_that_was_never_decided_is_explained_apart_from_the_event_loop(stage: Stage) -> None:
+    """Without a policy snapshot only the length of the placement tells how large it is."""
+    backend = stage.app.state.shared.backend
+    await stage.world.place("huge", a_large_policy(SIZE))
+    await stage.world.soon_scheduled("huge", status="False")
+    placement = backend.live.get_placement("huge")
+    early = type(placement)("huge", placement.placement, None, ())
+
+    assert placement.is_larger(SIZE - 1)
+    assert not placement.is_larger(10 * SIZE)
+    assert early.is_larger(SIZE // 2)
+    with observed_threads() as explaining:
+        async with backend.evaluator.admit("someone"):
+            evaluated = await backend.evaluator.evaluate_live(early)
+
+    assert evaluated.is_large
+    assert explaining
+    assert threading.get_ident() not in explaining
+
+
+@staged
+async def test_a_small_policy_is_not_worth_a_thread(stage: Stage) -> None:
+    backend = stage.app.state.shared.backend
+    placement = backend.live.get_placement("web")
+    async with backend.evaluator.admit("someone"):
+        evaluated = await backend.evaluator.evaluate_live(placement)
+
+    assert not evaluated.is_large

@@ -1,0 +1,199 @@
+"""Large policies: what a question about them costs, counted in calls of functions and never in seconds.
+
+A computation in a thread ends at its next checkpoint, so that no author of a policy may put much between two of them.
+The work of all of it grows with the policy, not with its square.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleet.checkpoint import interruptible
+from fleet.explain.answer.answer import Answer, build_answer
+from fleet.explain.fixes.evaluator import MOST_CHANGES
+from fleet.explain.fixes.fixes import Fixes, Mode, find_fixes, find_fixes_for_cluster
+from fleet.explain.whatif.edits import AddCluster, LabelCluster
+from fleet.explain.whatif.scenario import Scenario
+from fleet.framework.cycle.decision import Decision
+from fleet.model.views import PolicySnapshot
+from plugins.cluster_affinity import MOST_EXPRESSIONS, MOST_TERMS
+from tests.bench.policies import policy_snapshot
+from tests.builders import NOW, ClusterBuilder, a_cluster, a_frame
+from tests.unit.explain.questions import DEFAULT
+
+CALLS_ALWAYS, CALLS_OF_A_PART = 20_000, 100
+"""Between two checkpoints: some milliseconds, and one pass over the policy."""
+
+Json = dict[str, Any]
+
+
+def expression(number: int) -> Json:
+    return {"key": f"example.com/key-{number}", "operator": "In", "values": [f"value-{number}"]}
+
+
+def required(size: int, *, terms: int = 1) -> Json:
+    selectors = [
+        {"labelSelector": {"matchExpressions": [expression(term * size + number) for number in range(size)]}}
+        for term in range(terms)
+    ]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": selectors}}
+
+
+def preferred(size: int) -> Json:
+    return {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"labelSelector": {"matchExpressions": [expression(number)]}}}
+            for number in range(size)
+        ]
+    }
+
+
+def pick_three(affinity: Json, **further: Any) -> Json:
+    return {"placementType": "PickN", "numberOfClusters": 3, "affinity": {"clusterAffinity": affinity}, **further}
+
+
+POLICIES: dict[str, Callable[[int], Json]] = {
+    "expressions": lambda size: pick_three(required(size)),
+    "terms": lambda size: pick_three(required(1, terms=size)),
+    "preferences": lambda size: pick_three({**required(1), **preferred(size)}),
+    "tolerations": lambda size: pick_three(
+        required(1), tolerations=[{"key": f"key-{number}", "operator": "Exists"} for number in range(size)]
+    ),
+    "one key": lambda size: pick_three(
+        {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "clusterSelectorTerms": [
+                    {
+                        "labelSelector": {
+                            "matchExpressions": [
+                                {"key": "zone", "operator": "NotIn", "values": [str(number)]} for number in range(size)
+                            ]
+                        }
+                    }
+                ]
+            }
+        }
+    ),
+}
+
+
+def a_scenario_with(policy: Json, fleet: Sequence[ClusterBuilder] = ()) -> Scenario:
+    fleet = fleet or [
+        a_cluster(f"c{number}").labelled(zone=str(number)).tainted(f"taint-{number}") for number in range(6)
+    ]
+    return Scenario.build(
+        clusters=a_frame(*fleet),
+        snapshot=msgspec.convert(policy_snapshot("large", policy), PolicySnapshot),
+        bindings=(),
+        profile=DEFAULT,
+        now=NOW,
+    )
+
+
+@dataclass
+class Meter:
+    """Counts the calls of functions, in all and since the last checkpoint."""
+
+    calls: int = 0
+    most: int = 0
+    _since: int = 0
+
+    def count(self, frame: FrameType, event: str, argument: Any) -> None:
+        del frame, argument
+        if event in ("call", "c_call"):
+            self.calls += 1
+            self._since += 1
+
+    def pass_checkpoint(self) -> None:
+        self.most = max(self.most, self._since)
+        self._since = 0
+
+    def measure(self, function: Callable[[], Any]) -> None:
+        with interruptible(self.pass_checkpoint):
+            sys.setprofile(self.count)
+            try:
+                function()
+            finally:
+                sys.setprofile(None)
+        self.pass_checkpoint()
+
+
+def explain(policy: Json, *, mode: Mode = "fast", cluster: str = "") -> tuple[Answer, Fixes]:
+    scenario = a_scenario_with(policy)
+    decision = scenario.decide()
+    if cluster:
+        fixes = find_fixes_for_cluster(scenario, decision, cluster, mode=mode)
+    else:
+        fixes = find_fixes(scenario, decision, mode=mode)
+    return build_answer(scenario.question, decision, fixes=fixes, limit=20), fixes
+
+
+def measure(policy: Json, *, mode: Mode = "fast", cluster: str = "") -> Meter:
+    meter = Meter()
+    meter.measure(lambda: explain(policy, mode=mode, cluster=cluster))
+    return meter
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("cluster", ["", "c1"])
+def test_the_work_of_a_question_grows_with_the_policy_and_not_with_its_square(kind: str, cluster: str) -> None:
+    small, large = (measure(POLICIES[kind](size), cluster=cluster).calls for size in (300, 1_200))
+
+    assert large < 8 * small
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+@pytest.mark.parametrize("size", [10, 100, 1_000, 2_500])
+def test_there_is_no_more_than_one_pass_over_the_policy_between_two_checkpoints(kind: str, size: int) -> None:
+    assert measure(POLICIES[kind](size)).most < CALLS_ALWAYS + CALLS_OF_A_PART * size
+
+
+def test_a_deep_search_over_thousands_of_preferences_is_cut_and_says_so() -> None:
+    by_zone = [
+        {
+            "weight": 1,
+            "preference": {
+                "labelSelector": {
+                    "matchExpressions": [{"key": "zone", "operator": "In", "values": [str(number % 6), f"x{number}"]}]
+                }
+            },
+        }
+        for number in range(4_000)
+    ]
+    fleet = [a_cluster(f"c{number}").labelled(zone=str(number)) for number in range(6)]
+    scenario = a_scenario_with(pick_three({"preferredDuringSchedulingIgnoredDuringExecution": by_zone}), fleet)
+    decision = scenario.decide()
+    fixes = find_fixes_for_cluster(scenario, decision, find_unpicked(decision), mode="deep")
+
+    assert fixes.truncated
+    assert fixes.evaluations < 50
+
+
+def find_unpicked(decision: Decision) -> str:
+    picked = {target.cluster for target in decision.targets}
+    return next(name for name in decision.frame.names.ordered if name not in picked)
+
+
+def test_a_suggestion_of_hundreds_of_labels_is_none() -> None:
+    _, fixes = explain(POLICIES["expressions"](300))
+    changes = [edit for fix in fixes.fixes for edit in fix.edits if isinstance(edit, LabelCluster | AddCluster)]
+
+    assert fixes.truncated
+    assert len(changes) <= MOST_CHANGES
+    assert not any(isinstance(edit, AddCluster) and len(edit.labels) > MOST_CHANGES for edit in changes)
+
+
+@pytest.mark.parametrize("kind, more", [("expressions", '"more":'), ("terms", '"moreTerms":')])
+def test_the_details_of_a_cluster_list_the_first_failures_and_count_the_others(kind: str, more: str) -> None:
+    answer, _ = explain(POLICIES[kind](1_000))
+    encoded = msgspec.json.encode(answer.attempt).decode()
+
+    assert f"{more}{1_000 - (MOST_EXPRESSIONS if kind == 'expressions' else MOST_TERMS)}" in encoded
+    assert len(encoded) < 300_000
