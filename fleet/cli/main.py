@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fleet import __version__
-from fleet.cli import api_commands, api_options, cluster_commands, hub_commands
+from fleet.cli import api_commands, api_options, cluster_commands, config_commands, hub_commands
 from fleet.cli.parsing import MORE, RUN, TRY, CommandLine
 from fleet.errors import FleetError
 
@@ -499,6 +499,7 @@ def _refuse(options: list[str], because: str) -> None:
 api_commands.add_to(app)
 hub_commands.add_to(app)
 cluster_commands.add_to(app)
+config_commands.add_to(app)
 
 
 def run_as_plugin() -> None:

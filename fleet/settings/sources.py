@@ -14,6 +14,7 @@ from typing import Final
 
 import yaml
 
+from fleet.settings.document.kubescheduler import convert_document, is_foreign
 from fleet.settings.document.model import ProfileDocument
 from fleet.settings.document.reading import DOCUMENT_FIELDS, is_document, read_document
 from fleet.settings.document.substitution import Substitution
@@ -125,6 +126,13 @@ def collect_file(path: Path, collected: CollectedSettings, environ: Mapping[str,
     if not is_read:
         return
     substitution = Substitution()
+    if is_foreign(root):
+        assert isinstance(root, yaml.MappingNode)
+        converted = convert_document(root)
+        for refused in (field for field in converted.fields if field.treatment == "refused"):
+            collected.report(f"{path}:{refused.line}", f"{refused.path}: {refused.note}")
+        collected.warnings += [f"{path}: {warning}" for warning in converted.warnings]
+        root = converted.root
     if is_document(root):
         assert isinstance(root, yaml.MappingNode)
         parts = read_document(root, str(path), environ, collected.report)

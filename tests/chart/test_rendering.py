@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 import fleet
 from fleet.cli.main import app
-from fleet.settings import load_settings
+from fleet.settings import Settings, load_settings
 from tests.chart.helm import CHART, COMBINATIONS, NAMESPACE, Helm, Json, Rendered
 from tests.control_plane.sharing import ROOT
 
@@ -267,6 +267,35 @@ def test_the_program_takes_the_environment(rendered: Rendered) -> None:
     for container in containers(rendered):
         environ = {one["name"]: one.get("value", "postgresql://fleet@db/history") for one in container.get("env", ())}
         assert load_settings(None, environ, ()).origins["history.url"] in ("env:FLEET_HISTORY__URL", "default")
+
+
+def test_profiles_become_a_document_beside_the_settings(helm: Helm, tmp_path: Path) -> None:
+    profiles = [
+        {"schedulerName": "mine", "plugins": {"score": {"enabled": [{"name": "ClusterAffinity", "weight": 1000000}]}}}
+    ]
+    rendered = helm.template(
+        "--set",
+        "settings.queue.maxDelay=30s,settings.maxFleetSize=1000000",
+        "--set-json",
+        f"profiles={json.dumps(profiles)}",
+    )
+    data = rendered.one("ConfigMap", "fleet-settings")["data"]
+    file = tmp_path / "config.yaml"
+    file.write_text(data["config.yaml"], encoding="utf-8")
+    settings = load_settings(file, {}, ()).settings
+
+    assert (settings.queue.max_delay, settings.max_fleet_size) == ("30s", 1000000)
+    assert [profile.scheduler_name for profile in settings.profiles] == ["mine"]
+    assert settings.profiles[0].plugins["score"].enabled[0].weight == 1000000
+    assert load_settings_of(data["controller.yaml"], tmp_path) == settings.model_copy(update={"profiles": ()})
+    for name in ("fleet-controller", "fleet-api"):
+        assert "--config=/etc/fleet/config.yaml" in rendered.container("Deployment", name)["args"]
+
+
+def load_settings_of(text: str, folder: Path) -> Settings:
+    file = folder / "controller.yaml"
+    file.write_text(text, encoding="utf-8")
+    return load_settings(file, {}, ()).settings
 
 
 def test_settings_are_handed_on(helm: Helm, tmp_path: Path) -> None:

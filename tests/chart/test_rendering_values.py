@@ -20,8 +20,8 @@ VALUES: Final = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 CHECKS: Final = (CHART / "templates" / "_checks.tpl").read_text(encoding="utf-8")
 PARTS: Final = ("controller", "api")
-ANYTHING: Final = {"global", "affinity", "apiTlsConfig"}
-"""Handed on to objects of others, whose shape is their business."""
+ANYTHING: Final = {"global", "affinity", "apiTlsConfig", "args"}
+"""Handed on to objects and plugins of others, whose shape is their business."""
 
 
 def resolved(schema: Json) -> Json:

@@ -30,7 +30,7 @@ labels:
   {{- end }}
 annotations:
   # Settings are read at startup, so a change must restart the pod. A certificate is reloaded without a restart.
-  checksum/settings: {{ include "fleet.settings" .root | sha256sum }}
+  checksum/settings: {{ include "fleet.configuration" .root | sha256sum }}
   {{- with $of.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

@@ -6,6 +6,17 @@
 {{- toYaml (mergeOverwrite (deepCopy .Values.settings) $derived) -}}
 {{- end -}}
 
+{{/* The configuration document: the settings with the profiles. */}}
+{{- define "fleet.configuration" -}}
+{{- $envelope := dict "apiVersion" "scheduling.fleet.dev/v1" "kind" "FleetSchedulerConfiguration" -}}
+{{- toYaml (merge $envelope (dict "profiles" .Values.profiles) (include "fleet.settings" . | fromYaml)) -}}
+{{- end -}}
+
+{{/* The file that processes read. */}}
+{{- define "fleet.configFile" -}}
+/etc/fleet/{{ ternary "config.yaml" "controller.yaml" (not (empty .Values.profiles)) }}
+{{- end -}}
+
 {{/* Whole seconds of a duration. There is no function that parses durations, but one that adds them to a date. */}}
 {{- define "fleet.seconds" -}}
 {{- $day := toDate "2006-01-02" "2000-01-01" -}}

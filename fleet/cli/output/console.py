@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
-from fleet.text_table import Page, finish
+from fleet.text_table import Page, finish, render_table
 
 TEXT: Final = "text"
 PLAIN_WIDTH: Final = 120
@@ -32,6 +33,12 @@ def _columns(stream: TextIO, *, is_terminal: bool) -> int:
         return os.get_terminal_size(stream.fileno()).columns if is_terminal else PLAIN_WIDTH
     except OSError:
         return PLAIN_WIDTH
+
+
+def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table. In a pipe every row is one line, however long."""
+    page = page_of(sys.stdout) if sys.stdout.isatty() else Page()
+    sys.stdout.write(finish(render_table(head, rows), page) + "\n")
 
 
 def print_text(text: str, stream: TextIO | None = None) -> None:

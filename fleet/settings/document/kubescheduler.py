@@ -1,0 +1,329 @@
+"""Documents of kube-scheduler, as documents of Fleet: every field is honoured, translated, ignored or refused.
+
+The translation works on YAML nodes and keeps their marks, so that later problems name lines of the original file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import yaml
+
+from fleet.settings.document.model import API_VERSION, HOOKS, KIND, MULTI_POINT
+
+GROUP: Final = "kubescheduler.config.k8s.io"
+FOREIGN_KIND: Final = "KubeSchedulerConfiguration"
+VERSIONS: Final = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
+_Pairs = list[tuple[yaml.Node, yaml.Node]]
+Treatment = Literal["honoured", "translated", "ignored", "refused"]
+
+_MAP: Final = "tag:yaml.org,2002:map"
+_TEXT: Final = "tag:yaml.org,2002:str"
+_NUMBER: Final = "tag:yaml.org,2002:int"
+_SAME: Final = {
+    "TaintToleration": "TaintToleration",
+    "PrioritySort": "PrioritySort",
+    "NodeAffinity": "ClusterAffinity",
+    "NodeUnschedulable": "ClusterEligibility",
+    "PodTopologySpread": "TopologySpreadConstraints",
+    "SelectorSpread": "TopologySpreadConstraints",
+    "DefaultBinder": "HubBindingBinder",
+}
+_WITHOUT_COUNTERPART: Final = frozenset(
+    (
+        "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesFit", "NodeResourcesLeastAllocated",
+        "NodeResourcesMostAllocated", "NodeResourcesBalancedAllocation", "InterPodAffinity", "ImageLocality",
+        "SchedulingGates", "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
+        "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch",
+    )
+)  # fmt: skip
+_PATHS: Final = {
+    "percentageOfNodesToScore": "evaluation.percentageOfClustersToScore",
+    "podInitialBackoffSeconds": "queue.initialBackoffSeconds",
+    "podMaxBackoffSeconds": "queue.maxBackoffSeconds",
+    "clientConnection.qps": "api.budget.bind.qps",
+    "clientConnection.burst": "api.budget.bind.burst",
+    "leaderElection.leaderElect": "leaderElection.leaderElect",
+    "leaderElection.leaseDuration": "leaderElection.leaseDuration",
+    "leaderElection.renewDeadline": "leaderElection.renewDeadline",
+    "leaderElection.retryPeriod": "leaderElection.retryPeriod",
+    "leaderElection.resourceName": "leaderElection.resourceName",
+    "leaderElection.resourceNamespace": "leaderElection.resourceNamespace",
+    "healthzBindAddress": "health.address",
+    "metricsBindAddress": "metrics.address",
+}
+_UNUSED: Final = {
+    "parallelism": "decisions are vectorized and use one thread",
+    "clientConnection.kubeconfig": "give it to the process with --kubeconfig",
+    "clientConnection.acceptContentTypes": "Fleet chooses the encoding",
+    "clientConnection.contentType": "Fleet chooses the encoding",
+    "enableContentionProfiling": "there is no such profile of a Python process",
+    "delayCacheUntilActive": "a standby always keeps its caches",
+}
+_REFUSED: Final = {
+    "algorithmSource": "policies of v1alpha1 are not read: list the plugins in profiles",
+    "extenders": "extenders are not supported",
+    "hardPodAffinitySymmetricWeight": "there is no affinity between placements",
+    "disablePreemption": "there is no preemption",
+    "bindTimeoutSeconds": "bindings have no time-out of their own",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What became of one field."""
+
+    path: str
+    treatment: Treatment
+    note: str = ""
+    line: int = 0
+
+
+@dataclass(slots=True)
+class ConvertedDocument:
+    root: yaml.MappingNode
+    fields: list[Conversion] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def is_foreign(root: yaml.Node | None) -> bool:
+    return isinstance(root, yaml.MappingNode) and any(
+        key.value == "apiVersion" and str(value.value).partition("/")[0] == GROUP for key, value in root.value
+    )
+
+
+def convert_document(root: yaml.MappingNode) -> ConvertedDocument:
+    return _Converter(root).convert()
+
+
+class _Converter:
+    def __init__(self, root: yaml.MappingNode) -> None:
+        self._root = root
+        self._sections: dict[str, yaml.MappingNode] = {}
+        self._result = ConvertedDocument(_mapping(root, []))
+        self._profile: yaml.MappingNode | None = None
+
+    def convert(self) -> ConvertedDocument:
+        self._set("apiVersion", _scalar(self._root, API_VERSION))
+        self._set("kind", _scalar(self._root, KIND))
+        for key, value in self._root.value:
+            self._convert_top(str(key.value), key, value)
+        return self._result
+
+    def _convert_top(self, name: str, key: yaml.Node, value: yaml.Node) -> None:
+        match name:
+            case "apiVersion":
+                self._convert_version(key, value)
+            case "kind":
+                is_known = value.value == FOREIGN_KIND
+                note = KIND if is_known else f"{value.value} is not {FOREIGN_KIND}"
+                self._note(key, name, "translated" if is_known else "refused", note)
+            case "profiles":
+                self._convert_profiles(key, value)
+            case "plugins" | "pluginConfig":
+                self._convert_single(name, key, value)
+            case "enableProfiling":
+                is_on = value.value == "true"
+                note = "there are no profiling endpoints" if is_on else "profiling is off"
+                self._note(key, name, "refused" if is_on else "translated", note)
+            case "clientConnection" | "leaderElection" if isinstance(value, yaml.MappingNode):
+                for inner, node in value.value:
+                    self._convert_setting(f"{name}.{inner.value}", inner, node)
+            case "extenders" if not value.value:
+                self._note(key, name, "ignored", "the list is empty")
+            case _:
+                self._convert_setting(name, key, value)
+
+    def _convert_version(self, key: yaml.Node, value: yaml.Node) -> None:
+        version = str(value.value).partition("/")[2]
+        if version not in VERSIONS:
+            self._note(key, "apiVersion", "refused", f"there is no version {version}; use {GROUP}/v1")
+            return
+        self._note(key, "apiVersion", "translated", API_VERSION)
+        if version != "v1":
+            self._result.warnings.append(f"version {version} is no longer served; convert the document")
+
+    def _convert_setting(self, path: str, key: yaml.Node, value: yaml.Node) -> None:
+        if path == "leaderElection.resourceLock":
+            is_lease = value.value == "leases"
+            self._note(key, path, "honoured" if is_lease else "refused", "" if is_lease else "only leases are held")
+        elif path in _PATHS:
+            native = _PATHS[path]
+            self._set(native, value)
+            self._note(key, path, "honoured" if native == path else "translated", "" if native == path else native)
+        elif path in _UNUSED:
+            self._note(key, path, "ignored", _UNUSED[path])
+        else:
+            self._note(key, path, "refused", _REFUSED.get(path) or "there is no such field")
+
+    # --- profiles -----------------------------------------------------------------------------------------------------
+
+    def _convert_single(self, name: str, key: yaml.Node, value: yaml.Node) -> None:
+        """Plugins at the top, as in v1alpha1: those of the one profile."""
+        if self._profile is None:
+            self._profile = _mapping(key, [(_scalar(key, "base"), _scalar(key, "ExtendedProfile"))])
+            self._set("profiles", yaml.SequenceNode("tag:yaml.org,2002:seq", [self._profile], key.start_mark))
+        self._convert_profile_field(self._profile, name, name, key, value)
+
+    def _convert_profiles(self, key: yaml.Node, value: yaml.Node) -> None:
+        profiles = []
+        for position, item in enumerate(_items(value)):
+            profile = _mapping(item, [(_scalar(item, "base"), _scalar(item, "ExtendedProfile"))])
+            profiles.append(profile)
+            for inner, node in _fields(item):
+                self._convert_profile_field(
+                    profile, str(inner.value), f"profiles[{position}].{inner.value}", inner, node
+                )
+        self._set("profiles", yaml.SequenceNode("tag:yaml.org,2002:seq", profiles, key.start_mark))
+
+    def _convert_profile_field(
+        self, profile: yaml.MappingNode, name: str, path: str, key: yaml.Node, value: yaml.Node
+    ) -> None:
+        match name:
+            case "schedulerName":
+                profile.value.append((key, value))
+                self._note(key, path, "honoured")
+            case "percentageOfNodesToScore":
+                profile.value.append((_scalar(key, "percentageOfClustersToScore"), value))
+                self._note(key, path, "translated", "percentageOfClustersToScore")
+            case "plugins":
+                profile.value.append((key, _mapping(value, list(self._convert_hooks(path, value)))))
+            case "pluginConfig":
+                items = [item for item in self._convert_args(path, value) if item is not None]
+                profile.value.append((key, yaml.SequenceNode("tag:yaml.org,2002:seq", items, value.start_mark)))
+            case _:
+                self._note(key, path, "refused", "there is no such field")
+
+    def _convert_hooks(self, path: str, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+        for key, value in _fields(node):
+            hook, where = str(key.value), f"{path}.{key.value}"
+            if hook not in (*HOOKS, MULTI_POINT):
+                self._note(key, where, "refused", "there is no such hook")
+                continue
+            lists: _Pairs = []
+            for name, items in _fields(value):
+                if name.value not in ("enabled", "disabled"):
+                    self._note(name, f"{where}.{name.value}", "refused", "there is no such field")
+                    continue
+                chosen = self._convert_entries(f"{where}.{name.value}", items, is_enabled=name.value == "enabled")
+                lists.append((name, yaml.SequenceNode("tag:yaml.org,2002:seq", list(chosen), items.start_mark)))
+            yield key, _mapping(value, lists)
+
+    def _convert_entries(self, path: str, node: yaml.Node, *, is_enabled: bool) -> Iterator[yaml.Node]:
+        seen: set[str] = set()
+        for position, item in enumerate(_items(node)):
+            where = f"{path}[{position}]"
+            fields = {str(key.value): (key, value) for key, value in _fields(item)}
+            name = str(fields["name"][1].value) if "name" in fields else ""
+            native = self._convert_name(where, item, name, is_enabled=is_enabled)
+            weight = fields.get("weight")
+            if weight is not None:
+                self._note_weight(f"{where}.weight", weight[0], name, is_kept=native is not None and native not in seen)
+            for other in fields.keys() - {"name", "weight"}:
+                self._note(fields[other][0], f"{where}.{other}", "refused", "there is no such field")
+            if native is None or native in seen:
+                continue
+            seen.add(native)
+            parts: _Pairs = [(_scalar(item, "name"), _scalar(item, native))]
+            if weight is not None and is_enabled and name != "TaintToleration":
+                parts.append(weight)
+            yield _mapping(item, parts)
+
+    def _convert_name(self, where: str, item: yaml.Node, name: str, *, is_enabled: bool) -> str | None:
+        if name in _WITHOUT_COUNTERPART:
+            note = f"{name} has no counterpart"
+            self._note(item, f"{where}.name", "ignored", note)
+            if is_enabled:
+                self._result.warnings.append(f"{where}.name: {note}: it is left out")
+            return None
+        if name == "TaintToleration" and where.rpartition(".")[0].endswith(("preScore", "score")):
+            self._note(item, f"{where}.name", "ignored", "taints of clusters have nothing to score")
+            return None
+        native = _SAME.get(name, name)
+        self._note(
+            item, f"{where}.name", "honoured" if native == name else "translated", "" if native == name else native
+        )
+        return native
+
+    def _note_weight(self, path: str, key: yaml.Node, name: str, *, is_kept: bool) -> None:
+        if name == "TaintToleration":
+            self._note(key, path, "ignored", "taints of clusters have nothing to score")
+        else:
+            self._note(key, path, "honoured" if is_kept else "ignored", "" if is_kept else "its plugin is left out")
+
+    def _convert_args(self, path: str, node: yaml.Node) -> Iterator[yaml.Node | None]:
+        for position, item in enumerate(_items(node)):
+            where = f"{path}[{position}]"
+            fields = {str(key.value): (key, value) for key, value in _fields(item)}
+            name = str(fields["name"][1].value) if "name" in fields else ""
+            native = self._convert_name(where, item, name, is_enabled=False)
+            own = list(_leaves(f"{where}.args", fields["args"][1])) if "args" in fields else []
+            is_kept = native is not None and name not in _SAME
+            for leaf, value in own:
+                if leaf.endswith((".apiVersion", ".kind")):
+                    self._note(value, leaf, "ignored", "arguments have no version here")
+                elif leaf.endswith(".token") and not str(value.value).startswith("${"):
+                    self._note(value, leaf, "refused", "a token has to come from a variable: write ${NAME}")
+                elif is_kept:
+                    self._note(value, leaf, "honoured")
+                else:
+                    self._note(value, leaf, "ignored", f"{native or name} takes no such arguments")
+            if is_kept:
+                args = (
+                    [pair for pair in _fields(fields["args"][1]) if pair[0].value not in ("apiVersion", "kind")]
+                    if own
+                    else []
+                )
+                yield _mapping(
+                    item,
+                    [
+                        (_scalar(item, "name"), _scalar(item, native or "")),
+                        (_scalar(item, "args"), _mapping(item, args)),
+                    ],
+                )
+
+    # --- building -----------------------------------------------------------------------------------------------------
+
+    def _set(self, path: str, value: yaml.Node) -> None:
+        *sections, name = path.split(".")
+        inner, prefix = self._result.root, ""
+        for section in sections:
+            prefix = f"{prefix}.{section}" if prefix else section
+            if prefix not in self._sections:
+                self._sections[prefix] = _mapping(value, [])
+                inner.value.append((_scalar(value, section), self._sections[prefix]))
+            inner = self._sections[prefix]
+        inner.value.append((_scalar(value, name), value))
+
+    def _note(self, node: yaml.Node, path: str, treatment: Treatment, note: str = "") -> None:
+        self._result.fields.append(Conversion(path, treatment, note, node.start_mark.line + 1))
+
+
+def _fields(node: yaml.Node) -> list[tuple[yaml.Node, yaml.Node]]:
+    return list(node.value) if isinstance(node, yaml.MappingNode) else []
+
+
+def _items(node: yaml.Node) -> list[yaml.Node]:
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _leaves(path: str, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode) and node.value:
+        for key, value in node.value:
+            yield from _leaves(f"{path}.{key.value}", value)
+    elif isinstance(node, yaml.SequenceNode) and node.value:
+        for position, item in enumerate(node.value):
+            yield from _leaves(f"{path}[{position}]", item)
+    else:
+        yield path, node
+
+
+def _mapping(at: yaml.Node, pairs: list[tuple[yaml.Node, yaml.Node]]) -> yaml.MappingNode:
+    return yaml.MappingNode(_MAP, pairs, at.start_mark, at.end_mark)
+
+
+def _scalar(at: yaml.Node, text: str) -> yaml.ScalarNode:
+    return yaml.ScalarNode(_TEXT, text, at.start_mark, at.end_mark)

@@ -1,0 +1,287 @@
+"""`fleet config` and `fleet plugins`: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fleet.cli.commands.api import ApiOptions, run_api
+from fleet.cli.commands.config import check_config, convert_config, show_config
+from fleet.cli.commands.controller import BAD_INPUT, ControllerCommandOptions, run_controller_command
+from fleet.cli.commands.plugins import check_conformance, create_plugin, list_known_plugins
+from fleet.cli.commands.simulate import SimulateOptions, run_simulate
+from fleet.errors import ConfigurationError
+from fleet.model.keys import SCHEDULER_NAME
+from tests.installed import an_installed_package, lettered_plugins
+from tests.unit.scheduler.test_configured_profiles import HEAD, MISTAKES
+
+FOREIGN = """\
+apiVersion: kubescheduler.config.k8s.io/v1beta1
+kind: KubeSchedulerConfiguration
+parallelism: 16
+percentageOfNodesToScore: 50
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 20
+clientConnection: {qps: 10, burst: 20, kubeconfig: /etc/kubeconfig, acceptContentTypes: json, contentType: json}
+leaderElection:
+  leaderElect: false
+  resourceLock: leases
+  leaseDuration: 60s
+  renewDeadline: 40s
+  retryPeriod: 5s
+  resourceName: own
+  resourceNamespace: fleet-system
+healthzBindAddress: ":9081"
+metricsBindAddress: ":9080"
+enableProfiling: false
+enableContentionProfiling: true
+extenders: []
+profiles:
+- schedulerName: load-aware
+  percentageOfNodesToScore: 30
+  plugins:
+    multiPoint:
+      enabled: [{name: PodTopologySpread, weight: 4}, {name: SelectorSpread}]
+    filter:
+      disabled: [{name: NodePorts}]
+    score:
+      disabled: [{name: NodeResourcesBalancedAllocation}, {name: "*"}]
+      enabled: [{name: NodeAffinity, weight: 3}, {name: TaintToleration, weight: 2}, {name: InterPodAffinity}]
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+  - name: ClusterEligibility
+    args: {retention: 1m}
+"""
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    return tmp_path / "fleet.yaml"
+
+
+def field_paths(value: object, path: str = "") -> set[str]:
+    """Of every value in a document."""
+    if isinstance(value, dict) and value:
+        return {
+            inner
+            for name, each in value.items()
+            for inner in field_paths(each, f"{path}.{name}" if path else str(name))
+        }
+    if isinstance(value, list) and value:
+        return {inner for place, each in enumerate(value) for inner in field_paths(each, f"{path}[{place}]")}
+    return {path}
+
+
+# --- conversion -------------------------------------------------------------------------------------------------------
+
+
+def test_C_12_every_field_is_reported_and_the_result_is_correct(
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document.write_text(FOREIGN, encoding="utf-8")
+
+    assert convert_config(document) == 0
+    out, report = capsys.readouterr()
+    reported = re.findall(r"^(?:honoured|translated|ignored|refused) +([^:\s]+)", report, re.MULTILINE)
+    assert set(reported) == field_paths(yaml.safe_load(FOREIGN))
+    assert len(reported) == len(set(reported))
+
+    native = tmp_path / "native.yaml"
+    native.write_text(out, encoding="utf-8")
+    assert check_config(native) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "has no effect yet" not in line]
+    assert warnings == []
+
+
+def test_a_foreign_document_is_taken_as_it_is(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document.write_text(FOREIGN, encoding="utf-8")
+
+    assert check_config(document) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{document} is correct; its profiles: load-aware\n"
+    assert f"warning: {document}: version v1beta1 is no longer served; convert the document" in err
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1"])
+def test_only_the_newest_version_is_taken_without_a_warning(
+    document: Path, version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = f"apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n"
+    document.write_text(head, encoding="utf-8")
+
+    assert check_config(document) == 0
+    assert ("is no longer served" in capsys.readouterr().err) == (version != "v1")
+
+
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        (
+            "algorithmSource: {provider: x}",
+            "algorithmSource: policies of v1alpha1 are not read: list the plugins in profiles",
+        ),
+        ("extenders: [{urlPrefix: here}]", "extenders: extenders are not supported"),
+        ("enableProfiling: true", "enableProfiling: there are no profiling endpoints"),
+        ("leaderElection: {resourceLock: endpoints}", "leaderElection.resourceLock: only leases are held"),
+        ("nodes: 5", "nodes: there is no such field"),
+        (
+            "pluginConfig: [{name: Packing, args: {token: abc}}]",
+            "pluginConfig[0].args.token: a token has to come from a variable: write ${NAME}",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(
+    document: Path, line: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    document.write_text(f"{head}{line}\n", encoding="utf-8")
+
+    assert convert_config(document) == 2
+    assert f"refused    {complaint}" in capsys.readouterr().err
+    assert check_config(document) == 2
+    assert f"error: {document}:3: {complaint}" in capsys.readouterr().err
+
+
+def test_plugins_at_the_top_become_one_profile(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """\
+apiVersion: kubescheduler.config.k8s.io/v1alpha1
+kind: KubeSchedulerConfiguration
+plugins: {score: {disabled: [{name: NodeAffinity}]}}
+pluginConfig: [{name: ClusterEligibility, args: {retention: 1m}}]
+"""
+    document.write_text(text, encoding="utf-8")
+
+    assert convert_config(document) == 0
+    (profile,) = yaml.safe_load(capsys.readouterr().out)["profiles"]
+    assert profile == {
+        "base": "ExtendedProfile",
+        "plugins": {"score": {"disabled": [{"name": "ClusterAffinity"}]}},
+        "pluginConfig": [{"name": "ClusterEligibility", "args": {"retention": "1m"}}],
+    }
+
+
+def test_a_native_document_is_not_converted(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document.write_text(HEAD, encoding="utf-8")
+
+    assert convert_config(document) == 2
+    assert "is no document of kube-scheduler" in capsys.readouterr().err
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_C_05_a_broken_document_starts_nothing(
+    tmp_path: Path, document: Path, mistake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, complaint = MISTAKES[mistake]
+    document.write_text(HEAD + text, encoding="utf-8")
+    folder = tmp_path / "letters"
+    folder.mkdir()
+
+    with lettered_plugins(folder):
+        assert check_config(document) == 2
+        assert capsys.readouterr().err.splitlines() == [f"error: {tmp_path}/{complaint}"]
+        assert run_controller_command(ControllerCommandOptions(config=document), environ={}) == BAD_INPUT
+        lines = capsys.readouterr().err.splitlines()
+        assert lines == [f"error: {tmp_path}/{complaint}", "1 problem, nothing was started"]
+        with pytest.raises(ConfigurationError):
+            run_api(ApiOptions(config=document))
+
+
+def test_values_are_shown_with_their_origin(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document.write_text(f"{HEAD}queue: {{maxDelay: 20s}}\nprofiles: [{{ranking: weighted}}]\n", encoding="utf-8")
+
+    assert show_config(document, ["queue.baseDelay=1s"]) == 0
+    rows = {row[0]: row[1:] for line in capsys.readouterr().out.splitlines() if len(row := line.split()) == 3}
+    assert rows["queue.maxDelay"] == ["20s", f"{document}:3"]
+    assert rows["queue.baseDelay"] == ["1s", "--set"]
+    assert rows["profiles[0].ranking"] == ["weighted", f"{document}:4"]
+    assert rows["profiles[0].base"] == ["DefaultProfile", "default"]
+
+
+def test_a_simulation_decides_with_the_profile_that_a_placement_names(
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document.write_text(f"{HEAD}profiles: [{{}}, {{}}]\n".replace("{}, {}", "{schedulerName: mine}"), encoding="utf-8")
+    objects = tmp_path / "objects.yaml"
+    placement = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterResourcePlacement",
+        "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]},
+    }
+    both = [
+        placement | {"metadata": {"name": "web", "annotations": {SCHEDULER_NAME: "mine"}}},
+        placement | {"metadata": {"name": "other"}},
+    ]
+    objects.write_text(yaml.safe_dump_all(both), encoding="utf-8")
+    options = SimulateOptions(
+        files=[str(objects)],
+        output="json",
+        why=(),
+        expect_fulfilled=False,
+        now="2026-01-01T00:00:00Z",
+        settings=(),
+        config=document,
+        verbose=False,
+    )
+
+    assert run_simulate(options) == 0
+    out, err = capsys.readouterr()
+    (decision,) = yaml.safe_load(out)["decisions"]
+    assert decision["answer"]["placement"]["name"] == "web"
+    assert decision["answer"]["attempt"]["profile"] == "mine"
+    assert (
+        "placement other: left alone, because its scheduler is DefaultScheduler, and the profiles here are mine" in err
+    )
+
+
+# --- plugins ----------------------------------------------------------------------------------------------------------
+
+
+def test_in_tree_and_installed_plugins_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with lettered_plugins(tmp_path):
+        assert list_known_plugins() == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["TaintToleration", "filter", "in-tree"] in rows
+    assert ["A", "score", tmp_path.name and f"plugins_of_{tmp_path.name.replace('-', '_')}", "1.0"] in rows
+
+
+def test_a_new_plugin_conforms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "project"
+
+    assert create_plugin("LateShift", folder) == 0
+    assert "fleet plugins check LateShift" in capsys.readouterr().out
+    source = (folder / "late_shift" / "__init__.py").read_text(encoding="utf-8")
+    site = tmp_path / "late-shift-site"
+    site.mkdir()
+    with an_installed_package(site, source, {"LateShift": "LateShift"}):
+        assert check_conformance("LateShift") == 0
+        assert check_config(folder / "fleet.yaml") == 0
+    assert (folder / "tests" / "test_late_shift.py").exists()
+    assert 'LateShift = "late_shift:LateShift"' in (folder / "pyproject.toml").read_text(encoding="utf-8")
+    assert create_plugin("LateShift", folder) == 2
+    assert create_plugin("late-shift", tmp_path / "other") == 2
+
+
+def test_a_plugin_that_does_not_conform_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = """
+from fleet.framework.types import PluginTraits
+
+
+class Careless(PluginTraits):
+    def __init__(self, raw=None, handle=None): ...
+    def name(self): return "Careless"
+    def filter(self, ctx, state, req, frame, alive): return "yes"
+"""
+    with an_installed_package(tmp_path, source, {"Careless": "Careless"}):
+        assert check_conformance("Careless") == 1
+        assert "Careless does not conform" in capsys.readouterr().err
+        assert check_conformance("Carefree") == 2
+        assert "no plugin named Carefree exists" in capsys.readouterr().err
+    assert not any(str(tmp_path) in path for path in sys.path)
