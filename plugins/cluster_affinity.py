@@ -34,7 +34,7 @@ from fleet.framework.policy.contradictions import (
 from fleet.framework.policy.reads import LabelRead, PolicyConflict, PropertyRead
 from fleet.framework.policy.terms import LabelTest, Preference, PropertyRef, PropertyTest, Sorter, Term
 from fleet.framework.request import PREFERRED_FIELD, REQUIRED_FIELD, PlacementRequest
-from fleet.framework.scores import round_half_away_array
+from fleet.framework.scores import min_max, round_half_away_array
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Code, Status
 from fleet.framework.types import Details, PluginTraits, Reason, ReasonTable, Verdict
@@ -162,6 +162,11 @@ class ClusterAffinityPlugin(PluginTraits):
                 whole = to_bools(matching & frame.valid, frame.size)[rows] if matching != -1 else None
                 total += points if whole is None else points * whole
         return total
+
+    def normalize(self, ctx: HookContext, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array:
+        """Under weighted ranking only."""
+        del ctx, state, req
+        return min_max(raw)
 
     def _points(self, preference: Preference, frame: Frame, rows: Rows, ranges: _Ranges) -> Int64Array | int:
         if preference.sorter is None:

@@ -8,6 +8,7 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.request import PlacementRequest
+from fleet.framework.scores import min_max
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code
 from fleet.framework.types import Component, PluginTraits, Reason, ReasonTable, Verdict
@@ -33,6 +34,11 @@ class SamePlacementAntiAffinity(PluginTraits):
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state, req, frame, alive
         return Verdict(ok=~ctx.placed)
+
+    def normalize(self, ctx: HookContext, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array:
+        """Under weighted ranking only."""
+        del ctx, state, req
+        return min_max(raw)
 
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del state, req

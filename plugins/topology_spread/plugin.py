@@ -29,6 +29,7 @@ from fleet.framework.explaining import (
 from fleet.framework.handle import Handle
 from fleet.framework.policy.reads import LabelRead, PolicyConflict
 from fleet.framework.request import SPREAD_FIELD, PlacementRequest
+from fleet.framework.scores import min_max
 from fleet.framework.state import CycleState, StateKey
 from fleet.framework.status import Code, Status
 from fleet.framework.types import (
@@ -181,6 +182,11 @@ class TopologySpreadConstraints(PluginTraits):
         if not any(constraint.hard for constraint in req.constraints):
             self._evaluate(ctx, state, frame, verdicts.alive)
         return None
+
+    def normalize(self, ctx: HookContext, state: CycleState, req: PlacementRequest, raw: Int64Array) -> Int64Array:
+        """Under weighted ranking only."""
+        del ctx, state, req
+        return min_max(raw)
 
     def score(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, rows: Rows) -> Int64Array:
         del ctx, req, frame

@@ -161,13 +161,12 @@ def test_C_06_a_placement_of_another_scheduler_is_left_alone(tmp_path: Path) -> 
             assert "status" not in (await stage.world.latest_snapshot("theirs") or {})
             why = await stage.json("/v1/placements/-/theirs/why")
             assert why["verdict"]["state"] == "ForeignScheduler"
-            assert why["statusNotes"][0] == {
-                "condition": "",
-                "reason": "ForeignScheduler",
-                "message": "its scheduler is another, which is no profile here: it is left alone. "
-                "The profiles here are DefaultScheduler; what follows is how DefaultScheduler would decide",
-                "at": "",
-            }
+            note = why["statusNotes"][0]
+            assert note["reason"] == "ForeignScheduler"
+            assert note["message"] == (
+                "its scheduler is another, which is no profile here: it is left alone. "
+                "The profiles here are DefaultScheduler; what follows is how DefaultScheduler would decide"
+            )
 
             await stage.world.patch(
                 CLUSTER_SCOPED.placement, "theirs", {"metadata": {"annotations": {SCHEDULER_NAME: None}}}
@@ -187,5 +186,35 @@ def test_a_name_that_no_scheduler_can_have_is_a_mistake_of_the_placement(tmp_pat
             (problem,) = why["verdict"]["problems"]
             assert problem["field"] == f"metadata.annotations[{SCHEDULER_NAME}]"
             assert await stage.world.bindings("odd") == []
+
+    asyncio.run(main())
+
+
+def test_scores_of_in_tree_plugins_are_weighed(package: Path) -> None:
+    """Preferences and spreading, which count below zero and above a hundred on their own."""
+
+    async def main() -> None:
+        spread = [{"topologyKey": "region", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]
+        prefers_osl = {"weight": -50, "preference": {"labelSelector": {"matchLabels": {"region": "ams"}}}}
+        affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [prefers_osl]}}
+        text = "profiles: [{schedulerName: DefaultScheduler}, {schedulerName: mine, base: ExtendedProfile}]"
+        async with a_stage(package, file=write(package, text)) as stage:
+            policy = {"placementType": "PickN", "numberOfClusters": 3, "topologySpreadConstraints": spread}
+            await place(stage, "wide", "mine", **policy, affinity=affinity)
+            await stage.world.soon_scheduled("wide")
+            why = await stage.json("/v1/placements/-/wide/why")
+            assert (why["attempt"]["profile"], why["attempt"]["ranking"]) == ("mine", "weighted")
+
+    asyncio.run(main())
+
+
+def test_a_change_that_an_installed_plugin_reads_wakes_the_placement(package: Path) -> None:
+    async def main() -> None:
+        async with a_stage(package, file=write(package, TWO_PROFILES)) as stage:
+            await place(stage, "irish", "mine", placementType="PickN", numberOfClusters=3)
+            await stage.world.soon_scheduled("irish", status="False")
+            assert await stage.world.in_use("irish") == {"dub-1", "dub-2"}
+            await stage.world.relabel("ams-1", region="dub")
+            await stage.world.soon_on("irish", "dub-1", "dub-2", "ams-1")
 
     asyncio.run(main())
