@@ -195,8 +195,8 @@ def test_scores_of_in_tree_plugins_are_weighed(package: Path) -> None:
 
     async def main() -> None:
         spread = [{"topologyKey": "region", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]
-        prefers_osl = {"weight": -50, "preference": {"labelSelector": {"matchLabels": {"region": "ams"}}}}
-        affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [prefers_osl]}}
+        avoids_ams = {"weight": -50, "preference": {"labelSelector": {"matchLabels": {"region": "ams"}}}}
+        affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [avoids_ams]}}
         text = "profiles: [{schedulerName: DefaultScheduler}, {schedulerName: mine, base: ExtendedProfile}]"
         async with a_stage(package, file=write(package, text)) as stage:
             policy = {"placementType": "PickN", "numberOfClusters": 3, "topologySpreadConstraints": spread}
