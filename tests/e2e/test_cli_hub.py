@@ -73,8 +73,7 @@ class Hand:
 
 
 @pytest.fixture
-def hand(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Hand:
-    monkeypatch.setenv("HOME", str(tmp_path))  # a kubeconfig there would name an API
+def hand(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Hand:
     return Hand(hub, tmp_path, capsys)
 
 
