@@ -342,7 +342,7 @@ def test_the_ready_file_of_a_former_run_is_gone_before_there_is_a_new_one(tmp_pa
     ready = tmp_path / "ready.json"
     ready.write_text("{}")
 
-    refusal(ready_file=ready, clusters=1, settings=["history.url=sqlite:////dev/null/history"])
+    refusal(ready_file=ready, clusters=1, settings=["history.url=mysql://x/y"])
 
     assert not ready.exists()
 
