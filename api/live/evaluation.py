@@ -3,7 +3,8 @@
 Small policies on small fleets are evaluated on the event loop, which takes a few milliseconds. Everything else runs in
 a thread: large policies and fleets, proposals, and recorded decisions, which have a profile of their own. What a thread
 reads of the live state are values that do not change: a frame, views of objects, compiled policies. They are collected
-on the event loop before.
+on the event loop before. Records are read before the turn, in the threads of the history reader: a database that hangs
+keeps no evaluation waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fleet.explain.replay.replay import load_recorded_scenario
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.policy.size import has_more_parts
-from fleet.history import History, HistoryAttempt, PartState
+from fleet.history import HistoryAttempt, PartState, ReplayInputs
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.snapshot.frame import Frame
@@ -132,16 +133,15 @@ class DecisionEvaluator:
             return EvaluatedDecision(cached.scenario, cached.decision, self.thread, attempt)
         if attempt.inputs is not PartState.KEPT:
             return None
-        async with self.turn():
-            evaluated = await self.thread.run(self._evaluate_recorded, self._history.require(), attempt)
-        if evaluated is not None:
-            self._store(attempt.id, evaluated)
-        return evaluated
-
-    def _evaluate_recorded(self, history: History, attempt: HistoryAttempt) -> EvaluatedDecision | None:
-        inputs = history.inputs(attempt.id)
+        inputs = await self._history.call(self._history.require().inputs, attempt.id)
         if inputs is None:
             return None
+        async with self.turn():
+            evaluated = await self.thread.run(self._evaluate_recorded, inputs, attempt)
+        self._store(attempt.id, evaluated)
+        return evaluated
+
+    def _evaluate_recorded(self, inputs: ReplayInputs, attempt: HistoryAttempt) -> EvaluatedDecision:
         scenario = load_recorded_scenario(inputs, self.profiles.find_recorded(attempt.config_hash))
         return EvaluatedDecision(scenario, scenario.decide(), self.thread, attempt)
 

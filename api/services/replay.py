@@ -1,6 +1,7 @@
 """Replay of recorded attempts: whether they reproduce the recorded result, or the result with a change.
 
-Each attempt is replayed in a thread, for a limited time: a report that stops early contains where to continue.
+Each attempt is read before its turn, by the history reader, and replayed in a thread, for a limited time: a report that
+stops early contains where to continue.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fleet.explain.replay.replay import (
 )
 from fleet.explain.whatif.diff import ClusterTally, DiffSummary, Moved, OutcomeTally
 from fleet.explain.whatif.edits import Edit
-from fleet.history import History, HistoryAttempt
+from fleet.history import Columns, History, HistoryAttempt, ReplayInputs
 from fleet.model.timestamps import parse_timestamp
 from fleet.scheduler.profiles import CompiledProfiles
 
@@ -49,6 +50,13 @@ class _Results:
     skipped: list[SkippedAttempt] = field(default_factory=list)
     not_kept: list[SkippedAttempt] = field(default_factory=list)
     tallies: list[DiffSummary] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedAttempt:
+    attempt: HistoryAttempt
+    inputs: ReplayInputs | None
+    columns: Columns | None
 
 
 async def replay_attempts(backend: Backend, permissions: Permissions, request: ReplayRequest) -> ReplayReport:
@@ -96,17 +104,21 @@ async def _replay_in_time(
     backend: Backend, caller: str, selected: Sequence[HistoryAttempt], edits: Sequence[Edit] | None, results: _Results
 ) -> HistoryAttempt | None:
     """Returns the last attempt that was replayed. The first one waits for its turn as long as the request may."""
-    clock, evaluator, history = backend.live.clock, backend.evaluator, backend.history.require()
+    clock, evaluator = backend.live.clock, backend.evaluator
     deadline = clock.monotonic() + _SECONDS
     last: HistoryAttempt | None = None
     async with evaluator.admit(caller):
         for attempt in selected:
             waiting = asyncio.timeout(None if last is None else max(deadline - clock.monotonic(), 0))
             try:
-                async with waiting, evaluator.turn(requeue=True):
-                    waiting.reschedule(None)
-                    last = attempt
-                    await evaluator.thread.run(_replay_attempt, results, attempt, history, evaluator.profiles, edits)
+                async with waiting:
+                    recorded = await backend.history.call(
+                        _read_attempt, backend.history.require(), attempt, with_columns=edits is None
+                    )
+                    async with evaluator.turn(requeue=True):
+                        waiting.reschedule(None)
+                        last = attempt
+                        await evaluator.thread.run(_replay_attempt, results, recorded, evaluator.profiles, edits)
             except TimeoutError:
                 if not waiting.expired():
                     raise
@@ -114,15 +126,17 @@ async def _replay_in_time(
     return last
 
 
+def _read_attempt(history: History, attempt: HistoryAttempt, *, with_columns: bool) -> _RecordedAttempt:
+    inputs = history.inputs(attempt.id)
+    columns = history.columns(attempt.id) if with_columns and inputs is not None else None
+    return _RecordedAttempt(attempt, inputs, columns)
+
+
 def _replay_attempt(
-    results: _Results,
-    attempt: HistoryAttempt,
-    history: History,
-    profiles: CompiledProfiles,
-    edits: Sequence[Edit] | None,
+    results: _Results, recorded: _RecordedAttempt, profiles: CompiledProfiles, edits: Sequence[Edit] | None
 ) -> None:
     results.attempts += 1
-    inputs = history.inputs(attempt.id)
+    attempt, inputs = recorded.attempt, recorded.inputs
     if inputs is None:
         results.not_kept.append(SkippedAttempt(attempt.id, f"{_NOT_KEPT}: {attempt.inputs}"))
         return
@@ -130,7 +144,7 @@ def _replay_attempt(
     if edits is not None:
         _add_rehearsal(results, rehearse([(build_evidence(attempt), inputs)], profile, edits=edits))
         return
-    replayed = replay(inputs, build_evidence(attempt, history.columns(attempt.id)), profile)
+    replayed = replay(inputs, build_evidence(attempt, recorded.columns), profile)
     if replayed.same:
         results.same += 1
     else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 import httpx
@@ -22,12 +24,13 @@ from api.live.live import LiveState
 from api.routers.request_context import negotiate_media_type
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, HistoryUnavailable
-from fleet.history import History
+from fleet.history import History, ReplayInputs
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.item import QueueCounts
 from fleet.settings import Address, load_settings
 from fleet.settings.secrets import HIDDEN, redact
 from tests.api.stage import ADMIN, CLUSTERS, Stage, alone, live_beside, staged
+from tests.databases import SOON
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
 # --- evaluations ------------------------------------------------------------------------------------------------------
@@ -282,6 +285,38 @@ def test_an_outage_began_when_it_was_noticed_first() -> None:
     history.end_outage()
 
     assert (during, history.begin_outage(3)) == ([1, 1], 3)
+
+
+@pytest.mark.parametrize(
+    "method, path", [("GET", "/v1/placements/-/big/why?attempt=1"), ("POST", "/v1/replay")], ids=["why", "replay"]
+)
+def test_a_history_that_hangs_keeps_no_evaluation_waiting(method: str, path: str, tmp_path: Path) -> None:
+    """Neither the turn nor the thread of evaluations is taken while a record is read."""
+
+    @alone
+    async def hang(stage: Stage) -> None:
+        history, begun, go_on = stage.history, threading.Event(), threading.Event()
+        assert history is not None
+        read = history.inputs
+
+        def hanging(attempt_id: str) -> ReplayInputs | None:
+            begun.set()
+            assert go_on.wait(SOON)
+            return read(attempt_id)
+
+        history.inputs = hanging  # type: ignore[method-assign]
+        asking = asyncio.create_task(stage.get(path) if method == "GET" else stage.post(path, {}))
+        try:
+            assert await asyncio.to_thread(begun.wait, SOON)
+            async with asyncio.timeout(SOON):
+                other = await stage.post("/v1/simulate", {"placement": {"ref": "big"}})
+        finally:
+            go_on.set()
+            await asking
+
+        assert other.status_code == 200, other.text
+
+    hang(tmp_path)
 
 
 # --- beside a scheduler -----------------------------------------------------------------------------------------------
