@@ -108,7 +108,7 @@ def test_closed_networks_let_it_ask_what_it_asks_and_nothing_else(helm: Helm) ->
 
 
 def test_who_wants_none_has_none(helm: Helm) -> None:
-    rendered = helm.with_values("tests.enabled=false", "networkPolicy.enabled=true")
+    rendered = helm.with_values("tests.enabled=false")
     assert not rendered.of("Pod")
     assert not rendered.has("NetworkPolicy", NAME)
     assert len(rendered.one("NetworkPolicy", "fleet-api")["spec"]["ingress"]) == 1

@@ -372,7 +372,8 @@ def test_an_affinity_of_ones_own_is_kept_beside(helm: Helm) -> None:
 
 def test_without_a_volume_the_api_has_no_history(helm: Helm) -> None:
     rendered = helm.with_values("history.sqlite.persistence.enabled=false")
-    assert {"name": "history", "emptyDir": {}} in rendered.pod("Deployment", "fleet-controller")["volumes"]
+    volume = {"name": "history", "emptyDir": {"sizeLimit": "4Gi"}}
+    assert volume in rendered.pod("Deployment", "fleet-controller")["volumes"]
     assert "env" not in rendered.container("Deployment", "fleet-api")
     assert "affinity" not in rendered.pod("Deployment", "fleet-api")
     assert not rendered.of("PersistentVolumeClaim")
@@ -401,7 +402,8 @@ def test_a_database_is_migrated_before_anything_else(helm: Helm) -> None:
     weights = [int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in (account, job)]
     assert weights == sorted(weights)
     assert len(set(weights)) == 2
-    assert job["spec"]["template"]["spec"]["volumes"] == [{"name": "tmp", "emptyDir": {}}]  # nothing else is there yet
+    (volume,) = job["spec"]["template"]["spec"]["volumes"]  # nothing else is there yet
+    assert volume == {"name": "tmp", "emptyDir": {"sizeLimit": "512Mi"}}
     assert not helm.template(
         "--values", str(CHART / "ci" / "ha-postgresql.yaml"), "--set", "migration.enabled=false"
     ).of("Job")

@@ -264,5 +264,5 @@ def test_figures_of_the_api_are_asked_for_with_a_token_and_a_checked_certificate
 
 def test_monitoring_is_off_until_it_is_asked_for(helm: Helm) -> None:
     rendered = helm.combination("default")
-    assert not any(rendered.of(kind) for kind in ("ServiceMonitor", "PrometheusRule", "NetworkPolicy"))
+    assert not any(rendered.of(kind) for kind in ("ServiceMonitor", "PrometheusRule"))
     assert not rendered.has("ConfigMap", "fleet-dashboard")

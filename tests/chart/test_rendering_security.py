@@ -44,12 +44,41 @@ def test_every_pod_is_restricted(rendered: Rendered) -> None:
     }
 
 
-def test_every_container_has_a_read_only_root_and_limits_of_memory(rendered: Rendered) -> None:
+def containers_of(template: Json) -> list[Json]:
+    return [*template["spec"].get("initContainers", ()), *template["spec"]["containers"]]
+
+
+def test_every_container_has_a_read_only_root_and_limits_of_memory_and_disk(rendered: Rendered) -> None:
     for _, template in rendered.pods():
-        for one in [*template["spec"].get("initContainers", ()), *template["spec"]["containers"]]:
+        for one in containers_of(template):
             assert one["securityContext"]["readOnlyRootFilesystem"] is True
             assert {"cpu", "memory"} <= one["resources"]["requests"].keys()
-            assert "memory" in one["resources"]["limits"]
+            assert {"memory", "ephemeral-storage"} <= one["resources"]["limits"].keys()
+
+
+def test_no_pod_waits_for_a_node_with_free_disk(rendered: Rendered) -> None:
+    """Without a request of its own, a container would request its limit."""
+    for _, template in rendered.pods():
+        for one in containers_of(template):
+            assert one["resources"]["requests"]["ephemeral-storage"] == "0"
+
+
+def test_every_volume_on_the_disk_of_the_node_has_a_limit(helm: Helm, rendered: Rendered) -> None:
+    without_volume = helm.with_values("history.sqlite.persistence.enabled=false")
+    for one in (rendered, without_volume):
+        volumes = [volume for _, template in one.pods() for volume in template["spec"]["volumes"]]
+        assert {len(volume["emptyDir"]) for volume in volumes if "emptyDir" in volume} == {1}
+        assert {volume["emptyDir"]["sizeLimit"] for volume in volumes if volume["name"] == "tmp"} == {"512Mi"}
+
+
+def test_a_history_in_the_pod_is_limited_by_its_volume_alone(helm: Helm) -> None:
+    rendered = helm.with_values("history.sqlite.persistence.enabled=false")
+    pod = rendered.pod("Deployment", "fleet-controller")
+    (volume,) = (one for one in pod["volumes"] if one["name"] == "history")
+
+    assert volume["emptyDir"] == {"sizeLimit": "4Gi"}
+    assert all("ephemeral-storage" not in one["resources"]["limits"] for one in containers_of({"spec": pod}))
+    assert rendered.container("Deployment", "fleet-api")["resources"]["limits"]["ephemeral-storage"] == "1Gi"
 
 
 def test_only_who_needs_a_token_has_one(rendered: Rendered) -> None:
@@ -315,7 +344,7 @@ def test_groups_that_may_ask_are_chosen(helm: Helm) -> None:
 
 
 def test_the_api_server_passes_a_restricted_network(helm: Helm) -> None:
-    restricted = "networkPolicy.enabled=true,networkPolicy.apiFrom[0].podSelector.matchLabels.a=b,tests.enabled=false"
+    restricted = "networkPolicy.apiFrom[0].podSelector.matchLabels.a=b,tests.enabled=false"
     policy = helm.with_values(restricted, "networkPolicy.apiServer.cidrs={10.0.0.1/32}").one(
         "NetworkPolicy", "fleet-api"
     )
@@ -383,7 +412,7 @@ def test_the_url_of_the_database_is_nowhere_but_in_its_secret(helm: Helm) -> Non
 
 def test_the_network_is_open_for_what_is_needed(helm: Helm) -> None:
     rendered = helm.template(
-        *("--set", "networkPolicy.enabled=true,history.type=postgresql,history.postgresql.existingSecret=db"),
+        *("--set", "history.type=postgresql,history.postgresql.existingSecret=db"),
         *("--set", "tests.enabled=false"),
     )
     for name, port in (("fleet-controller", 8080), ("fleet-api", 8090)):
@@ -396,7 +425,7 @@ def test_the_network_is_open_for_what_is_needed(helm: Helm) -> None:
 
 def test_the_migration_reaches_names_and_the_database(helm: Helm) -> None:
     """Where the namespace closes everything, and before there is any other object of the release."""
-    chosen = "history.type=postgresql", "history.postgresql.existingSecret=db", "networkPolicy.enabled=true"
+    chosen = "history.type=postgresql", "history.postgresql.existingSecret=db"
     rendered = helm.with_values(*chosen, "networkPolicy.postgresql.cidrs={10.1.0.0/16}")
     policy, job = rendered.one("NetworkPolicy", "fleet-migrate"), rendered.one("Job", "fleet-migrate")
     pod = job["spec"]["template"]["metadata"]["labels"]
@@ -408,7 +437,25 @@ def test_the_migration_reaches_names_and_the_database(helm: Helm) -> None:
     hooks = [one["metadata"]["annotations"] for one in (policy, job)]
     assert hooks[0]["helm.sh/hook"] == hooks[1]["helm.sh/hook"]
     assert int(hooks[0]["helm.sh/hook-weight"]) < int(hooks[1]["helm.sh/hook-weight"])
-    assert not helm.with_values(*chosen[:2]).of("NetworkPolicy")
+    assert not helm.with_values(*chosen, "networkPolicy.enabled=false").of("NetworkPolicy")
+
+
+def test_more_egress_is_added_for_both_components(helm: Helm) -> None:
+    rendered = helm.with_values("networkPolicy.extraEgress[0].ports[0].port=3128")
+    for name in ("fleet-controller", "fleet-api"):
+        assert rendered.one("NetworkPolicy", name)["spec"]["egress"][-1] == {"ports": [{"port": 3128}]}
+
+
+def test_the_network_is_limited_by_default_and_open_for_every_port_that_is_served(helm: Helm) -> None:
+    """Probes come from the node. The API server, Ingresses and Gateways may have any address."""
+    rendered = helm.template("--set", "tests.enabled=false")
+    served = {"fleet-controller": [{"ports": [{"port": 8080}]}], "fleet-api": [{"ports": [{"port": 8090}]}]}
+    policies = {one["metadata"]["name"]: one["spec"] for one in rendered.of("NetworkPolicy")}
+
+    assert {name: spec["ingress"] for name, spec in policies.items()} == served
+    for name, spec in policies.items():
+        labels = rendered.one("Deployment", name)["spec"]["template"]["metadata"]["labels"]
+        assert spec["podSelector"]["matchLabels"].items() <= labels.items()
 
 
 def test_the_network_can_be_limited_further(helm: Helm) -> None:

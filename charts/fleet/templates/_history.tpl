@@ -68,7 +68,8 @@ Job that migrates runs before there is one. An API that cannot see the file of t
   persistentVolumeClaim:
     claimName: {{ default $own .root.Values.history.sqlite.existingClaim }}
   {{- else }}
-  emptyDir: {}
+  emptyDir:
+    sizeLimit: {{ .root.Values.history.sqlite.size }}
   {{- end }}
 {{- end }}
 {{- end -}}

@@ -181,12 +181,29 @@ readinessProbe:
 {{- include "fleet.historyMounts" . }}
 {{- end -}}
 
+{{- define "fleet.tmp" -}}
+- name: tmp
+  emptyDir:
+    sizeLimit: {{ .Values.tmp.sizeLimit }}
+{{- end -}}
+
+{{/*
+Resources of a container in the controller's pod: (dict "root" $ "of" .Values.controller.resources). A history in the pod
+counts as ephemeral storage, and its volume has a limit of its own.
+*/}}
+{{- define "fleet.controllerResources" -}}
+{{- $of := deepCopy .of -}}
+{{- if and (include "fleet.isSqlite" .root) (not (include "fleet.hasVolume" .root)) -}}
+{{- $_ := unset (default dict $of.limits) "ephemeral-storage" -}}
+{{- end -}}
+{{- toYaml $of -}}
+{{- end -}}
+
 {{- define "fleet.volumes" -}}
 - name: settings
   configMap:
     name: {{ include "fleet.part" (dict "root" .root "part" "settings") }}
-- name: tmp
-  emptyDir: {}
+{{ include "fleet.tmp" .root }}
 {{- include "fleet.historyVolumes" . }}
 {{- with (index .root.Values .part).extraVolumes }}
 {{ toYaml . }}
