@@ -25,6 +25,7 @@ from fleet.framework.policy.size import has_more_parts
 from fleet.history import HistoryAttempt, PartState, ReplayInputs
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.profiles import CompiledProfiles
+from fleet.scheduler.recorded_profiles import find_recorded_profile
 from fleet.snapshot.frame import Frame
 from fleet.worker_thread import WorkerThread
 
@@ -142,7 +143,7 @@ class DecisionEvaluator:
         return evaluated
 
     def _evaluate_recorded(self, inputs: ReplayInputs, attempt: HistoryAttempt) -> EvaluatedDecision:
-        scenario = load_recorded_scenario(inputs, self.profiles.find_recorded(attempt.config_hash))
+        scenario = load_recorded_scenario(inputs, find_recorded_profile(self.profiles, inputs))
         return EvaluatedDecision(scenario, scenario.decide(), self.thread, attempt)
 
     def _store(self, attempt_id: str, evaluated: EvaluatedDecision) -> None:

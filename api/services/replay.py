@@ -34,6 +34,7 @@ from fleet.explain.whatif.edits import Edit
 from fleet.history import Columns, History, HistoryAttempt, ReplayInputs
 from fleet.model.timestamps import parse_timestamp
 from fleet.scheduler.profiles import CompiledProfiles
+from fleet.scheduler.recorded_profiles import find_recorded_profile
 
 _SECONDS: Final = 20.0
 _MAX_TIME: Final = 2**62
@@ -140,7 +141,7 @@ def _replay_attempt(
     if inputs is None:
         results.not_kept.append(SkippedAttempt(attempt.id, f"{_NOT_KEPT}: {attempt.inputs}"))
         return
-    profile = profiles.find_recorded(attempt.config_hash)
+    profile = find_recorded_profile(profiles, inputs)
     if edits is not None:
         _add_rehearsal(results, rehearse([(build_evidence(attempt), inputs)], profile, edits=edits))
         return

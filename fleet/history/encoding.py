@@ -94,6 +94,14 @@ def unpack_inputs(body: bytes) -> RecordedInputs:
     return _unpack(body, RecordedInputs)
 
 
+def pack_profile(document: bytes) -> bytes:
+    return _pack(document)
+
+
+def unpack_profile(body: bytes) -> bytes:
+    return _unpack(body, bytes)
+
+
 def _pack(value: object) -> bytes:
     encoded = msgspec.msgpack.encode(value)
     return _PLAIN + encoded if len(encoded) < _WORTH_IT else _ZLIB + zlib.compress(encoded, _LEVEL)
@@ -157,6 +165,9 @@ class SlimAttempt:
 
     def inputs(self) -> RecordedInputs | None:
         return None
+
+    def profile(self) -> bytes:
+        return b""
 
     def clusters(self, *, anew: bool) -> Sequence[ClusterRow]:
         del anew

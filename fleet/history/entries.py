@@ -209,6 +209,8 @@ class ReplayInputs:
     previous: bytes
     now: int
     cursor: int
+    profile: bytes = b""
+    """The canonical document of the profile; empty if it is not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +290,9 @@ class AttemptSource(Protocol):
     def columns(self, *, with_names: bool) -> Columns | None: ...
 
     def inputs(self) -> RecordedInputs | None: ...
+
+    def profile(self) -> bytes:
+        """The canonical document of the profile; empty if there is none, or it must not be kept."""
 
     def clusters(self, *, anew: bool) -> Sequence[ClusterRow]:
         """Clusters that changed since the previous call on any attempt; with `anew`, all clusters."""

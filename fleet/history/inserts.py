@@ -12,10 +12,20 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
 from fleet.history.database import HistoryDatabase
-from fleet.history.encoding import pack_facts
+from fleet.history.encoding import pack_facts, pack_profile
 from fleet.history.entries import HistoryAttempt, RecordedTarget
 from fleet.history.journal import JournalSession
-from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, JOURNAL, PLACEMENTS, SESSIONS, TARGETS
+from fleet.history.tables import (
+    ATTEMPTS,
+    COLUMNS,
+    COUNTERS,
+    INPUTS,
+    JOURNAL,
+    PLACEMENTS,
+    PROFILES,
+    SESSIONS,
+    TARGETS,
+)
 
 _ROW_OVERHEAD = 200  # bytes of columns and indexes, without the bodies
 _TARGET_OVERHEAD = 120
@@ -81,6 +91,8 @@ class Batch:
     latest: dict[str, LatestRecord] = field(default_factory=dict)
     new_sessions: list[JournalSession] = field(default_factory=list)
     journal: list[dict[str, Any]] = field(default_factory=list)
+    profiles: dict[str, bytes] = field(default_factory=dict)
+    """Documents by hash. Every batch has those of its attempts: retention may have removed one meanwhile."""
     session: str = ""
     at: int = 0
 
@@ -174,6 +186,9 @@ def write_batch(database: HistoryDatabase, batch: Batch) -> None:
     with database.writing() as connection:
         _assign_numbers(connection, batch.entries)
         _write_journal(connection, batch)
+        if batch.profiles:
+            profiles = [{"config_hash": name, "body": pack_profile(body)} for name, body in batch.profiles.items()]
+            _run(connection, _insert_missing_profiles(connection.dialect), profiles)
         _write_attempts(connection, batch.entries)
         if batch.folds:
             folds = [{"of_seq": seq, "more": fold.more, "at": fold.last_at} for seq, fold in batch.folds.items()]
@@ -190,6 +205,11 @@ def is_committed(database: HistoryDatabase, batch: Batch) -> bool:
     with database.reading() as connection:
         query = sql.select(ATTEMPTS.c.seq).where(ATTEMPTS.c.id == batch.entries[0].attempt.id)
         return connection.execute(query).first() is not None
+
+
+def lock_writers(connection: sql.Connection) -> None:
+    """Until the end of the transaction no other process adds attempts."""
+    connection.execute(_TAKE_NUMBERS, {"count": 0})
 
 
 def _assign_numbers(connection: sql.Connection, entries: Sequence[PendingRow]) -> None:
@@ -304,6 +324,12 @@ def _upsert_placements(dialect: sql.Dialect) -> _Statement:
         index_elements=["key"], set_={name: statement.excluded[name] for name in renewed}
     )
     return _compile(kept, dialect)
+
+
+@lru_cache
+def _insert_missing_profiles(dialect: sql.Dialect) -> _Statement:
+    statement = (postgresql if dialect.name == "postgresql" else sqlite).insert(PROFILES)
+    return _compile(statement.on_conflict_do_nothing(index_elements=["config_hash"]), dialect)
 
 
 def _compile(statement: sql.Insert, dialect: sql.Dialect) -> _Statement:

@@ -14,11 +14,11 @@ import msgspec
 import sqlalchemy as sql
 
 from fleet.history.database import HistoryDatabase
-from fleet.history.encoding import unpack_columns, unpack_inputs
+from fleet.history.encoding import unpack_columns, unpack_inputs, unpack_profile
 from fleet.history.entries import Columns, HistoryAttempt, KnownPlacement, RecordedTarget, ReplayInputs
 from fleet.history.journal import read_fleet
 from fleet.history.rows import ALL, load_attempts
-from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, PLACEMENTS, TARGETS
+from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, PLACEMENTS, PROFILES, TARGETS
 
 _LARGEST_PAGE: Final = 1000
 
@@ -125,6 +125,7 @@ class Queries:
             if body is None or attempt is None or attempt.frame_seq is None:
                 return None
             clusters = read_fleet(connection, attempt.session, attempt.frame_seq)
+            profile = _read_profile(connection, attempt.config_hash)
         if clusters is None:
             return None
         inputs = unpack_inputs(body)
@@ -137,6 +138,7 @@ class Queries:
             previous=inputs.previous,
             now=inputs.now,
             cursor=inputs.cursor,
+            profile=profile,
         )
 
     def cluster_names(self, attempt_id: str) -> tuple[str, ...] | None:
@@ -162,6 +164,11 @@ class Queries:
     def _attempts(self, query: sql.Select[Any]) -> list[HistoryAttempt]:
         with self._reading() as connection:
             return load_attempts(connection, query)
+
+
+def _read_profile(connection: sql.Connection, config_hash: str) -> bytes:
+    body = connection.execute(sql.select(PROFILES.c.body).where(PROFILES.c.config_hash == config_hash)).scalar()
+    return b"" if body is None else unpack_profile(body)
 
 
 def _page(limit: int) -> int:

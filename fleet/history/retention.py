@@ -3,6 +3,7 @@
 The newest attempt of every existing placement is kept at any age, because it explains the current placement.
 Other attempts are removed when they are too old, or when there are too many, in total or of one placement. The journal
 keeps the fleets of retained attempts; its other rows are merged once they outnumber those fleets by two to one.
+Profiles are kept as long as an attempt names them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import sqlalchemy as sql
 
 from fleet.history.database import HistoryDatabase
 from fleet.history.entries import PartState
+from fleet.history.inserts import lock_writers
 from fleet.history.journal import IDLE, merge_rows
 from fleet.history.rows import chunk_parameters
-from fleet.history.tables import ATTEMPTS, COLUMNS, INPUTS, JOURNAL, PLACEMENTS, SESSIONS, TARGETS
+from fleet.history.tables import ATTEMPTS, COLUMNS, INPUTS, JOURNAL, PLACEMENTS, PROFILES, SESSIONS, TARGETS
 
 _HOUR: Final = 3_600 * 10**9
 _MIB: Final = 1_048_576
@@ -54,6 +56,7 @@ class Retention:
         self._forget_placements(now)
         self._compact(now, session)
         removed += self._shrink_to_fit(now, session)
+        self._remove_unused_profiles()
         self._release_pages()
         return removed
 
@@ -64,7 +67,8 @@ class Retention:
             length = sql.func.length(JOURNAL.c.body) + _JOURNAL_OVERHEAD
             journal = connection.execute(sql.select(sql.func.sum(length))).scalar()
             sessions = connection.execute(sql.select(sql.func.sum(sql.func.length(SESSIONS.c.dictionary)))).scalar()
-        return int(attempts or 0) + int(journal or 0) + int(sessions or 0)
+            profiles = connection.execute(sql.select(sql.func.sum(sql.func.length(PROFILES.c.body)))).scalar()
+        return int(attempts or 0) + int(journal or 0) + int(sessions or 0) + int(profiles or 0)
 
     # --- selecting ----------------------------------------------------------------------------------------------------
 
@@ -159,6 +163,15 @@ class Retention:
         )
         with self._database.writing() as connection:
             connection.execute(sql.delete(PLACEMENTS).where(gone))
+
+    def _remove_unused_profiles(self) -> None:
+        unused = PROFILES.c.config_hash.not_in(sql.select(ATTEMPTS.c.config_hash).distinct())
+        with self._database.reading() as connection:
+            if connection.execute(sql.select(PROFILES.c.config_hash).where(unused)).first() is None:
+                return
+        with self._database.writing() as connection:
+            lock_writers(connection)
+            connection.execute(sql.delete(PROFILES).where(unused))
 
     # --- the journal --------------------------------------------------------------------------------------------------
 

@@ -90,6 +90,14 @@ JOURNAL: Final = sql.Table(
 )
 """Changed clusters, one row for all that changed before an attempt; `is_whole`: a row of all clusters."""
 
+PROFILES: Final = sql.Table(
+    "profiles",
+    METADATA,
+    sql.Column("config_hash", sql.Text, primary_key=True),
+    sql.Column("body", sql.LargeBinary, nullable=False),
+)
+"""The canonical document of a profile, once for all attempts that were decided with it."""
+
 PLACEMENTS: Final = sql.Table(
     "placements",
     METADATA,

@@ -200,6 +200,7 @@ class HistoryWriter:
             if inputs is not None:
                 entry.inputs, known["inputs"] = pack_inputs(inputs), PartState.KEPT
                 known["frame_seq"] = self._append_to_journal(source, batch)
+                self._add_profile(entry.attempt.config_hash, source, batch)
             columns = source.columns(with_names=entry.inputs is None)
             if columns is not None:
                 entry.columns, known["columns"] = pack_columns(columns), PartState.KEPT
@@ -208,6 +209,10 @@ class HistoryWriter:
             known, entry.inputs, entry.columns = dict.fromkeys(_PARTS, PartState.SHED), None, None
             self._journal.restart()
         entry.attempt = msgspec.structs.replace(entry.attempt, session=self._journal.id, **known)
+
+    def _add_profile(self, config_hash: str, source: AttemptSource, batch: Batch) -> None:
+        if config_hash not in batch.profiles and (document := source.profile()):
+            batch.profiles[config_hash] = document
 
     def _append_to_journal(self, source: AttemptSource, batch: Batch) -> int:
         if source.fleet is not self._journal_fleet:

@@ -216,6 +216,10 @@ class RecordedAttempt:
             cursor=inputs.cursor,
         )
 
+    def profile(self) -> bytes:
+        inputs = self.record.inputs
+        return b"" if inputs is None else inputs.profile.document
+
     def clusters(self, *, anew: bool) -> Sequence[Row]:
         inputs = self.record.inputs
         assert inputs is not None

@@ -34,6 +34,7 @@ from fleet.settings.document.model import (
     PluginSet,
     ProfileDocument,
 )
+from fleet.settings.secrets import redact_all
 from fleet.settings.similarity import nearest
 from plugins import extended_profile, in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, default_profile
@@ -86,6 +87,11 @@ def list_idle_plugins(plugins: Mapping[str, Sequence[PluginRef]]) -> Iterator[tu
                 f"plugin {plugin.name} at bind: bindings are written without asking it; leave {BINDER} alone there"
             )
             yield "bind", plugin.name, message
+
+
+def find_package(name: str) -> str:
+    """Name and version of the distribution of a plugin; empty for one that is in-tree."""
+    return "" if name in in_tree_registry() else find_distribution(name)
 
 
 def describe_deviation(profile: Profile) -> str:
@@ -247,7 +253,8 @@ class _Builder:
             limits=StatusLimits(**settings.published_limits()),
             percentage_of_clusters=self._choose_percentage(plugins),
             backoff_on_rejection=bool(document.backoff_on_rejection),
-            packages={name: origin for name in names if (origin := self._find_package(name))},
+            packages={name: origin for name in names if (origin := find_package(name))},
+            has_secrets=any(config.args != redact_all(config.written) for config in document.plugin_config),
             **changes,
         )
 
@@ -255,9 +262,6 @@ class _Builder:
         """In the order of the settings, then of the document, so that equal profiles have equal hashes."""
         used = set(names)
         yield from (name for name in dict.fromkeys((*self._defaults, *self._configs)) if name in used)
-
-    def _find_package(self, name: str) -> str:
-        return "" if name in in_tree_registry() else find_distribution(name)
 
     def _choose_percentage(self, plugins: Mapping[str, Sequence[PluginRef]]) -> int:
         given = self._document.percentage_of_clusters

@@ -60,10 +60,8 @@ class CompiledProfiles:
         """Whether a scheduler with these profiles leaves a placement with this name alone."""
         return is_foreign_name(name, self.by_name)
 
-    def find_recorded(self, config_hash: str) -> CompiledProfile:
-        """The profile of a recorded attempt. If none is equal, the difference is found in the comparison."""
-        known = (profile for profile in self.by_name.values() if profile.config_hash == config_hash)
-        return next(known, self.default)
+    def find_equal(self, config_hash: str) -> CompiledProfile | None:
+        return next((profile for profile in self.by_name.values() if profile.config_hash == config_hash), None)
 
     def choose(self, name: str) -> CompiledProfile:
         """For a decision that has to be shown whether the name is served here or not."""

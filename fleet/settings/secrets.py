@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 HIDDEN: Final = "***"
@@ -19,3 +20,12 @@ def redact(name: str, value: Any) -> Any:
         value = _PASSWORD_IN_URL.sub(rf"\g<before>:{HIDDEN}@", value)
         return _SECRET_IN_QUERY.sub(rf"\g<name>={HIDDEN}", value)
     return value
+
+
+def redact_all(value: Any, name: str = "") -> Any:
+    """Likewise in nested values."""
+    if isinstance(value, Mapping):
+        return {key: redact_all(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [redact_all(inner, name) for inner in value]
+    return redact(name, value)

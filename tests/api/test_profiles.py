@@ -218,3 +218,41 @@ def test_a_change_that_an_installed_plugin_reads_wakes_the_placement(package: Pa
             await stage.world.soon_on("irish", "dub-1", "dub-2", "ams-1")
 
     asyncio.run(main())
+
+
+MINE = """
+profiles:
+- schedulerName: DefaultScheduler
+- schedulerName: mine
+  plugins:
+    filter: {{enabled: [{{name: OnlyDublin}}]}}
+  pluginConfig:
+  - {{name: OnlyDublin, args: {args}}}
+"""
+
+
+async def replay_after_an_edit(folder: Path, before: str, after: str) -> dict[str, Any]:
+    """Attempts under the first file, evaluated again by an API that was started with the second."""
+    file = write(folder, before)
+    async with a_stage(folder, file=file) as stage:
+        await place(stage, "irish", "mine", placementType="PickN", numberOfClusters=1)
+        await stage.world.soon_scheduled("irish")
+        await stage.wait_until_recorded()
+    write(folder, after)
+    async with a_stage(folder, file=file) as stage:
+        report: dict[str, Any] = (await stage.post("/v1/replay", {"select": {"limit": 1000}})).json()
+        return report
+
+
+def test_attempts_under_an_earlier_file_replay(package: Path) -> None:
+    before, after = MINE.format(args="{region: dub}"), MINE.format(args="{region: ams}")
+    report = asyncio.run(replay_after_an_edit(package, before, after))
+    assert (report["same"], report["different"], report["skipped"]) == (report["attempts"], [], [])
+
+
+def test_a_profile_that_has_a_secret_is_not_kept(package: Path) -> None:
+    before, after = MINE.format(args="{region: dub, token: hush}"), MINE.format(args="{region: ams}")
+    report = asyncio.run(replay_after_an_edit(package, before, after))
+    assert {each["difference"]["stage"] for each in report["different"]} == {"configuration"}
+    for file in package.glob("history.sqlite*"):
+        assert b"hush" not in file.read_bytes()

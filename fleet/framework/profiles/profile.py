@@ -85,6 +85,8 @@ class Profile:
     """Rejected placements back off before they are tried again, and are tried again after some time in any case."""
     packages: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Name and version of the distribution of each plugin that is not in-tree."""
+    has_secrets: bool = False
+    """Whether arguments contain values that must not be stored: from the environment, or of fields like `token`."""
 
 
 class BoundHook(NamedTuple):
@@ -112,6 +114,9 @@ class CompiledProfile:
     reserve_fallback: bool
     backoff_on_rejection: bool
     config_hash: str
+    document: bytes
+    """What `config_hash` is the hash of, from which `parse_profile` builds an equal profile; empty if it has
+    secrets."""
     warnings: tuple[str, ...]
 
     # The decision hooks, resolved.
@@ -179,6 +184,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         reserve_fallback=profile.reserve_fallback,
         backoff_on_rejection=profile.backoff_on_rejection,
         config_hash=config_hash(profile),
+        document=b"" if profile.has_secrets else encode_profile(profile),
         warnings=tuple(_ordering_warnings(filters)),
         batch=hooks["batch"][0],
         post_batch=hooks["postBatch"],
@@ -197,6 +203,11 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
 
 
 def config_hash(profile: Profile) -> str:
+    return hashlib.blake2b(encode_profile(profile), digest_size=8).hexdigest()
+
+
+def encode_profile(profile: Profile) -> bytes:
+    """All that decisions depend on, in canonical form."""
     content: dict[str, Any] = {
         "plugins": {hook: [(ref.name, ref.weight) for ref in refs] for hook, refs in profile.plugins.items()},
         "args": [(name, raw.content) for name, raw in profile.plugin_config],
@@ -209,7 +220,40 @@ def config_hash(profile: Profile) -> str:
     }
     if profile.packages:
         content["packages"] = dict(profile.packages)
-    return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=8).hexdigest()
+    return msgspec.json.encode(content, order="sorted")
+
+
+class _EncodedProfile(msgspec.Struct, rename="camel"):
+    plugins: dict[str, list[tuple[str, int]]]
+    args: list[tuple[str, dict[str, Any] | str]]
+    ranking: Ranking
+    tie_break: TieBreak
+    limits: tuple[int, int]
+    downscale: DownscaleOrder
+    scan: tuple[int, str | None]
+    reserve_fallback: bool
+    packages: dict[str, str] = {}
+
+
+def parse_profile(document: bytes, *, scheduler_name: str) -> Profile:
+    """The inverse of `encode_profile`. Raises ConfigurationError on a document of another version."""
+    try:
+        encoded = msgspec.json.decode(document, type=_EncodedProfile)
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(f"the recorded profile cannot be read: {error}") from error
+    return Profile(
+        scheduler_name=scheduler_name,
+        plugins={hook: tuple(PluginRef(*ref) for ref in refs) for hook, refs in encoded.plugins.items()},
+        plugin_config=tuple((name, RawArgs(content)) for name, content in encoded.args),
+        ranking=encoded.ranking,
+        tie_break=encoded.tie_break,
+        limits=StatusLimits(*encoded.limits),
+        downscale_order=encoded.downscale,
+        percentage_of_clusters=encoded.scan[0],
+        scan_domain_key=encoded.scan[1],
+        reserve_fallback=encoded.reserve_fallback,
+        packages=encoded.packages,
+    )
 
 
 # --- building -------------------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ class Offered:
     light_weight: int = 0
     kept_columns: Columns | None = None
     kept_inputs: RecordedInputs | None = None
+    kept_profile: bytes = b""
     fleet: Fleet = field(default_factory=Fleet)
     frame: Mapping[str, bytes] = field(default_factory=dict)
     shed: frozenset[str] = frozenset()
@@ -102,6 +103,10 @@ class Offered:
             ),
         )
 
+    def by_profile(self, config_hash: str) -> Self:
+        """Decided with the profile of this hash, whose document the history keeps."""
+        return replace(self._told(config_hash=config_hash), kept_profile=f"profile {config_hash}".encode())
+
     def weighing(self, weight: int, light: int = 0) -> Self:
         return replace(self, weight=weight, light_weight=light)
 
@@ -134,6 +139,9 @@ class Offered:
 
     def inputs(self) -> RecordedInputs | None:
         return self.kept_inputs
+
+    def profile(self) -> bytes:
+        return self.kept_profile
 
     def clusters(self, *, anew: bool) -> list[tuple[str, bytes | None]]:
         return self.fleet.changes(self.frame, anew=anew)

@@ -9,7 +9,7 @@ import sqlalchemy as sql
 
 from fleet.history import History, PartState, RetentionLimits
 from fleet.history.entries import Columns
-from fleet.history.tables import JOURNAL
+from fleet.history.tables import JOURNAL, PROFILES
 from tests.builders import NOW
 from tests.databases import OpenHistory
 from tests.fake_clock import FakeClock
@@ -212,3 +212,24 @@ def test_seq_is_never_given_twice(open_history: OpenHistory) -> None:
     later = an_attempt("db")
     keep(history, later)
     assert [one.id for one in history.since(seen)] == ids(later)
+
+
+def test_profiles_stay_as_long_as_an_attempt_names_them(open_history: OpenHistory) -> None:
+    history = open_history(clock=FakeClock())
+    fleet = Fleet(a="a")
+    gone = old().on(fleet).by_profile("c1")
+    others = [an_attempt().on(fleet).by_profile("c2"), an_attempt().on(fleet).by_profile("c3")]
+    keep(history, gone, *others)
+    assert profiles(history) == {"c1", "c2", "c3"}
+    assert tidied(history) == ids(*others)
+    assert profiles(history) == {"c2", "c3"}
+    again = an_attempt().on(fleet).by_profile("c1")
+    keep(history, again)
+    inputs = history.inputs(again.told.id)
+    assert inputs is not None
+    assert inputs.profile == b"profile c1"
+
+
+def profiles(history: History) -> set[str]:
+    with history._database.reading() as connection:
+        return set(connection.execute(sql.select(PROFILES.c.config_hash)).scalars())
