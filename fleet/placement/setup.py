@@ -64,5 +64,6 @@ def build_resource_filter(settings: Settings) -> ResourceFilter:
         skipped=KindList.parse(chosen.skipped_kinds),
         allowed=KindList.parse(chosen.allowed_kinds),
         skipped_namespaces=frozenset(chosen.skipped_namespaces),
+        secrets=chosen.secrets,
         workloads_on_hub=chosen.workloads_on_hub,
     )

@@ -244,6 +244,13 @@ class SelectionSection(Section):
     allowed_kinds: Annotated[
         Kinds, Field(description="If set: the only kinds that are placed. Excludes `selection.skippedKinds`.")
     ] = ()
+    secrets: Annotated[
+        bool,
+        Field(
+            description="Placements may select Secrets. If not, one that selects them by kind is rejected, and "
+            "namespaces are placed without them."
+        ),
+    ] = True
     workloads_on_hub: Annotated[
         bool,
         Field(description="Workloads may run on the hub; PersistentVolumeClaims are then not placed."),

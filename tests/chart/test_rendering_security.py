@@ -8,6 +8,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from fleet.model.catalog import CATALOG
 from tests.chart.helm import CHART, COMBINATIONS, NAMESPACE, Helm, Json, Rendered
@@ -198,6 +199,40 @@ def test_what_may_be_selected_can_be_limited(helm: Helm) -> None:
     assert rights_of(role) == DECIDING | PLACING | selectable
 
 
+def test_secrets_can_be_taken_out_of_what_may_be_selected(helm: Helm) -> None:
+    rendered = helm.combination("secrets-not-selectable")
+    rights = rights_of(rendered.one("ClusterRole", "fleet-controller"))
+
+    assert not any(group in ("*", "") and resource in ("*", "secrets") for group, resource, _ in rights)
+    assert on("", "configmaps services serviceaccounts persistentvolumeclaims", "list watch") <= rights
+    assert on("apps", "*", "list watch") | on("rbac.authorization.k8s.io", "*", "list watch") <= rights
+    assert on(PLACEMENT, "clusterresourceenvelopes resourceenvelopes", "list watch") <= rights
+    assert not any((group, resource) == (PLACEMENT, "*") for group, resource, _ in rights)
+    assert yaml.safe_load(rendered.settings())["selection"] == {"secrets": False}
+
+
+@pytest.mark.parametrize(
+    "selectable, rights",
+    [
+        ([(["apps"], ["*"])], on("apps", "*", "list watch")),
+        ([([""], ["configmaps", "secrets"])], on("", "configmaps", "list watch")),
+        ([([""], ["secrets"])], set()),
+        ([(["*"], ["services", "secrets"])], on("", "services", "list watch") | on("apps", "services", "list watch")),
+    ],
+    ids=["other group", "named", "nothing else", "named in every group"],
+)
+def test_rules_without_secrets_keep_the_rest(
+    helm: Helm, selectable: list[tuple[list[str], list[str]]], rights: Rights
+) -> None:
+    rules = [{"apiGroups": groups, "resources": resources} for groups, resources in selectable]
+    chosen = "--set-json", f"rbac.selectable={json.dumps(rules)}", "--set", "rbac.selectableSecrets=false"
+    found = rights_of(helm.template(*chosen).one("ClusterRole", "fleet-controller"))
+
+    assert rights <= found
+    assert not any(resource == "secrets" for _, resource, _ in found)
+    assert ("", "*", "list") not in found
+
+
 def test_only_its_own_lease_may_be_changed(helm: Helm) -> None:
     role = helm.combination("default").one("Role", "fleet-lease")
     assert rights_of(role) == on("coordination.k8s.io", "leases", "create get update watch")
@@ -225,7 +260,7 @@ def test_nothing_is_granted_without_a_name_but_what_may_be_selected(rendered: Re
         if role["metadata"]["name"] == "fleet-ask":
             assert wild == on("explain.fleet", "*", "get list watch create")
             continue
-        assert wild <= on("*", "*", "list watch")
+        assert {verb for *_, verb in wild} <= {"list", "watch"}
         assert not wild or role["metadata"]["name"] == "fleet-controller"
 
 

@@ -235,6 +235,10 @@ def test_a_file_is_for_one_of_each(helm: Helm, part: str) -> None:
             ("settings.selection.allowedKinds={a/v1/B}", "settings.selection.skippedKinds=a/v1/C"),
             "settings.selection.allowedKinds and settings.selection.skippedKinds exclude each other: set one of them",
         ),
+        (
+            ("settings.selection.secrets=true", "rbac.selectableSecrets=false"),
+            "settings.selection.secrets is true, and without rbac.selectableSecrets the controller may not read",
+        ),
         *(
             (
                 (f"{part}.serviceAccount.create=false",),

@@ -100,6 +100,9 @@ settings.leaderElection.retryPeriod should be shorter than renewDeadline, and th
 settings.leaderElection.leaseDuration {{ $lasts }} should be whole seconds: round it
 {{- end }}
 {{- $selection := default dict .Values.settings.selection -}}
+{{- if and $selection.secrets (not .Values.rbac.selectableSecrets) }}
+settings.selection.secrets is true, and without rbac.selectableSecrets the controller may not read Secrets: leave it out
+{{- end }}
 {{- if and $selection.allowedKinds $selection.skippedKinds }}
 settings.selection.allowedKinds and settings.selection.skippedKinds exclude each other: set one of them
 {{- end }}

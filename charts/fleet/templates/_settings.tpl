@@ -3,6 +3,7 @@
 {{- define "fleet.settings" -}}
 {{- $lease := dict "resourceName" (include "fleet.lease" .) "resourceNamespace" .Values.leaderElection.namespace -}}
 {{- $derived := include "fleet.decides" . | empty | ternary dict (dict "leaderElection" $lease) -}}
+{{- if not .Values.rbac.selectableSecrets }}{{ $_ := set $derived "selection" (dict "secrets" false) }}{{ end -}}
 {{- toYaml (mergeOverwrite (deepCopy .Values.settings) $derived) -}}
 {{- end -}}
 

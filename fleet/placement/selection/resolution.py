@@ -148,7 +148,10 @@ class _Selector:
     def run(self) -> None:
         self._choose_namespace()
         for position, term in enumerate(self.terms):
-            if self.resource_filter.allows_kind(term.group, term.version, term.kind):
+            if self.resource_filter.withholds(term.group, term.kind):
+                text = f"kind {term.kind_name} cannot be selected on this hub, because selection.secrets is false"
+                self._add_problem("PL-05", text, position)
+            elif self.resource_filter.allows_kind(term.group, term.version, term.kind):
                 self._resolve(position, term)
 
     # --- pass 1 -------------------------------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ class ResourceFilter:
     allowed: KindList = field(default_factory=KindList)
     """Empty: every kind."""
     skipped_namespaces: frozenset[str] = frozenset()
+    secrets: bool = True
+    """Whether Secrets may be placed, except through an envelope."""
     workloads_on_hub: bool = False
 
     def __post_init__(self) -> None:
@@ -100,7 +102,13 @@ class ResourceFilter:
             return False
         if (group, kind) == ("", "PersistentVolumeClaim") and self.workloads_on_hub:
             return False
+        if self.withholds(group, kind):
+            return False
         return not _is_hub_kind(group, kind)
+
+    def withholds(self, group: str, kind: str) -> bool:
+        """Whether a selector of this kind is an error; those of other kinds that are not allowed match nothing."""
+        return (group, kind) == ("", "Secret") and not self.secrets
 
     def allows(self, resource: Resource) -> bool:
         return self.allows_kind(resource.group, resource.version, resource.kind)

@@ -182,6 +182,25 @@ def test_what_is_being_deleted_is_not_selected() -> None:
     assert names(world.selects(of(ROLES))) == ["ClusterRole viewer"]
 
 
+def test_selecting_secrets_where_they_cannot_be_is_an_error() -> None:
+    world = shop().having(SECRETS, "shop/key")
+    world.rules = ResourceFilter(secrets=False)
+    refused = world.selects(of(CONFIG_MAPS, "a"), of(SECRETS, "key"), namespace="shop")
+
+    assert refused.objects == ()
+    assert refused.user_error == (
+        "PL-05: kind v1 Secret cannot be selected on this hub, because selection.secrets is false"
+        " (spec.resourceSelectors[1])"
+    )
+
+
+def test_a_namespace_is_placed_without_secrets_where_they_cannot_be_selected() -> None:
+    world = shop().having(SECRETS, "shop/key")
+    assert "Secret shop/key" in names(world.selects(namespace("shop")))
+    world.rules = ResourceFilter(secrets=False)
+    assert names(world.selects(namespace("shop"))) == names(shop().selects(namespace("shop")))
+
+
 @pytest.mark.parametrize("scope", ["NamespaceOnly", "NamespaceWithResources", "NamespaceWithResourceSelectors"])
 def test_a_terminating_namespace_contributes_nothing(scope: str) -> None:
     world = shop().having(NAMESPACES, "shop", **DELETED)

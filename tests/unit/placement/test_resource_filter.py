@@ -11,6 +11,8 @@ from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
 from fleet.placement.selection.candidates import CandidateObject, candidate_codec
 from fleet.placement.selection.resource_filter import KindList, ResourceFilter, is_placeable
+from fleet.placement.setup import build_resource_filter
+from fleet.settings import Settings
 
 
 def candidate(api_version: str, kind: str, name: str = "x", **fields: Any) -> CandidateObject:
@@ -95,6 +97,18 @@ def test_skipped_kinds_are_not_placed() -> None:
     rules = ResourceFilter(skipped=KindList.parse(["apps"]))
     assert not rules.allows_kind("apps", "v1", "Deployment")
     assert rules.allows_kind("", "v1", "ConfigMap")
+
+
+@pytest.mark.parametrize("secrets", [True, False])
+def test_the_setting_says_whether_secrets_may_be_selected(*, secrets: bool) -> None:
+    settings = Settings.model_validate({"selection": {"secrets": secrets}})
+    assert build_resource_filter(settings).allows_kind("", "v1", "Secret") is secrets
+
+
+def test_secrets_of_other_groups_are_kinds_like_any_other() -> None:
+    rules = ResourceFilter(secrets=False)
+    assert not rules.allows_kind("", "v1", "Secret")
+    assert rules.allows_kind("example.com", "v1", "Secret")
 
 
 def test_with_an_allow_list_nothing_else_is_placed_nor_what_is_never_placed() -> None:

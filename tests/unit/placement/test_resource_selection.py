@@ -91,6 +91,15 @@ async def test_only_selected_kinds_are_watched(bench: Bench) -> None:
     assert bench.hub.asked("/configmaps") == bench.hub.asked("/secrets") == 0
 
 
+@within(lambda: working(shop(), ResourceFilter(secrets=False)))
+async def test_secrets_that_cannot_be_selected_are_not_read(bench: Bench) -> None:
+    bench.hub.add(SECRETS, "shop/s")
+    assert await bench.selects(namespace("shop")) == ["shop", "a"]
+    refused = await bench.content.resolve(placement(of(SECRETS), name="q", namespace="shop"))
+    assert refused.user_error
+    assert bench.hub.asked("/configmaps") > bench.hub.asked("/secrets") == 0
+
+
 @within(lambda: working(shop()))
 async def test_a_new_object_wakes_whoever_could_select_it_and_nobody_else(bench: Bench) -> None:
     await bench.selects(namespace("shop"), name="whole")
