@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,18 +21,14 @@ from api.auth.access import HubAuthorizer
 from api.http.server import ListenOptions, serve_app
 from api.live.embedded import build_live_state
 from fleet.clock import SystemClock
-from fleet.framework.scores import min_max
 from fleet.history import History
 from fleet.recorder.recorder import CombinedRecorder, build_recorder, run_history
 from fleet.settings import Address, load_settings
-from plugins.cluster_affinity import ClusterAffinityPlugin
-from plugins.default_profile import default_profile
-from plugins.same_placement import SamePlacementAntiAffinity
-from plugins.topology_spread import TopologySpreadConstraints
 from tests.control_plane.access import ADMIN
 from tests.e2e.hub import Hub
 from tests.e2e.scheduling import Notebook, Overheard, Stage, story
 from tests.e2e.world import Json, controlled
+from tests.unit.scheduler.test_configured_profiles import HEAD
 
 PATIENT: Final = "eligibility.heartbeatTimeout=24h"
 """Nobody sends heartbeats here."""
@@ -95,9 +90,11 @@ class Demonstration:
 
 
 @asynccontextmanager
-async def demonstration(hub: Hub, folder: Path) -> AsyncIterator[Demonstration]:
+async def demonstration(hub: Hub, folder: Path, ranking: str) -> AsyncIterator[Demonstration]:
     """A controller that records, and the API beside it."""
-    effective = load_settings(None, {}, [PATIENT])
+    document = folder / "fleet.yaml"
+    document.write_text(f"{HEAD}profiles: [{{ranking: {ranking}}}]\n")
+    effective = load_settings(document, {}, [PATIENT])
     url, clock, notebook = f"sqlite:///{folder / 'history.sqlite'}", SystemClock(), Notebook()
     async with (
         run_history(effective.settings, url=url, may_migrate=True, clock=clock) as history,
@@ -107,7 +104,7 @@ async def demonstration(hub: Hub, folder: Path) -> AsyncIterator[Demonstration]:
         assert history is not None
         overheard = Overheard(transport)
         recorder = CombinedRecorder(notebook, build_recorder(history, effective.settings))
-        async with controlled(overheard, PATIENT, recorder=recorder) as controller:
+        async with controlled(overheard, PATIENT, recorder=recorder, file=document) as controller:
             app = create_app(
                 build_live_state(controller), history, HubAuthorizer(own, clock=clock), effective, shares_loop=True
             )
@@ -124,21 +121,16 @@ def bearer(hub: Hub) -> dict[str, str]:
 
 
 @pytest.fixture(params=["lexicographic", "weighted"])
-def ranking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The profile of the controller and of the API. What is added up has to be scaled first, which plugins do that are
-    made for it."""
+def ranking(request: pytest.FixtureRequest) -> str:
+    """Of the profile of the controller and of the API."""
     name: str = request.param
-    monkeypatch.setattr("fleet.scheduler.profiles.default_profile", partial(default_profile, ranking=name))
-    if name == "weighted":
-        for plugin in (ClusterAffinityPlugin, SamePlacementAntiAffinity, TopologySpreadConstraints):
-            monkeypatch.setattr(plugin, "normalize", lambda plugin, ctx, state, req, raw: min_max(raw), raising=False)
     return name
 
 
 @pytest.mark.timeout(600)
 @story
 async def test_a_placement_from_its_first_decision_to_a_fix_that_helps(hub: Hub, ranking: str, tmp_path: Path) -> None:
-    async with demonstration(hub, tmp_path) as shown:
+    async with demonstration(hub, tmp_path, ranking) as shown:
         fleet = shown.fleet
         await fleet.join_all(LABELS)
         await fleet.settled()

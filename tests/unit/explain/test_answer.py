@@ -267,8 +267,8 @@ def test_W_02_weighted_totals_are_the_sums_of_their_parts() -> None:
     for one in found.attempt.clusters:
         assert one.total == sum(score.final for score in one.scores)
         assert (one.key, {score.weight for score in one.scores}) == (None, {1})
-    assert row(found, "a").margin_to_next == 10
-    assert row(found, "b").short == "10 points short of the last pick a"
+    assert row(found, "a").margin_to_next == 100
+    assert row(found, "b").short == "100 points short of the last pick a"
 
 
 def test_rounds_tell_who_was_picked_in_which() -> None:
