@@ -74,8 +74,10 @@ class ProblemError(FleetError):
         )
 
 
-def refusal(status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> ProblemError:
-    return ProblemError(ProblemDetails(title=TITLES[status], status=status, detail=detail, **more), headers)
+def refusal(
+    status: int, detail: str, *, next: str, headers: Mapping[str, str] | None = None, **more: Any
+) -> ProblemError:
+    return ProblemError(ProblemDetails(title=TITLES[status], status=status, detail=detail, next=next, **more), headers)
 
 
 def not_found(object: str, next: str) -> ProblemError:
@@ -116,7 +118,8 @@ async def _handle_refusal(_: Request, error: Exception) -> Response:
 
 async def _handle_input_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, InputError)
-    return unprocessable(error.field, error.value, error.message, "correct it and ask again").response()
+    what = error.field or "it"
+    return unprocessable(error.field, error.value, error.message, f"correct {what} and ask again").response()
 
 
 async def _handle_history_unavailable(_: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ import msgspec
 
 from fleet.errors import DocumentError
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
-from fleet.model.documents import describe_forbidden_change, read_document
+from fleet.model.documents import describe_forbidden_change, describe_kind_problem, read_written_document
 from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import Metadata, Observed, Placement, PolicySnapshot
 from fleet.placement.snapshots.proposal import propose_snapshot
@@ -21,16 +21,18 @@ def parse_identity(document: Mapping[str, Any]) -> tuple[str, str]:
     """Namespace and name of a placement's document, before the rest is validated."""
     kind, metadata = document.get("kind"), document.get("metadata")
     if not isinstance(kind, str) or kind not in _SCOPES:
-        message = f"should be a placement, of kind {' or '.join(_SCOPES)}"
+        message = describe_kind_problem(document) or f"should be a placement, of kind {' or '.join(_SCOPES)}"
         raise DocumentError(message, field="placement.kind", value=kind)
     metadata = metadata if isinstance(metadata, dict) else {}
     name, namespace = metadata.get("name"), metadata.get("namespace") or ""
     if not isinstance(name, str) or not name:
-        raise DocumentError("the placement needs a name", field="placement.metadata.name", value=name)
+        raise DocumentError("metadata.name: is required", field="placement.metadata.name", value=name)
     namespaced = _SCOPES[kind].namespaced
     if not isinstance(namespace, str) or bool(namespace) is not namespaced:
-        expected = "needs a namespace" if namespaced else "has no namespace"
-        raise DocumentError(f"a {kind} {expected}", field="placement.metadata.namespace", value=namespace)
+        expected = "needs a namespace" if namespaced else "has no namespace; leave it out"
+        raise DocumentError(
+            f"metadata.namespace: a {kind} {expected}", field="placement.metadata.namespace", value=namespace
+        )
     return namespace, name
 
 
@@ -48,10 +50,13 @@ def build_proposed_snapshot(
     existing: Observed[Placement] | None = None,
     known: Iterable[Observed[PolicySnapshot]] = (),
 ) -> PolicySnapshot:
-    """Raises DocumentError with everything that is wrong, by the rules of the placement's kind.
+    """Raises DocumentError with everything that is wrong, in the words of `fleet simulate`.
 
     `existing` is the placement that the document changes, `known` are its snapshots."""
-    placement = read_document(document)
+    try:
+        placement = read_written_document(document)
+    except DocumentError as error:
+        raise DocumentError(error.message, field=f"placement.{error.field}", value=error.value) from error
     metadata, spec = placement.metadata, placement.spec  # type: ignore[attr-defined]  # placements have one
     generation = metadata.generation or 1
     if existing is not None:

@@ -35,7 +35,7 @@ from fleet.settings.document.model import (
     ProfileDocument,
 )
 from fleet.settings.secrets import redact_all
-from fleet.settings.similarity import nearest
+from fleet.similarity import nearest
 from plugins import extended_profile, in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, default_profile
 

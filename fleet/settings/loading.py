@@ -19,7 +19,6 @@ from pydantic_core import ErrorDetails
 from fleet.errors import ConfigurationError
 from fleet.settings.consistency import find_contradictions
 from fleet.settings.names import SettingInfo, known_settings, render_value
-from fleet.settings.similarity import nearest
 from fleet.settings.sources import (
     CollectedSettings,
     SettingValue,
@@ -29,6 +28,7 @@ from fleet.settings.sources import (
 )
 from fleet.settings.tree import DECIDING, Settings
 from fleet.settings.values import Duration
+from fleet.similarity import nearest
 
 DEFAULT: Final = "default"
 

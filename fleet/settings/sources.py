@@ -19,7 +19,7 @@ from fleet.settings.document.model import ProfileDocument
 from fleet.settings.document.reading import DOCUMENT_FIELDS, is_document, read_document
 from fleet.settings.document.substitution import Substitution
 from fleet.settings.names import PREFIX, known_settings, section_names
-from fleet.settings.similarity import SIMILAR, nearest
+from fleet.similarity import SIMILAR, nearest
 
 RawValue = str | tuple[str, ...]
 

@@ -22,6 +22,8 @@ from tests.api.stage import PATIENT, Json, Running, in_a_thread
 from tests.policies import REFUSED, REMARKED, TOLD, path_of
 
 NOT_YAML: Final = ("11-yaml-error", "11b-yaml-tab")
+OF_FILES: Final = (*NOT_YAML, "12-duplicate")
+"""What is wrong with a file is nothing that a request can have."""
 EMPTY: Final = re.compile(r"\bNone\b|\bnan\b|\(\)|\[\]|\{\}|: ?[;,]|, ,|  [;,.]|\(none\)|^\W+$")
 """What a sentence looks like when a value was missing."""
 OF_THE_HUB: Final = ("Warning at ", "spec.resourceSelectors selects nothing", "evaluated on the fleet as it is now")
@@ -60,6 +62,13 @@ class Doors:
     def simulate(self, name: str, *options: str) -> Ran:
         files = ("-f", str(self.stage.fleet_file), "-f", path_of(name))
         return self.fleet("simulate", *files, "--set", PATIENT, *options)
+
+    def propose(self, document: Json) -> Json:
+        """The refusal of a simulation."""
+        answer = self._running.call(self._running.stage.post("/v1/simulate", {"placement": document}))
+        assert answer.status_code == 422, answer.text
+        refused: Json = answer.json()
+        return refused
 
     def rest(self, path: str) -> tuple[Json, str]:
         """As JSON, and as text."""
@@ -170,3 +179,18 @@ def test_what_one_door_refuses_no_other_lets_in(doors: Doors, name: str) -> None
     for text in REFUSED[name]:
         assert text in offline.stderr
         assert text in live.stderr
+
+
+@pytest.mark.parametrize("name", sorted({*REFUSED} - {*OF_FILES}))
+def test_the_api_refuses_what_simulate_refuses_in_the_same_words(doors: Doors, name: str) -> None:
+    offline = [line for line in doors.simulate(name).stderr.splitlines() if line.startswith("error: ")]
+
+    refused = [doors.propose(document) for document in read_documents(name)]
+
+    said = "; ".join(each["detail"] for each in refused)
+    for line in offline:
+        _error, _place, _subject, problem = line.split(": ", 3)
+        assert problem in said
+    for each in refused:
+        assert each["field"].startswith("placement.")
+        assert each["next"] == f"correct {each['field']} and ask again"

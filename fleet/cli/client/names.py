@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import quote
 
-from fleet.cli.input.problems import did_you_mean
 from fleet.errors import InputError
 from fleet.kube.resource import join_key
 from fleet.model.catalog import CATALOG, KindDefinition
 from fleet.model.labels import is_subdomain
+from fleet.similarity import did_you_mean
 
 PLACEMENT_KINDS: Final = ("ClusterResourcePlacement", "ResourcePlacement")
 BINDING_KINDS: Final = ("ClusterResourceBinding", "ResourceBinding")

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fleet.cli.input.problems import did_you_mean
 from fleet.errors import ConfigurationError
 from fleet.settings import Effective, load_settings
 from fleet.settings.loading import Flag
+from fleet.similarity import did_you_mean
 
 PLACEMENT: Final = "placement"
 SCHEDULER: Final = "scheduler"

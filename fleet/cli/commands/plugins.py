@@ -16,7 +16,7 @@ from fleet.framework.profiles.discovery import list_installed, register_installe
 from fleet.framework.profiles.profile import METHODS
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.testing.conformance import ConformanceError, check
-from fleet.settings.similarity import nearest
+from fleet.similarity import nearest
 from plugins import in_tree_registry
 
 FINE: Final = 0

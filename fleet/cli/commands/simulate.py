@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fleet.cli.input.problems import Findings, did_you_mean
+from fleet.cli.input.problems import Findings
 from fleet.cli.input.simulation import Moment, Simulation, moment_of, read_moment, simulate
 from fleet.cli.input.simulation_inputs import SimulationInputs, leave_foreign, read_inputs
 from fleet.cli.output.console import page_of
@@ -21,6 +21,7 @@ from fleet.cli.output.simulation_text import render_simulation
 from fleet.errors import ConfigurationError, InputError
 from fleet.scheduler.profiles import CompiledProfiles, build_compiled_profiles
 from fleet.settings import Settings, read_settings
+from fleet.similarity import did_you_mean
 
 FINE: Final = 0
 UNFULFILLED: Final = 1

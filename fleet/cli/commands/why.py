@@ -172,13 +172,13 @@ def _suggest_placement(refusal: ApiRefusal, connection: ApiConnection, placement
     """Suggest a placement with a similar name."""
     if refusal.status != _NOT_FOUND:
         return refusal
-    from fleet.cli.input.problems import nearest
+    from fleet.similarity import CLOSE, nearest
 
     try:
         known = placement_names(connection)
     except ApiRefusal:
         return refusal
-    match = None if placement.key in known else nearest(placement.key, known)
+    match = None if placement.key in known else nearest(placement.key, known, cutoff=CLOSE)
     return _replace_step(refusal, f"did you mean {match}?") if match else refusal
 
 
@@ -188,7 +188,7 @@ def suggest_cluster(
     """Suggest a cluster with a similar name, or swapped arguments."""
     if refusal.status != _NOT_FOUND:
         return refusal
-    from fleet.cli.input.problems import nearest
+    from fleet.similarity import CLOSE, nearest
 
     try:
         known = cluster_names(connection)
@@ -199,7 +199,7 @@ def suggest_cluster(
             return ApiRefusal(f"{cluster} is a placement, not a cluster\nnext: {step}", status=refusal.status)
     except ApiRefusal:
         return refusal
-    match = None if cluster in known else nearest(cluster, known)
+    match = None if cluster in known else nearest(cluster, known, cutoff=CLOSE)
     return _replace_step(refusal, f"did you mean {match}?") if match else refusal
 
 

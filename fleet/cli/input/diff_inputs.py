@@ -9,7 +9,7 @@ from typing import Any, Final
 from fleet.cli.input.documents import ParsedDocument
 from fleet.cli.input.object_merge import FIELD_MANAGER
 from fleet.cli.input.objects import InputObject, Layer, ObjectId, read_layers, read_spec
-from fleet.cli.input.problems import Findings, did_you_mean
+from fleet.cli.input.problems import Findings
 from fleet.cli.input.simulation import Moment
 from fleet.cli.input.simulation_inputs import (
     PLACEMENT_KINDS,
@@ -24,6 +24,7 @@ from fleet.framework.cycle.cycle import DecisionInput
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.scheduler.profiles import CompiledProfiles
+from fleet.similarity import did_you_mean
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import Table
 

@@ -15,20 +15,17 @@ import msgspec
 from pydantic import ValidationError
 
 from fleet.cli.input.documents import ParsedDocument, Steps
-from fleet.cli.input.fields import FieldProblem, check_fields
 from fleet.cli.input.object_merge import FIELD_MANAGER, merge_document
-from fleet.cli.input.problems import Findings, did_you_mean, nearest
+from fleet.cli.input.problems import Findings
 from fleet.errors import DocumentError
 from fleet.kube.resource import join_key
-from fleet.model.catalog import CATALOG, KindDefinition, find_kind
+from fleet.model.catalog import KindDefinition, find_kind
 from fleet.model.decoding import decode, describe_document
-from fleet.model.documents import describe_forbidden_change
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
+from fleet.model.documents import check_names, describe_forbidden_change, describe_kind_problem, drop_nulls
+from fleet.model.fields import FieldProblem, check_fields
 from fleet.model.kinds.meta import Document, Model
-from fleet.model.labels import is_subdomain
 from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot, View
 
-OUR_GROUPS: Final = (PLACEMENT_GROUP, CLUSTER_GROUP)
 DEFAULT_NAMESPACE: Final = "default"
 _NOT_EXPORTED: Final = {"kind": "User", "name": "not-exported"}
 _CONDITION: Final = {"reason": "", "message": ""}
@@ -44,14 +41,6 @@ _REQUIRED: Final[dict[str, dict[str, dict[str, Any]]]] = {
 """By kind and part: required fields that an export may omit."""
 SNAPSHOT: Final = "FleetSnapshot"
 SNAPSHOT_PARTS: Final = ("clusters", "placements", "policySnapshots", "bindings")
-_OWN_NAMES: Final = (
-    "MemberCluster",
-    "ClusterResourcePlacement",
-    "ResourcePlacement",
-    "ClusterSchedulingPolicySnapshot",
-    "SchedulingPolicySnapshot",
-)
-"""Kinds whose names no other project uses: under another group they are mistakes."""
 _OTHER_PROJECTS: Final = {"karmada.io": "Karmada", "open-cluster-management.io": "Open Cluster Management"}
 """By the end of the group."""
 V = TypeVar("V", bound=View)
@@ -235,39 +224,15 @@ def _fill_conditions(part: dict[str, Any]) -> dict[str, Any]:
 
 def _find_kind(parsed: ParsedDocument, foreign: Counter[str], findings: Findings) -> KindDefinition | None:
     """The kind of a document; None if it is invalid or not ours."""
-    missing = [key for key in ("apiVersion", "kind") if not isinstance(parsed.content.get(key), str)]
-    if missing:
-        subject = describe_document(parsed.content)
-        findings.report(parsed.place, f"{' and '.join(missing)} missing: every object needs both", subject=subject)
+    problem = describe_kind_problem(parsed.content)
+    if problem:
+        findings.report(parsed.place, problem, subject=describe_document(parsed.content))
         return None
     api_version, kind = parsed.content["apiVersion"], parsed.content["kind"]
     resource = find_kind(api_version, kind)
     if resource is None:
-        problem = _unknown_kind(api_version, kind)
-        if problem:
-            findings.report(parsed.place, problem, subject=describe_document(parsed.content))
-        else:
-            foreign[f"{kind}.{api_version}"] += 1
+        foreign[f"{kind}.{api_version}"] += 1
     return resource
-
-
-def _unknown_kind(api_version: str, kind: str) -> str:
-    """The problem of a kind that resembles one of ours; empty for any other kind."""
-    group, _, version = api_version.rpartition("/")
-    if group not in OUR_GROUPS:
-        meant = nearest(group, OUR_GROUPS) if group else None
-        if meant:
-            return f"apiVersion {api_version!r}: no such group; did you mean {meant}?"
-        own = next((definition for definition in CATALOG if definition.kind == kind and kind in _OWN_NAMES), None)
-        return f"apiVersion {api_version!r}: kind {kind} is in {own.api_version}; use that" if own else ""
-    same_kind = [definition for definition in CATALOG if definition.kind == kind and definition.group in OUR_GROUPS]
-    if not same_kind:
-        kinds = [definition.kind for definition in CATALOG if definition.group == group]
-        return f"kind {kind!r} does not exist in {group}{did_you_mean(kind, kinds)}"
-    (resource,) = same_kind
-    if resource.group != group:
-        return f"kind {kind} is in {resource.group}, not in {group}"
-    return f"version {version!r} of {kind} does not exist; use {' or '.join(sorted(resource.versions))}"
 
 
 # --- one object -----------------------------------------------------------------------------------------------------
@@ -280,7 +245,7 @@ def _build_object(
     places: dict[ObjectId, str],
     layer: Layer,
 ) -> InputObject | None:
-    given = _without_nulls(parsed.content)
+    given = drop_nulls(parsed.content)
     identity = _find_identity(given, resource)
     base = layer.base.get(identity) if identity else None
     content = _apply(given, base, layer)
@@ -299,7 +264,10 @@ def _build_object(
     if forbidden:
         findings.report(parsed.at(("spec",)), f"spec: {forbidden}", subject=subject)
         return None
-    if not _has_valid_name(content.get("metadata") or {}, cleaned, resource, findings):
+    wrong_names = check_names(content, resource)
+    for problem in wrong_names:
+        findings.report(parsed.at(problem.path), str(problem), subject=subject)
+    if wrong_names:
         return None
     if base is not None and read_spec(resource, content) != read_spec(resource, base.parsed.content):
         content = {**content, "metadata": _count_generation(content["metadata"])}
@@ -349,11 +317,17 @@ def _check(
     parsed: ParsedDocument, resource: KindDefinition, base: InputObject | None
 ) -> tuple[list[FieldProblem], bool]:
     """The problems of the document, and whether there are others, which the hub has accepted before."""
-    problems = list(check_fields(parsed, resource.model))
+    problems = _check_fields(parsed, resource)
     if not problems or base is None or base.document is not None:
         return problems, False
-    accepted = set(check_fields(base.parsed, resource.model))
+    accepted = set(_check_fields(base.parsed, resource))
     return [problem for problem in problems if problem not in accepted], True
+
+
+def _check_fields(parsed: ParsedDocument, resource: KindDefinition) -> list[FieldProblem]:
+    """From top to bottom."""
+    problems = check_fields(parsed.content, resource.model, read_source=parsed.source_text)
+    return sorted(problems, key=lambda problem: parsed.line_of(problem.path))
 
 
 def _build_unchecked(
@@ -380,23 +354,6 @@ def _is_unique(
     return False
 
 
-def _has_valid_name(
-    metadata: Mapping[str, Any], parsed: ParsedDocument, resource: KindDefinition, findings: Findings
-) -> bool:
-    name, namespace = metadata.get("name", ""), metadata.get("namespace")
-    subject = describe_document(parsed.content)
-    before = len(findings.problems)
-    if not name:
-        findings.report(parsed.at(("metadata",)), "metadata.name: is required", subject=subject)
-    elif not is_subdomain(name):
-        message = f"metadata.name: {name!r} should be lower-case letters, digits, '-' and '.'"
-        findings.report(parsed.at(("metadata", "name")), message, subject=subject)
-    if namespace and not resource.is_namespaced:
-        message = f"metadata.namespace: a {resource.kind} has no namespace; leave it out"
-        findings.report(parsed.at(("metadata", "namespace")), message, subject=subject)
-    return len(findings.problems) == before
-
-
 def _build_view(
     content: dict[str, Any], parsed: ParsedDocument, resource: KindDefinition, findings: Findings
 ) -> View | None:
@@ -409,12 +366,3 @@ def _build_view(
     except DocumentError as error:
         findings.report(parsed.place, str(error))
         return None
-
-
-def _without_nulls(value: Any) -> Any:
-    """Drop nulls, as the API server does."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
-
-_CLOSE: Final = 0.75
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -65,20 +60,3 @@ class Findings:
 
     def detail(self, text: str) -> None:
         self.details.append(text)
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The most similar known word: letters count, case and separators do not."""
-    by_letters = {_normalize(name): name for name in known}
-    close = difflib.get_close_matches(_normalize(word), by_letters, n=1, cutoff=_CLOSE)
-    return by_letters[close[0]] if close else None
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean clusterAffinity?`, or empty."""
-    match = nearest(word, known)
-    return f"; did you mean {match}?" if match else ""
-
-
-def _normalize(word: str) -> str:
-    return word.lower().replace("_", "").replace("-", "")

@@ -28,7 +28,7 @@ from fleet.settings.document.model import (
     ProfileDocument,
 )
 from fleet.settings.document.substitution import Substitution
-from fleet.settings.similarity import nearest
+from fleet.similarity import nearest
 
 ENVELOPE: Final = ("apiVersion", "kind")
 DOCUMENT_FIELDS: Final = (*ENVELOPE, "profiles", "extenders", "substitution", "maxPermitWaitSeconds", "debug")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.cli.input.problems import Findings, SourceLocation, nearest
+from fleet.cli.input.problems import Findings, SourceLocation
+from fleet.similarity import CLOSE, nearest
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from fleet.cli.input.problems import Findings, SourceLocation, nearest
     ],
 )
 def test_the_nearest_word_is_the_one_that_was_meant(word: str, want: str | None) -> None:
-    assert nearest(word, ["clusterAffinity", "placement"]) == want
+    assert nearest(word, ["clusterAffinity", "placement"], cutoff=CLOSE) == want
 
 
 @pytest.mark.parametrize(

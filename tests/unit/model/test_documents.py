@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import DocumentError
-from fleet.model.documents import read_document
+from fleet.model.documents import read_document, read_written_document
 from fleet.model.kinds.placement import ClusterResourcePlacement
 
 
@@ -115,3 +115,28 @@ def test_a_number_of_another_type_is_refused_as_the_api_server_does(wrong: objec
     }
     with pytest.raises(DocumentError, match=r"MemberCluster c1 is invalid: spec\.heartbeatPeriodSeconds"):
         read_document(document)
+
+
+def test_a_written_document_has_no_fields_that_its_kind_has_not() -> None:
+    with pytest.raises(DocumentError) as refusal:
+        read_written_document(a_placement(policy={"placementType": "PickN", "numberofClusters": 3}))
+
+    unknown = "spec.policy.numberofClusters: unknown field; did you mean numberOfClusters?"
+    assert refusal.value.field == "spec.policy.numberofClusters"
+    assert refusal.value.message.startswith("ClusterResourcePlacement web is invalid: spec.policy: PO-05: ")
+    assert refusal.value.message.endswith(f"; {unknown}")
+
+
+def test_a_written_document_with_countless_mistakes_is_refused_with_some_of_them() -> None:
+    document = a_placement() | {f"novel{number}": 1 for number in range(1000)}
+
+    with pytest.raises(DocumentError) as refusal:
+        read_written_document(document)
+
+    assert refusal.value.message.count("unknown field") == 20
+
+
+def test_nulls_that_a_user_wrote_are_dropped_as_the_api_server_does() -> None:
+    document = a_placement(policy=None, revisionHistoryLimit=None)
+
+    assert read_written_document(document).to_document() == a_placement()

@@ -1,32 +1,35 @@
 """Validation of one object: values that its kind does not allow, and fields that its kind does not have.
 
-Every problem has the path of its field, from which the caller finds the line.
+Every problem has the path of its field, from which a caller that read a file finds the line.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from fleet.cli.input.documents import ParsedDocument, Steps
-from fleet.cli.input.problems import did_you_mean, nearest
 from fleet.errors import TimestampError
 from fleet.model.kinds.markers import Keywords
 from fleet.model.kinds.meta import ObjectMeta
 from fleet.model.operators import find_meant_operator
 from fleet.model.quantity import quantity_or_none
 from fleet.model.timestamps import parse_timestamp
+from fleet.similarity import CLOSE, did_you_mean, nearest
 
+Steps = Sequence[str | int]
 _Path = tuple[str | int, ...]
+_ReadSource = Callable[[Steps], str | None]
 _SCALAR: Final = (str, int, float, bool)
 _EXTENSIBLE: Final = ("metadata", "status")
 """Parts that newer releases and other programs extend: an unknown field is an error there only if it resembles one."""
@@ -61,14 +64,47 @@ def path_text(path: Steps) -> str:
     return text.removeprefix(".")
 
 
-def check_fields(parsed: ParsedDocument, model: type[BaseModel]) -> list[FieldProblem]:
-    """All problems of a document of this kind, in the order of the fields."""
-    problems = list(_check_shape(parsed.content, _Shape(model=model), ()))
+def check_fields(
+    content: Any,
+    model: type[BaseModel],
+    *,
+    read_source: _ReadSource | None = None,
+    most: int | None = None,
+) -> list[FieldProblem]:
+    """The problems of a document of this kind, unknown fields before wrong values, which may follow from them.
+    `read_source` returns a scalar as the user wrote it; `most` bounds each of the two."""
+    problems = list(islice(_check_shape(content, _Shape(model=model), ()), most))
     try:
-        model.model_validate(parsed.content)
+        model.model_validate(content)
     except ValidationError as error:
-        problems += _check_values(parsed, error.errors(include_url=False))
-    return sorted(_deduplicate(problems), key=lambda problem: parsed.line_of(problem.path))
+        errors = error.errors(include_url=False)
+        problems += islice(_check_values(_Source(content, read_source), errors), most)
+    return _deduplicate(problems)
+
+
+def locate_field(content: Any, path: Steps) -> tuple[int, ...]:
+    """Sorts paths as their fields are in the content; a field that is missing comes before those of its holder."""
+    position = []
+    for step in path:
+        if isinstance(content, dict) and step in content:
+            position.append(list(content).index(step))
+        elif isinstance(content, list) and isinstance(step, int) and step < len(content):
+            position.append(step)
+        else:
+            break
+        content = content[step]
+    return tuple(position)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    content: Any
+    read: _ReadSource | None
+
+    def show(self, path: Steps, value: object) -> str:
+        """A scalar as the user wrote it, or else as JSON."""
+        written = None if self.read is None else self.read(path)
+        return written or json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _deduplicate(problems: Iterable[FieldProblem]) -> list[FieldProblem]:
@@ -78,20 +114,20 @@ def _deduplicate(problems: Iterable[FieldProblem]) -> list[FieldProblem]:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def _check_values(parsed: ParsedDocument, errors: list[ErrorDetails]) -> Iterator[FieldProblem]:
+def _check_values(source: _Source, errors: list[ErrorDetails]) -> Iterator[FieldProblem]:
     wrong = {error["loc"][:depth] for error in errors for depth in range(len(error["loc"]))}
     for error in errors:
         path = error["loc"]
         if error["type"] == "too_short" and path in wrong:
             continue  # the count excludes invalid items, which are reported themselves
-        if path and path[-1] in _ENDINGS and isinstance(_value(parsed.content, path[:-1]), _SCALAR):
-            shown = _describe_value(parsed, path[:-1], error["input"])
+        if path and path[-1] in _ENDINGS and isinstance(_value(source.content, path[:-1]), _SCALAR):
+            shown = _describe_value(source, path[:-1], error["input"])
             yield FieldProblem(path[:-1], f"{shown} should be a whole number or a string")
         else:
-            yield FieldProblem(path, _describe_error(parsed, error))
+            yield FieldProblem(path, _describe_error(source, error))
 
 
-def _describe_error(parsed: ParsedDocument, error: ErrorDetails) -> str:
+def _describe_error(source: _Source, error: ErrorDetails) -> str:
     path, value = error["loc"], error["input"]
     match error["type"]:
         case "missing":
@@ -100,15 +136,15 @@ def _describe_error(parsed: ParsedDocument, error: ErrorDetails) -> str:
             return (
                 error["msg"]
                 if isinstance(value, dict | list)
-                else f"{_describe_value(parsed, path, value)}: {error['msg']}"
+                else f"{_describe_value(source, path, value)}: {error['msg']}"
             )
         case "string_type" if type(value) in _TYPE_NAMES:
-            written = parsed.source_text(path) or str(value)
+            written = source.show(path, value)
             return f'{written} is {_TYPE_NAMES[type(value)]} here; write "{written}" for a string'
     message = _rephrase(error["msg"].removeprefix("Input "))
     if error["type"] == "literal_error":
         message += _suggest_choice(str(value), _parse_choices(error.get("ctx", {}).get("expected", "")))
-    return f"{_describe_value(parsed, path, value)} {message}" if message.startswith("should") else message
+    return f"{_describe_value(source, path, value)} {message}" if message.startswith("should") else message
 
 
 def _suggest_choice(value: str, choices: list[str]) -> str:
@@ -122,14 +158,14 @@ def _rephrase(message: str) -> str:
     return re.sub(r" or instance of \w+", "", message)
 
 
-def _describe_value(parsed: ParsedDocument, path: Steps, value: object) -> str:
+def _describe_value(source: _Source, path: Steps, value: object) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
         return "a list"
     if value is None:
         return "null"
-    return repr(value) if isinstance(value, str) else parsed.source_text(path) or str(value)
+    return repr(value) if isinstance(value, str) else source.show(path, value)
 
 
 def _parse_choices(expected: str) -> list[str]:
@@ -238,13 +274,13 @@ def _check_unknown(content: Mapping[str, Any], model: type[BaseModel], path: _Pa
 
 def _may_be_new(key: str, model: type[BaseModel], path: _Path) -> bool:
     growing = model is ObjectMeta or (bool(path) and path[0] in _EXTENSIBLE)
-    return growing and nearest(key, _names(model)) is None
+    return growing and nearest(key, _names(model), cutoff=CLOSE) is None
 
 
 def _suggest_child(key: str, model: type[BaseModel]) -> str:
     """Suggest a field of that name one level down."""
     for holder, shape in _shapes(model).items():
-        meant = nearest(key, _names(shape.model)) if shape.model is not None else None
+        meant = nearest(key, _names(shape.model), cutoff=CLOSE) if shape.model is not None else None
         if meant:
             return f"; did you mean {holder}.{meant}?"
     return ""
