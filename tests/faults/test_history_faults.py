@@ -107,9 +107,7 @@ def with_content(content: Callable[[Path], None], path: Path) -> Iterator[None]:
     path.parent.mkdir(exist_ok=True)
     content(path)
     yield
-    path.unlink(missing_ok=True)
-    for rest in path.parent.glob(f"{path.name}-*"):
-        rest.unlink()
+    take_away(path.parent)
 
 
 def settle(path: Path) -> None:
@@ -147,8 +145,15 @@ def damage_pages(path: Path) -> None:
 @contextmanager
 def removed(_: Disk, path: Path) -> Iterator[None]:
     if path.parent.exists():
-        shutil.rmtree(path.parent)
+        take_away(path.parent)
     yield
+
+
+def take_away(folder: Path) -> None:
+    """In one step, as who looks at it meanwhile makes it again."""
+    away = folder.with_name("taken-away")
+    folder.rename(away)
+    shutil.rmtree(away)
 
 
 @contextmanager
@@ -299,7 +304,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     yield found
     found.answers.set()
     for thread in set(threading.enumerate()) - others:
-        if not thread.name.startswith("fleet-history-reader"):  # these wait for queries
+        if not thread.name.startswith(("fleet-history-reader", "evaluations", "decisions")):  # these wait for work
             thread.join(60)
 
 
