@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -101,6 +102,19 @@ def create_app(
     app.add_middleware(Audit, clock=live.clock, registry=live.registry)
     app.add_middleware(Aggregation)
     return app
+
+
+def reload_app(app: FastAPI, effective: Effective) -> tuple[str, ...]:
+    """Answer with the profiles of these settings from now on. Returns what needs a restart. Raises ConfigurationError,
+    and has changed nothing then."""
+    shared: AppState = app.state.shared
+    backend = shared.backend
+    prepared = backend.live.frameworks.prepare(effective.settings)
+    profiles = build_compiled_profiles(effective.settings)
+    prepared.install()
+    backend.evaluator.profiles = profiles
+    app.state.shared = replace(shared, backend=replace(backend, effective=effective, answers=AnswerCache()))
+    return prepared.needs_restart
 
 
 def create_bare_app() -> FastAPI:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from api.live.answer_cache import AnswerCache, FleetChanges
 from api.live.evaluation import DecisionEvaluator
@@ -21,5 +22,7 @@ class Backend:
     answers: AnswerCache
     fleet: FleetChanges
     warnings: WarningEvents
+    notices: dict[str, Callable[[], str]] = field(default_factory=dict)
+    """What `/readyz` shows without an effect on it, by name."""
     explains_other: bool = False
     """Another scheduler decides on this hub."""

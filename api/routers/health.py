@@ -50,8 +50,10 @@ async def readyz(request: Request) -> Response:
     backend: Backend = request.app.state.shared.backend
     caches = ", ".join(backend.live.list_unsynced())
     history = _describe_outage(backend.history.history)
+    notices = {name: notice for name, read in backend.notices.items() if (notice := read())}
+    checks = {"caches": caches, "history": history, **notices}
     status = FAILED if caches else DEGRADED if history else OK
-    return _answer(HealthModel(status=status, checks={"caches": caches, "history": history}))
+    return _answer(HealthModel(status=status, checks=checks))
 
 
 @router.get(

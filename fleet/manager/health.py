@@ -7,8 +7,9 @@ Ready means that it could work now. Responses have the format of the API server'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, suppress
+from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs
 
@@ -41,6 +42,7 @@ class HealthChecks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ready: dict[str, Missing] = {}
+        self._notices: dict[str, Callable[[], str]] = {}
         self._alive: dict[str, tuple[Age, float]] = {}
         self._last_turn = clock.monotonic()
         self.add_liveness_check(LOOP, lambda: clock.monotonic() - self._last_turn, within=_LONGEST_SILENCE)
@@ -48,6 +50,13 @@ class HealthChecks:
     def add_readiness_check(self, name: str, missing: Missing) -> None:
         """`missing` returns the names of what is not ready yet."""
         self._ready[name] = missing
+
+    def add_notice(self, name: str, notice: Callable[[], str]) -> None:
+        """Something that operators should know, shown by `/readyz?verbose`; it does not change readiness."""
+        self._notices[name] = notice
+
+    def list_notices(self) -> dict[str, str]:
+        return {name: notice() for name, notice in self._notices.items()}
 
     def add_liveness_check(self, name: str, age: Age, *, within: float) -> None:
         """Fails when the last heartbeat is more than `within` seconds ago."""
@@ -140,7 +149,9 @@ class _Application:
         self._routes: dict[str, Callable[[Scope], _Response]] = {}
         if "health" in purposes:
             self._routes["/livez"] = lambda scope: _build_response("livez", health.liveness(), scope)
-            self._routes["/readyz"] = lambda scope: _build_response("readyz", health.readiness(), scope)
+            self._routes["/readyz"] = lambda scope: _build_response(
+                "readyz", health.readiness(), scope, notices=health.list_notices()
+            )
         if "metrics" in purposes:
             self._routes["/metrics"] = self._render_metrics
 
@@ -162,12 +173,15 @@ class _Application:
         return 200, content_type, encode(self._registry)
 
 
-def _build_response(probe: str, checks: dict[str, str], scope: Scope) -> _Response:
+def _build_response(
+    probe: str, checks: dict[str, str], scope: Scope, *, notices: Mapping[str, str] = MappingProxyType({})
+) -> _Response:
     failed = any(checks.values())
     if not failed and b"verbose" not in parse_qs(scope["query_string"], keep_blank_values=True):
         return 200, _TEXT, b"ok"
     verdict = "failed" if failed else "passed"
-    text = "\n".join([*_format_checks(checks), f"{probe} check {verdict}", ""])
+    told = (f"[+]{name} {notice or 'ok'}" for name, notice in notices.items())
+    text = "\n".join([*_format_checks(checks), *told, f"{probe} check {verdict}", ""])
     return 503 if failed else 200, _TEXT, text.encode()
 
 

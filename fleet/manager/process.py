@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,14 @@ import structlog
 from fleet.clock import SystemClock
 from fleet.errors import ConfigurationError, LeadershipLost, NotLeading, find_first_error
 from fleet.eventloop import loop_factory
+from fleet.manager.config_reload import ConfigReload
 from fleet.manager.health import HealthChecks, HealthServer
 from fleet.manager.hub_connection import connect
 from fleet.manager.logs import configure
 from fleet.manager.manager import CONTROLLERS, Manager
 from fleet.manager.watchdog import SHUTDOWN_MARGIN, start_watchdog
 from fleet.scheduler.attempt_record import NoRecorder, Recorder
-from fleet.settings import Settings
+from fleet.settings import Effective, Settings
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -45,6 +46,10 @@ class ControllerOptions:
     kubeconfig: Path | None = None
     context: str | None = None
     controllers: frozenset[str] = CONTROLLERS
+    config: Path | None = None
+    """The file of `effective`; an edit takes effect without a restart."""
+    effective: Effective | None = None
+    load: Callable[[], Effective] | None = None
 
 
 def run_controller(options: ControllerOptions) -> int:
@@ -85,10 +90,33 @@ async def _serve(options: ControllerOptions) -> int:
             metrics_address=settings.metrics.address,
         ):
             _stop_on_signals(manager, within=settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
+            reloading = _start_reload(options, manager, health, clock=clock)
             log.info("started", server=transport.server, controllers=sorted(options.controllers))
-            await manager.run()
+            try:
+                await manager.run()
+            finally:
+                if reloading is not None:
+                    reloading.cancel()
     log.info("stopped")
     return FAILED if manager.is_cut_off else STOPPED
+
+
+def _start_reload(
+    options: ControllerOptions, manager: Manager, health: HealthChecks, *, clock: Clock
+) -> asyncio.Task[None] | None:
+    scheduler = manager.scheduler
+    if options.config is None or options.load is None or options.effective is None or scheduler is None:
+        return None
+    reload = ConfigReload(
+        options.config,
+        options.effective,
+        load=options.load,
+        apply=lambda effective: scheduler.reload(effective.settings),
+        registry=manager.registry,
+        clock=clock,
+    )
+    health.add_notice("configuration", lambda: reload.problem)
+    return asyncio.create_task(reload.run(), name="watching the configuration")
 
 
 # The history imports the database library, which takes longer than all other imports: only if it is enabled.

@@ -13,7 +13,7 @@ from fleet.framework.handle import OfflineHandle
 from fleet.framework.profiles.profile import CompiledProfile, Profile, compile_profile
 from fleet.framework.profiles.queue_sort import QueueSort
 from fleet.framework.request import is_scheduler_name
-from fleet.framework.runtime.framework import Framework, FrameworkOption, build_frameworks
+from fleet.framework.runtime.framework import Framework, FrameworkOption, build_frameworks, close_plugins
 from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import Metadata
 from fleet.scheduler.configured_profiles import build_profiles, list_idle_plugins
@@ -68,6 +68,27 @@ class CompiledProfiles:
         return self.find(name) or self.default
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedProfiles:
+    """Another version of some profiles, built and not in use yet."""
+
+    changes: tuple[tuple[Framework, CompiledProfile, Profile], ...]
+    other_names: tuple[str, ...]
+    """Of profiles that are new or gone."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(profile.scheduler_name for _, _, profile in self.changes)
+
+    @property
+    def needs_restart(self) -> tuple[str, ...]:
+        return tuple(f"profiles with schedulerName {name}" for name in self.other_names)
+
+    def install(self) -> list[CompiledProfile]:
+        """For attempts that start from now on. Returns the former profiles."""
+        return [framework.install(prepared, profile) for framework, prepared, profile in self.changes]
+
+
 class Frameworks:
     """The frameworks of a process, by scheduler name: one queue order, one cache."""
 
@@ -116,6 +137,19 @@ class Frameworks:
     def judge_names(self) -> list[str]:
         return list(dict.fromkeys(judge.name for framework in self for judge in framework.profile.judges))
 
+    def prepare(self, settings: Settings) -> PreparedProfiles:
+        """Build the profiles that differ, without changing anything. Raises ConfigurationError."""
+        profiles, registry = build_profiles(settings)
+        for profile in profiles:
+            check_hooks_run(profile)
+        changes = []
+        for profile in profiles:
+            framework = self._by_name.get(profile.scheduler_name)
+            if framework is not None and framework.configured != profile:
+                changes.append((framework, framework.prepare(registry, profile), profile))
+        served = {profile.scheduler_name for profile in profiles}
+        return PreparedProfiles(tuple(changes), tuple(sorted(served ^ self._by_name.keys())))
+
     def close(self) -> None:
         """At the end of the process. An error of a plugin does not change how the process ends."""
         for framework in self:
@@ -123,6 +157,14 @@ class Frameworks:
                 framework.close()
             except Exception as errors:
                 log.error("plugins could not be closed", exc_info=errors)
+
+
+def close_retired(profile: CompiledProfile) -> None:
+    """An error of a plugin changes nothing any more."""
+    try:
+        close_plugins(profile)
+    except Exception as errors:
+        log.error("plugins could not be closed", exc_info=errors)
 
 
 def build_compiled_profiles(settings: Settings) -> CompiledProfiles:

@@ -25,7 +25,7 @@ from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.profiles import build_configured_frameworks, build_eligibility, read_scheduler_name
+from fleet.scheduler.profiles import build_configured_frameworks, build_eligibility, close_retired, read_scheduler_name
 from fleet.scheduler.queue.item import BACKOFF_POLICY, DEFAULT_POLICY, PlacementTraits
 from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
@@ -73,12 +73,14 @@ class Scheduler:
             dispatcher=self._dispatcher, retry_policy=retry_policy, clock=clock, on_write=metrics.count_status_write
         )
         self._releases = BindingReleases(bindings, self._enqueue_released, clock=clock, on_problem=_log_release_problem)
-        requests, sources = RequestCache(), self.frameworks.event_sources
+        requests, self._sources = RequestCache(), self.frameworks.event_sources
+        self._retired: list[tuple[CompiledProfile, set[PlacementKey]]] = []
+        """Former profiles, and the placements whose attempts may still use them."""
         hints = ClusterHints(caches, profile_of=self._profile_of, requests=requests, clock=clock)
         self._handlers = EventHandlers(
             caches,
             self.queue,
-            sources_of=lambda _: sources,
+            sources_of=lambda _: self._sources,
             hints=hints if settings.queue.hints else None,
             eligibility=EligibilityClock(build_eligibility(settings.eligibility), clock),
             release=self._releases.add,
@@ -120,6 +122,27 @@ class Scheduler:
         metrics.watch_calls(self._dispatcher.count_waiting)
         metrics.watch_caches(caches.sizes)
 
+    def reload(self, settings: Settings) -> tuple[str, ...]:
+        """Exchange the profiles that differ: attempts in flight end with theirs, and what waits is tried again. Returns
+        what needs a restart. Raises ConfigurationError, and has changed nothing then."""
+        self._close_retired()
+        prepared = self.frameworks.prepare(settings)
+        in_flight = set(self._handlers.in_flight())
+        self._retired += [(profile, set(in_flight)) for profile in prepared.install()]
+        self._sources = self.frameworks.event_sources
+        self._handlers.reload(lambda placement: self._profile_name_of(placement) in prepared.names)
+        return prepared.needs_restart
+
+    def _close_retired(self) -> None:
+        still_used = []
+        for profile, keys in self._retired:
+            keys &= self._handlers.in_flight()
+            if keys:
+                still_used.append((profile, keys))
+            else:
+                close_retired(profile)
+        self._retired = still_used
+
     async def run(self, stopping: asyncio.Event) -> None:
         """While this process leads, and after `stopping` until all attempts in flight have finished. That may take any
         time: cancel it to cut them off."""
@@ -141,6 +164,9 @@ class Scheduler:
     def _profile_of(self, placement: Metadata | None) -> CompiledProfile:
         """The profile that decides about the placement."""
         return self.frameworks.choose("" if placement is None else read_scheduler_name(placement)).profile
+
+    def _profile_name_of(self, placement: Metadata | None) -> str:
+        return self._profile_of(placement).scheduler_name
 
     def _describe(self, key: PlacementKey) -> PlacementTraits:
         placement = self._caches.placement(key)

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from api.app import reload_app
+from fleet.errors import ConfigurationError
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.keys import SCHEDULER_NAME
+from fleet.settings import load_settings
 from tests.api.stage import Stage, a_stage
 from tests.e2e.world import ANYTHING, all_recorded, soon
 from tests.installed import an_installed_package, lettered_plugins
@@ -256,3 +259,32 @@ def test_a_profile_that_has_a_secret_is_not_kept(package: Path) -> None:
     assert {each["difference"]["stage"] for each in report["different"]} == {"configuration"}
     for file in package.glob("history.sqlite*"):
         assert b"hush" not in file.read_bytes()
+
+
+def test_the_api_answers_by_an_edited_file(package: Path) -> None:
+    async def main() -> None:
+        file = write(package, MINE.format(args="{region: dub}"))
+        async with a_stage(package, file=file) as stage:
+            await place(stage, "irish", "mine", placementType="PickN", numberOfClusters=3)
+            await stage.world.soon_scheduled("irish", status="False")
+            await stage.wait_until_recorded()
+            before = await stage.json("/v1/profiles/mine")
+            write(package, MINE.format(args="{region: ams}"))
+            assert reload_app(stage.app, load_settings(file, {}, [])) == ()
+            after = await stage.json("/v1/profiles/mine")
+            assert before["configHash"] != after["configHash"]
+            origins = {item["name"]: item["value"] for item in (await stage.json("/v1/config"))["items"]}
+            assert origins["profiles[1].pluginConfig[0].args.region"] == "ams"
+            report = (await stage.post("/v1/replay", {"select": {"limit": 1000}})).json()
+            assert (report["same"], report["different"]) == (report["attempts"], [])
+
+            write(package, MINE.format(args="{regions: ams}"))
+            with pytest.raises(ConfigurationError, match="regions: unknown field"):
+                reload_app(stage.app, load_settings(file, {}, []))
+            assert await stage.json("/v1/profiles/mine") == after
+            assert (await stage.json("/readyz"))["checks"] == {"caches": "", "history": ""}
+            stage.app.state.shared.backend.notices["configuration"] = lambda: "needs a restart: workers"
+            ready = await stage.json("/readyz")
+            assert (ready["status"], ready["checks"]["configuration"]) == ("ok", "needs a restart: workers")
+
+    asyncio.run(main())

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from api.app import create_app
+from api.app import create_app, reload_app
 from api.auth.access import HubAuthorizer
 from api.auth.front_proxy import FrontProxy
 from api.http.server import ListenOptions, serve_app
@@ -30,6 +30,7 @@ from fleet.eventloop import loop_factory
 from fleet.history import History
 from fleet.kube.backoff import JITTER
 from fleet.manager import logs
+from fleet.manager.config_reload import ConfigReload
 from fleet.manager.hub_connection import connect
 from fleet.recorder.metrics import HistoryMetrics
 from fleet.recorder.recorder import open_history
@@ -104,6 +105,17 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
             front_proxy=front_proxy,
             explains_other=options.explain_only,
         )
+        if options.config is not None:
+            reload = ConfigReload(
+                options.config,
+                effective,
+                load=lambda: load_settings(options.config, os.environ, options.settings),
+                apply=lambda edited: reload_app(app, edited),
+                registry=live.registry,
+                clock=clock,
+            )
+            app.state.shared.backend.notices["configuration"] = lambda: reload.problem
+            watching.append(tasks.create_task(reload.run(), name="watching the configuration"))
         try:
             if front_proxy is not None:
                 await front_proxy.load()

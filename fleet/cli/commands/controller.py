@@ -49,10 +49,15 @@ def run_controller_command(options: ControllerCommandOptions, environ: Mapping[s
     if problems or effective is None:
         _print_problems(problems)
         return BAD_INPUT
-    return _run(options, effective, controllers)
+    return _run(options, effective, controllers, environ)
 
 
-def _run(options: ControllerCommandOptions, effective: Effective, controllers: frozenset[str]) -> int:
+def _run(
+    options: ControllerCommandOptions,
+    effective: Effective,
+    controllers: frozenset[str],
+    environ: Mapping[str, str],
+) -> int:
     with _pause_gc():
         import structlog
 
@@ -66,7 +71,13 @@ def _run(options: ControllerCommandOptions, effective: Effective, controllers: f
         log.info("setting", name=name, value=value, origin=effective.origins[name])
     return run_controller(
         ControllerOptions(
-            settings=settings, kubeconfig=options.kubeconfig, context=options.context, controllers=controllers
+            settings=settings,
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+            controllers=controllers,
+            config=options.config,
+            effective=effective,
+            load=lambda: _load(options, environ),
         )
     )
 
@@ -96,7 +107,7 @@ def _load_effective(
     options: ControllerCommandOptions, environ: Mapping[str, str], problems: list[str]
 ) -> Effective | None:
     try:
-        effective = load_settings(options.config, environ, options.settings, flags=_collect_flags(options))
+        effective = _load(options, environ)
         if effective.settings.profiles:  # else there is nothing to check, and the import takes a while
             from fleet.scheduler.configured_profiles import build_profiles
 
@@ -105,6 +116,10 @@ def _load_effective(
     except ConfigurationError as error:
         problems += str(error).splitlines()
         return None
+
+
+def _load(options: ControllerCommandOptions, environ: Mapping[str, str]) -> Effective:
+    return load_settings(options.config, environ, options.settings, flags=_collect_flags(options))
 
 
 def _collect_flags(options: ControllerCommandOptions) -> Iterator[Flag]:

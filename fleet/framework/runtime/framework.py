@@ -193,10 +193,11 @@ class Framework:
         require_one_queue_sort([self._configured, profile])
         return compile_profile(registry, profile, self)
 
-    def install(self, prepared: CompiledProfile) -> CompiledProfile:
-        """Attempts that start from now on use it; those under way keep what they began with. Returns the former
-        profile, to be closed when the last of them has ended."""
+    def install(self, prepared: CompiledProfile, configured: Profile | None = None) -> CompiledProfile:
+        """Attempts that start from now on use it; those under way keep what they began with. `configured` is what it
+        was compiled from. Returns the former profile, to be closed when the last of them has ended."""
         former, self.profile = self.profile, prepared
+        self._configured = configured or self._configured
         return former
 
     def close(self) -> None:

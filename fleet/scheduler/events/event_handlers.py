@@ -36,6 +36,7 @@ from fleet.scheduler.events.interest_index import InterestIndex, SourcesOf, lack
 from fleet.snapshot.columns.signals import Eligibility
 
 START_UP: Final = "StartUp"
+RELOADED: Final = "Configuration/Reload"
 CLOCK_SET_BACK: Final = "ClockSetBack"
 _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 
@@ -141,6 +142,18 @@ class EventHandlers:
                     self._release(kinds, binding)
             for key in self._list_initial_keys(kinds):
                 self._queue.add(key, trigger=START_UP)
+
+    def reload(self, is_affected: Callable[[Metadata | None], bool]) -> None:
+        """Profiles were exchanged: what placements read is listed anew, and the affected ones that wait are tried
+        again."""
+        for key in self._interests.list_keys():
+            self._interests.forget_spec(key)
+            self._index(self._caches.kinds_of(key), key)
+            placement = self._caches.placement(key)
+            if not self._started or not is_affected(None if placement is None else placement.view.metadata):
+                continue
+            if self._interests.is_waiting(key) or key in self._queue:
+                self._queue.add(key, trigger=RELOADED)
 
     def _list_initial_keys(self, kinds: PlacementKinds) -> Iterable[PlacementKey]:
         snapshots = kinds.policy_snapshots.store.values()

@@ -126,6 +126,12 @@ class InterestIndex:
         if entry is not None:
             self._unlist(key, entry.listed)
 
+    def forget_spec(self, key: PlacementKey) -> None:
+        """So that the plugins are asked again when the snapshot is put again."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.spec = None
+
     def list_keys(self) -> list[PlacementKey]:
         return list(self._entries)
 

@@ -1,0 +1,174 @@
+"""The configuration file is edited while the controller runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from structlog.testing import capture_logs
+
+from fleet.manager.config_reload import INTERVAL, ConfigReload
+from fleet.manager.health import HealthChecks
+from fleet.manager.manager import Manager
+from fleet.settings import Effective, load_settings
+from tests.e2e.world import World
+from tests.faults.hub_api import a_hub
+from tests.faults.virtual import VirtualClock, no_jitter, virtual
+
+HEAD: Final = "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
+STRICT: Final = f"{HEAD}profiles: [{{schedulerName: DefaultScheduler}}]\n"
+LENIENT: Final = f"""{HEAD}profiles:
+- schedulerName: DefaultScheduler
+  plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}
+"""
+OFF: Final = ("metrics.address=off", "health.address=off", "eligibility.heartbeatTimeout=24h")
+QUICK: Final = ("resourceSnapshots.minimumInterval=0s", "resourceSnapshots.collectionTime=0s", "api.qps=10000")
+NOTICED: Final = 2 * INTERVAL + 0.5
+"""Virtual seconds until an edit has taken effect."""
+THREE: Final = {"placementType": "PickN", "numberOfClusters": 3}
+
+
+@dataclass
+class Edited:
+    file: Path
+    world: World
+    controller: Manager
+    reload: ConfigReload
+    health: HealthChecks
+
+    async def edit(self, text: str) -> None:
+        self.file.write_text(text, encoding="utf-8")
+        await asyncio.sleep(NOTICED)
+
+    def count(self, result: str) -> float:
+        counted = self.controller.registry.get_sample_value("fleet_config_reloads_total", {"result": result})
+        assert counted is not None
+        return counted
+
+    @property
+    def has_failed(self) -> bool:
+        return self.controller.registry.get_sample_value("fleet_config_reload_failed") == 1
+
+
+def load(file: Path) -> Effective:
+    return load_settings(file, {}, [*OFF, *QUICK, "api.burst=10000"])
+
+
+@asynccontextmanager
+async def edited(file: Path) -> AsyncIterator[Edited]:
+    """A controller with two clusters that any placement may use, and one that is tainted."""
+    hub, clock = a_hub(), VirtualClock()
+    world, effective = World(hub), load(file)
+    for name in ("ams", "dub", "osl"):
+        await world.join(name)
+    await world.taint("osl", {"key": "dedicated", "value": "batch", "effect": "NoSchedule"})
+    controller = Manager(hub, effective.settings, elects=False, clock=clock, jitter=no_jitter)
+    scheduler = controller.scheduler
+    assert scheduler is not None
+    reload = ConfigReload(
+        file,
+        effective,
+        load=lambda: load(file),
+        apply=lambda found: scheduler.reload(found.settings),
+        registry=controller.registry,
+        clock=clock,
+    )
+    health = HealthChecks(clock)
+    health.add_notice("configuration", lambda: reload.problem)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(controller.run(), name="controller")
+        watching = group.create_task(reload.run(), name="watching the configuration")
+        await controller.ready()
+        yield Edited(file, world, controller, reload, health)
+        watching.cancel()
+        controller.stop()
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "fleet.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@virtual
+async def test_an_edit_decides_what_waits(tmp_path: Path) -> None:
+    async with edited(written(tmp_path, STRICT)) as site:
+        await site.world.place("web", THREE)
+        await site.world.soon_scheduled("web", status="False")
+        assert await site.world.in_use("web") == {"ams", "dub"}
+        await site.edit(LENIENT)
+        await site.world.soon_on("web", "ams", "dub", "osl")
+        assert (site.count("applied"), site.count("refused"), site.has_failed) == (1, 0, False)
+        await site.edit(STRICT)
+        await site.world.place("later", THREE)
+        await site.world.soon_scheduled("later", status="False")
+        assert await site.world.in_use("later") == {"ams", "dub"}
+
+
+@virtual
+async def test_the_links_of_a_mounted_config_map_are_followed(tmp_path: Path) -> None:
+    for name, text in (("..1", STRICT), ("..2", LENIENT)):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, text)
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "fleet.yaml").symlink_to("..data/fleet.yaml")
+    async with edited(tmp_path / "fleet.yaml") as site:
+        await site.world.place("web", THREE)
+        await site.world.soon_scheduled("web", status="False")
+        (tmp_path / "..next").symlink_to("..2")
+        (tmp_path / "..next").replace(tmp_path / "..data")
+        await site.world.soon_on("web", "ams", "dub", "osl")
+
+
+@virtual
+async def test_a_broken_edit_changes_nothing_and_is_told(tmp_path: Path) -> None:
+    async with edited(written(tmp_path, STRICT)) as site:
+        scheduler = site.controller.scheduler
+        assert scheduler is not None
+        before = scheduler.frameworks.default.profile
+        for broken in (f"{HEAD}profiles: [{{schedulerName: DefaultScheduler, base: Nix}}]\n", "{", "\0"):
+            with capture_logs() as logs:
+                await site.edit(broken)
+                await asyncio.sleep(10 * INTERVAL)
+            assert [line["log_level"] for line in logs if "is refused" in line["event"]] == ["error"]
+            assert (scheduler.frameworks.default.profile, site.has_failed) == (before, True)
+        assert site.count("refused") == 3
+        assert site.health.list_notices()["configuration"].startswith("the last edit of the configuration was refused")
+        assert not any(site.health.readiness().values())
+        await site.edit(STRICT)
+        assert (site.has_failed, site.health.list_notices()) == (False, {"configuration": ""})
+        assert scheduler.frameworks.default.profile is before
+
+
+@virtual
+async def test_settings_that_need_a_restart_are_named(tmp_path: Path) -> None:
+    async with edited(written(tmp_path, STRICT)) as site:
+        other = "- {schedulerName: mine}\n"
+        await site.edit(f"{LENIENT}{other}workers: 3\nqueue: {{burst: 7}}\n")
+        assert site.health.list_notices() == {
+            "configuration": "needs a restart: workers, queue.burst, profiles with schedulerName mine"
+        }
+        assert not site.has_failed
+        await site.world.place("web", THREE)
+        await site.world.soon_on("web", "ams", "dub", "osl")
+        await site.edit(LENIENT)
+        assert site.health.list_notices() == {"configuration": ""}
+
+
+@virtual
+async def test_a_hundred_edits_under_load_lose_no_placement(tmp_path: Path) -> None:
+    async with edited(written(tmp_path, STRICT)) as site:
+        names = [f"web-{number}" for number in range(100)]
+        for number, name in enumerate(names):
+            site.file.write_text((LENIENT, STRICT)[number % 2] + f"# {number}\n", encoding="utf-8")
+            await asyncio.sleep(NOTICED * number / len(names))
+            await site.world.place(name, THREE)
+            await asyncio.sleep(NOTICED * (1 - number / len(names)))
+        assert site.count("applied") == len(names)
+        await site.edit(LENIENT)
+        for name in names:
+            await site.world.soon_on(name, "ams", "dub", "osl")
