@@ -12,7 +12,7 @@ ENV PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 PIP_CACHE_DIR=/var/cache/pip PIP_
 WORKDIR /src
 
 # What others wrote changes less often than what we write, so it comes first.
-COPY requirements/image.txt requirements/build.txt requirements/
+COPY requirements/image.txt requirements/build.txt requirements/sbom.py requirements/
 RUN --mount=type=cache,target=/var/cache/pip \
     python -m venv --without-pip /opt/fleet && \
     pip --python /opt/fleet/bin/python install --quiet --no-compile --no-deps --require-hashes --only-binary :all: \
@@ -21,6 +21,7 @@ RUN --mount=type=cache,target=/var/cache/pip \
     python -m venv --without-pip /opt/build && \
     pip --python /opt/build/bin/python install --quiet --no-compile --no-deps --require-hashes --only-binary :all: \
       --requirement requirements/build.txt
+RUN python requirements/sbom.py requirements/image.txt /opt/fleet/sbom.cdx.json
 
 # Arguments that are other ones for every commit come late: whatever stands below them is carried out anew.
 ARG SOURCE_DATE_EPOCH=315532800

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -161,6 +162,17 @@ def test_what_is_installed_is_what_is_locked(image: Image) -> None:
         ("fleet-placement", __version__)
     }
     assert ("psycopg-binary", dict(normal)["psycopg-binary"]) in installed
+
+
+def test_the_bill_of_materials_lists_what_is_installed(image: Image) -> None:
+    bill = json.loads((image.tree / "sbom.cdx.json").read_text(encoding="utf-8"))
+    installed = {
+        (re.sub(r"[-_.]+", "-", name).lower(), version)
+        for name, version in (path.stem.rsplit("-", 1) for path in image.packages.glob("*.dist-info"))
+    }
+    assert {(one["name"], one["version"]) for one in bill["components"]} == installed - {
+        ("fleet-placement", __version__)
+    }
 
 
 def test_nobody_but_root_could_write_to_it(image: Image) -> None:
