@@ -31,6 +31,8 @@ Steps = Sequence[str | int]
 _Path = tuple[str | int, ...]
 _ReadSource = Callable[[Steps], str | None]
 _SCALAR: Final = (str, int, float, bool)
+_MOST_UNKNOWN: Final = 100
+"""Of one mapping: each is compared with all known names."""
 _EXTENSIBLE: Final = ("metadata", "status")
 """Parts that newer releases and other programs extend: an unknown field is an error there only if it resembles one."""
 _TYPE_NAMES: Final = {bool: "a boolean", int: "a number", float: "a number"}
@@ -266,8 +268,9 @@ def _quantity_problem(text: str) -> str:
 
 def _check_unknown(content: Mapping[str, Any], model: type[BaseModel], path: _Path) -> Iterator[FieldProblem]:
     known = _names(model)
-    for key in content:
-        if key not in known and not _may_be_new(key, model, path):
+    unknown = (key for key in content if key not in known)
+    for key in islice(unknown, _MOST_UNKNOWN):
+        if not _may_be_new(key, model, path):
             suggestion = did_you_mean(key, known) or _suggest_child(key, model)
             yield FieldProblem((*path, key), f"unknown field{suggestion}")
 

@@ -6,6 +6,7 @@ import pytest
 
 from fleet.errors import DocumentError
 from fleet.model.documents import read_document, read_written_document
+from fleet.model.fields import check_fields
 from fleet.model.kinds.placement import ClusterResourcePlacement
 
 
@@ -134,6 +135,12 @@ def test_a_written_document_with_countless_mistakes_is_refused_with_some_of_them
         read_written_document(document)
 
     assert refusal.value.message.count("unknown field") == 20
+
+
+def test_of_countless_unknown_fields_in_one_mapping_the_first_hundred_are_compared_with_the_known_names() -> None:
+    novel: dict[str, Any] = {f"novel{number}": 1 for number in range(1000)}
+
+    assert len(check_fields(a_placement() | novel, ClusterResourcePlacement)) == 100
 
 
 def test_nulls_that_a_user_wrote_are_dropped_as_the_api_server_does() -> None:
