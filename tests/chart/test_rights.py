@@ -76,6 +76,7 @@ NOT_USED: Final = {
         "clusterresourceplacementstatuses",
     ),
     "to count what is told again": [Right("events", "", "patch")],
+    "for a standby, which watches the lease of the leader": [Right("leases", "coordination.k8s.io", "watch")],
     "part of the role of Kubernetes with which the ConfigMap about the API server's front proxy is read": [
         Right("configmaps", "", "list"),
         Right("configmaps", "", "watch"),
