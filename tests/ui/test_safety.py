@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Route
 
 from tests.api.stage import ADMIN, AUTHOR, HIDDEN, OVERSEER, READER, SEEN
-from tests.ui.browsing import READY, Explorer, Visit
+from tests.ui.browsing import READY, WITHIN, Explorer, Visit
 
 pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
 
@@ -97,7 +97,8 @@ def test_a_link_signs_in_once(explorer: Explorer) -> None:
     def look(visit: Visit) -> None:
         page = visit.page
         request = page.context.request
-        link = request.post(f"{explorer.url}/v1/session/link", headers={"Authorization": f"Bearer {ADMIN}"}).json()
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        link = request.post(f"{explorer.url}/v1/session/link", headers=headers, timeout=WITHIN).json()
         code = link["path"].partition("#")[2]
         page.goto(f"{explorer.url}{link['path']}")
         page.wait_for_url(f"{explorer.url}/ui/*")

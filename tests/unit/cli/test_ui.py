@@ -87,7 +87,8 @@ def explorer(hub: ScriptedApi, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("ui")
     command = [sys.executable, "-m", "fleet.cli", "ui", "--no-open", f"--kubeconfig={kubeconfig(folder, hub.url)}"]
     environment = {**os.environ, "HOME": str(folder), "XDG_STATE_HOME": str(folder)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True)
+    with (folder / "stderr").open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True)
     try:
         assert process.stdout is not None
         link, told = process.stdout.readline().strip(), process.stdout.readline()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -244,8 +245,16 @@ def test_a_long_backlog_is_sent_in_small_chunks(
     assert kind is not None
 
     async def chunks(revision: str) -> list[bytes]:
-        watch = Watch(ask.hub.store, kind, ObjectSelector(), ListOptions(revision=revision, timeout=1))
-        return [chunk async for chunk in watch.chunks()]
+        watch = Watch(ask.hub.store, kind, ObjectSelector(), ListOptions(revision=revision, timeout=60))
+        sent: list[bytes] = []
+        stream = watch.chunks()
+        assert isinstance(stream, AsyncGenerator)
+        async with aclosing(stream):
+            async for chunk in stream:
+                sent.append(chunk)
+                if b"".join(sent).count(b"\n") == 20:
+                    break
+        return sent
 
     for start in (str(revision), ""):
         sent = runner.run(chunks(start))
