@@ -31,12 +31,15 @@ async def build_verdict_grid(
 ) -> tuple[VerdictGrid, str]:
     """About the same decision as the answer to `why`, with what names it."""
     backend.live.require_synced()
+    # As for `why`: a review of each cluster takes no slot from others.
+    reviewed = frozenset(backend.live.caches.clusters)
+    visibility = await permissions.load_visibility(reviewed)
     async with backend.evaluator.admit(permissions.caller.name):
         record = await (load_record(backend, key) if attempt is None else load_attempt(backend, key, attempt))
         evaluated, _ = await evaluate_record(backend, key, record, is_past=attempt is not None)
         recorded_names = () if record.explaining is None else collect_cluster_names([record.explaining])
-        visibility = await permissions.load_visibility(
-            backend.live.caches.clusters, evaluated.decision.frame.names.ordered, recorded_names
+        visibility = await permissions.extend_visibility(
+            visibility, reviewed, evaluated.decision.frame.names.ordered, recorded_names
         )
         explaining = evaluated.attempt or record.explaining
         attempt_id = "" if explaining is None else explaining.id
@@ -89,13 +92,14 @@ async def build_fleet_grid(backend: Backend, permissions: Permissions, *, limit:
     async with backend.evaluator.admit(permissions.caller.name):
         models, troubles = await survey_placements(backend, keys, visibility)
         names = [name for name in live.cluster_names() if not visibility.hides(name)]
+        redacted = len(live.caches.clusters) - len(names)
         clusters = await build_cluster_models(backend, names)
     by_key = {trouble.model.key: trouble for trouble in troubles}
     ordered = [*(trouble.model for trouble in troubles), *(model for model in models if model.key not in by_key)]
     places = {cluster.name: place for place, cluster in enumerate(clusters)}
     return FleetGrid(
         clusters=tuple(_build_columns(clusters)),
-        redacted=len(live.caches.clusters) - len(names),
+        redacted=redacted,
         placements=tuple(_build_row(model, by_key.get(model.key), places) for model in ordered[:limit]),
         more=max(0, len(ordered) - limit),
     )

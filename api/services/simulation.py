@@ -209,16 +209,18 @@ async def _compute_impact(
         deadline = clock.monotonic() + _IMPACT_SECONDS
         placements = await backend.live.list_decided_placements()
         frame = backend.live.frame()
-        computed = await backend.evaluator.thread.run(
-            compute_impact,
-            frame,
-            (backend.live.build_scenario(placement, frame).question for placement in placements),
-            edits,
-            now=backend.live.now(),
-            hidden=visibility.redact,
-            expired=lambda: clock.monotonic() > deadline,
-        )
-        for placement in placements:
-            backend.live.forget_if_deleted(placement)
+        try:
+            computed = await backend.evaluator.thread.run(
+                compute_impact,
+                frame,
+                (backend.live.build_scenario(placement, frame).question for placement in placements),
+                edits,
+                now=backend.live.now(),
+                hidden=visibility.redact,
+                expired=lambda: clock.monotonic() > deadline,
+            )
+        finally:
+            for placement in placements:
+                backend.live.forget_if_deleted(placement)
     visible = await permissions.filter_placements(moved.key for moved in computed.moved)
     return redact_impact(computed, hides_cluster=visibility.hides, hides_placement=lambda key: key not in visible)
