@@ -42,14 +42,12 @@ from fleet.scheduler.cleanup import Cleanup
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.profiles import Frameworks, read_scheduler_name
-from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
 from fleet.worker_thread import WorkerThread
 
 log = structlog.get_logger(__name__)
 
-PARTS_ON_LOOP: Final = 500
-"""The largest policy that is decided on the event loop: it takes some 20 ms."""
 _VIEW: Final = attrgetter("view")
 _STOPPING: Final = (NotLeading, LeadershipLost, QueueClosed)
 
@@ -194,15 +192,23 @@ class AttemptRunner:
         inputs = framework.inputs(request, bindings, now=record.started, previous=snapshot.view.status, cursor=cursor)
         record.inputs = replace(inputs, frame=inputs.frame.apart()) if is_large else inputs
         state = framework.new_state(record.number)
-        try:
-            if is_large:
-                record.decision = await self._thread.run(_decide_and_render, framework, record.inputs, state)
-            else:
-                record.decision = framework.decide(record.inputs, state=state)
-        finally:
-            self._on_decided()
+        if is_large:
+            record.decision = await self._thread.run(self._decide_and_render, framework, record.inputs, state)
+        else:
+            record.decision = self._run_plugins(framework, record.inputs, state)
         self._cursors[framework.scheduler_name] = record.decision.next_cursor % max(record.inputs.frame.count, 1)
         return record.decision
+
+    def _decide_and_render(self, framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
+        decision = self._run_plugins(framework, inputs, state)
+        _ = decision.published, decision.digest  # rendered at first use
+        return decision
+
+    def _run_plugins(self, framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
+        try:
+            return framework.decide(inputs, state=state)
+        finally:
+            self._on_decided()
 
     async def _report_decision(
         self,
@@ -260,12 +266,6 @@ class AttemptRunner:
             yield
         finally:
             record.seconds[phase] = self._clock.monotonic() - started
-
-
-def _decide_and_render(framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
-    decision = framework.decide(inputs, state=state)
-    _ = decision.published, decision.digest  # rendered at first use
-    return decision
 
 
 def _raise_error_of(decision: Decision) -> None:

@@ -137,7 +137,7 @@ class CompiledProfile:
     @property
     def event_sources(self) -> EventSources:
         """The plugins that name events. To one that judges clusters and names none, every change may matter."""
-        judging = {entry.name for entry in (*self.pre_filter, *self.filters)}
+        judging = {entry.name for entry in (*self.pre_filter, *self.filters, *self.post_batch)}
         sources: list[tuple[str, EventSource]] = []
         for name, plugin in self._list_plugins():
             if hasattr(plugin, "events_to_register"):

@@ -24,6 +24,7 @@ import structlog
 from fleet.clock import Clock, epoch_nanoseconds
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import HookContext
+from fleet.framework.policy.size import has_more_parts
 from fleet.framework.profiles.profile import BoundHook, CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.purity_guard import Phase, enter_phase
@@ -36,7 +37,7 @@ from fleet.model.keys import BOUND, PICK_FIXED, SCHEDULED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot
 from fleet.scheduler.events.cluster_diff import ClusterDiff
-from fleet.scheduler.requests import RequestCache
+from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
 from fleet.snapshot.columns.bitset import Mask, as_bits
 from fleet.snapshot.frame import Frame
 from fleet.snapshot.table import Table
@@ -79,6 +80,8 @@ class _PolicyGroup:
     members: int = 0
     request: PlacementRequest | None = None
     """That of any member: they differ in what no filter reads."""
+    is_large: bool = False
+    """Then only an attempt looks at it, in a thread."""
     plan: _Plan | None = None
     planned_for: CompiledProfile | None = None
 
@@ -101,7 +104,10 @@ class ClusterHints:
         if group is not None and group.name == name:
             return
         self.forget(key)
-        group = self._groups.setdefault(name, _PolicyGroup(name))
+        group = self._groups.get(name)
+        if group is None:
+            is_large = has_more_parts(snapshot.spec.policy, PARTS_ON_LOOP)
+            group = self._groups[name] = _PolicyGroup(name, is_large=is_large)
         group.members += 1
         self._group_of[key] = group
 
@@ -115,7 +121,7 @@ class ClusterHints:
     def prepare(self, key: PlacementKey) -> None:
         """After an attempt, which has compiled the request."""
         group = self._group_of.get(key)
-        if group is not None and group.request is None:
+        if group is not None and group.request is None and not group.is_large:
             event = _Event(self._profile_of_key, None, None, now=epoch_nanoseconds(self._clock))
             with enter_phase(Phase.DECIDING, event.present):
                 event.judge_for(key).prepare(group, partial(self._compile, key))
@@ -150,7 +156,10 @@ class ClusterHints:
     def _select_helped(self, keys: Iterable[PlacementKey], event: _Event) -> Iterator[tuple[PlacementKey, Hint]]:
         for key in keys:
             group = self._group_of.get(key)
-            hint = Hint.IN_DOUBT if group is None else event.judge_for(key).judge(group, partial(self._compile, key))
+            if group is None or group.is_large:
+                hint = Hint.IN_DOUBT
+            else:
+                hint = event.judge_for(key).judge(group, partial(self._compile, key))
             if hint is not Hint.NO_USE:
                 yield key, hint
 
@@ -167,7 +176,7 @@ class ClusterHints:
         bound = {owner_key(binding.metadata) for binding in bindings}
         for key in keys:
             group = self._group_of.get(key)
-            if group is None or key in bound or key in in_flight:
+            if group is None or group.is_large or key in bound or key in in_flight:
                 yield key
                 continue
             request = group.request or self._compile(key)
@@ -248,7 +257,8 @@ class _Judge:
 
     def __init__(self, profile: CompiledProfile, before: Frame, after: Frame, *, now: int) -> None:
         self._profile = profile
-        plugins = {entry.name: entry.plugin for entry in (*profile.pre_filter, *profile.filters)}
+        entries = (*profile.pre_filter, *profile.filters, *profile.post_batch)
+        plugins = {entry.name: entry.plugin for entry in entries}
         self._comparing = frozenset(name for name, plugin in plugins.items() if not _is_row_local(plugin))
         """Plugins that look beyond the cluster."""
         self._by_policy = all(_trait(plugin, "READS_POLICY_ONLY") for plugin in plugins.values())
@@ -317,6 +327,7 @@ class _ClusterAlone:
 
     def find_plan(self, request: PlacementRequest, comparing: Container[str]) -> _Plan | None:
         """Without the plugins that skip the request. None if one that compares clusters limits rounds."""
+        self._state = CycleState()
         if request.placement_type == PICK_FIXED:
             return _Plan((), tuple(entry for _, entry in self._profile.fixed_filters))
         for entry in self._profile.post_batch:
@@ -328,6 +339,7 @@ class _ClusterAlone:
         return _Plan(tuple(pre_filters), tuple(filters))
 
     def accepts(self, request: PlacementRequest, plan: _Plan) -> bool:
+        self._state = CycleState()
         alive = self._frame.valid
         if not alive or (request.placement_type == PICK_FIXED and self._frame.name(0) not in request.cluster_names):
             return False

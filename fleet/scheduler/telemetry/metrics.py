@@ -7,6 +7,7 @@ increase is the difference of two samples, so alerts would miss the first event 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter as Counted
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -412,16 +413,15 @@ class PluginTimer:
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics
-        self._points: dict[str, float] = {}
-        self._codes: dict[str, Code] = {}
-        """By extension point the most severe status of its plugins."""
+        self._measured = _MeasuredPoints()
 
     def flush(self) -> None:
-        """Reports the extension points of a decision that was measured; to be called after every decision."""
-        for point, seconds in self._points.items():
-            self._metrics.observe_extension_point(point=point, status=str(self._codes[point]), seconds=seconds)
-        self._points.clear()
-        self._codes.clear()
+        """Reports the extension points of a decision that was measured; to be called after every decision, in the
+        thread that made it."""
+        points = self._measured.points
+        for point, (seconds, code) in points.items():
+            self._metrics.observe_extension_point(point=point, status=str(code), seconds=seconds)
+        points.clear()
 
     def measure(self, hook: str, plugin: str, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
         started = time.perf_counter()
@@ -433,8 +433,16 @@ class PluginTimer:
         finally:
             seconds = time.perf_counter() - started
             self._metrics.observe_plugin(plugin=plugin, point=hook, status=str(code), seconds=seconds)
-            self._points[hook] = self._points.get(hook, 0.0) + seconds
-            self._codes[hook] = max(self._codes.get(hook, Code.SUCCESS), code, key=_GRAVITY.index)
+            points = self._measured.points
+            before, worst = points.get(hook, (0.0, Code.SUCCESS))
+            points[hook] = before + seconds, max(worst, code, key=_GRAVITY.index)
+
+
+class _MeasuredPoints(threading.local):
+    """Of the decision that a thread makes, by extension point: seconds, and the most severe status of its plugins."""
+
+    def __init__(self) -> None:
+        self.points: dict[str, tuple[float, Code]] = {}
 
 
 def _code_in(answer: object) -> Code:

@@ -9,11 +9,14 @@ from fleet.framework.context import HookContext
 from fleet.framework.handle import Handle
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
-from fleet.framework.state import CycleState
+from fleet.framework.state import CycleState, FrozenState, StateKey
+from fleet.framework.status import Status
 from fleet.framework.types import PluginTraits, Verdict
 from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, BindingSpec, Metadata
+from fleet.scheduler.requests import PARTS_ON_LOOP
+from fleet.snapshot.columns.bitset import Mask
 from fleet.snapshot.frame import Frame
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
@@ -211,13 +214,46 @@ class Judging(PluginTraits):
         return Verdict(ok=~frame.labels("quarantine").exists() if req.placement != "exempt" else -1)
 
 
-def judged_by(plugin: Judging) -> CompiledProfile:
-    def build(raw: object, handle: Handle) -> Judging:
+class Remembering(Judging):
+    """Accepts nothing for policies without required terms, by what it wrote down for the others."""
+
+    READS_POLICY_ONLY = True
+    WROTE = StateKey("preFilter/Judging")
+
+    def pre_filter(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame
+    ) -> tuple[Mask | None, Status | None]:
+        if req.required:
+            state.write(self.WROTE, FrozenState())
+        return None, None
+
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        return Verdict(ok=0 if state.read(self.WROTE, default=None) else -1)
+
+
+class Limiting(PluginTraits):
+    """Looks at the whole fleet between rounds."""
+
+    READS = ("labels",)
+
+    def name(self) -> str:
+        return "Judging"
+
+    def post_batch(
+        self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, desired: int
+    ) -> tuple[int, Status | None]:
+        return desired, None
+
+
+def judged_by(plugin: PluginTraits, *hooks: str) -> CompiledProfile:
+    def build(raw: object, handle: Handle) -> PluginTraits:
         return plugin
 
     registry = in_tree_registry()
     registry.register("Judging", build)
-    plugins = {**DEFAULT_PLUGINS, "filter": (*DEFAULT_PLUGINS["filter"], PluginRef("Judging"))}
+    plugins = dict(DEFAULT_PLUGINS)
+    for hook in hooks or ("filter",):
+        plugins[hook] = (*DEFAULT_PLUGINS.get(hook, ()), PluginRef("Judging"))
     return compile_default(default_profile(plugins=plugins), registry=registry)
 
 
@@ -238,6 +274,23 @@ def test_E6_a_plugin_that_names_no_events_hears_of_every_change_and_is_asked() -
 def test_a_plugin_that_looks_beyond_the_cluster_is_not_asked(plugin: Judging) -> None:
     world = a_world(judged_by(plugin), web=short()).saw(QUARANTINED).start().saw(QUARANTINED.labelled(rack="r1"))
     assert world.queue.keys == ["web"]
+
+
+def test_a_plugin_that_limits_rounds_by_the_whole_fleet_is_not_asked() -> None:
+    world = a_world(judged_by(Limiting(), "postBatch"), web=short().require(IN_EAST)).saw(a_cluster("c7")).start()
+    assert world.saw(a_cluster("c7").labelled(freeze="no")).queue.keys == ["web"]
+
+
+def test_what_a_plugin_writes_down_for_one_policy_is_not_there_for_the_next() -> None:
+    plain, choosy = short(), short().require(label("region", "In", "west"))
+    world = a_world(judged_by(Remembering(), "preFilter", "filter"), choosy=choosy, plain=plain).start()
+    assert world.saw(WELL).queue.keys == ["plain"]
+
+
+def test_a_large_policy_is_left_to_its_attempt() -> None:
+    """To judge it would hold the event loop; it is decided in a thread."""
+    large = short().require(*(label("region", "In", f"r{number}") for number in range(PARTS_ON_LOOP + 1)))
+    assert a_world(large=large).start().saw(WELL).queue.keys == ["large"]
 
 
 def test_Q_09_a_plugin_that_fails_loses_no_chance() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -460,6 +461,16 @@ def test_an_extension_point_is_passed_once_by_all_its_plugins(bench: Bench) -> N
     assert point(bench, "Success") is None
     times.flush()
     times.flush()
+    assert point(bench, "Success") == 1
+
+
+def test_a_decision_in_another_thread_is_told_by_that_thread(bench: Bench) -> None:
+    times = PluginTimer(bench.metrics)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(times.measure, "filter", "A", int).result()
+        times.flush()
+        assert point(bench, "Success") is None
+        other.submit(times.flush).result()
     assert point(bench, "Success") == 1
 
 
