@@ -14,17 +14,10 @@ import structlog
 from typer.testing import CliRunner, Result
 
 from fleet.cli.main import app
+from fleet.manager.process import ControllerOptions
 from fleet.settings import Settings
 
 SECTION = "fleet.manager.process"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ControllerOptions:
-    settings: Settings
-    kubeconfig: Path | None
-    context: str | None
-    controllers: frozenset[str]
 
 
 @dataclass
@@ -59,9 +52,8 @@ def ran(*arguments: str) -> Result:
 def test_without_options_everything_runs_with_the_defaults(process: Process) -> None:
     assert ran().exit_code == 0
     (options,) = process.started
-    assert options == ControllerOptions(
-        settings=Settings(), kubeconfig=None, context=None, controllers=frozenset({"placement", "scheduler"})
-    )
+    assert (options.settings, options.config, options.kubeconfig, options.context) == (Settings(), None, None, None)
+    assert options.controllers == {"placement", "scheduler"}
 
 
 def test_the_exit_code_is_that_of_the_process(process: Process) -> None:
