@@ -172,6 +172,7 @@ class _Builder:
         base = _base_lists(self._document.base)
         self._plugins = self._build_plugins(base)
         plugins = self._merge(base)
+        self._check_disabled(base)
         self._check_hooks(plugins)
         if len(self._problems) > before:
             return None
@@ -201,7 +202,8 @@ class _Builder:
     def _report_args(self, name: str, error: Exception) -> None:
         config = self._configs.get(name)
         path = self._document.path if config is None else f"{config.path}.args"
-        for line in str(error).splitlines() or [type(error).__name__]:
+        text = str(error) if config is None else config.hide_values(str(error))
+        for line in text.splitlines() or [type(error).__name__]:
             self._report(*_locate_argument(path, _IN_FRONT.sub("", line), is_known=config is not None))
 
     def _merge(self, base: BaseLists) -> dict[str, tuple[PluginRef, ...]]:
@@ -220,6 +222,16 @@ class _Builder:
         plugin = self._plugins.get(name)
         methods = ("key", "less") if hook == "queueSort" else (METHODS[hook],)
         return any(callable(getattr(plugin, method, None)) for method in methods)
+
+    def _check_disabled(self, base: BaseLists) -> None:
+        general = {choice.name for choice in base.multi_point}
+        for choice in self._document.plugins.get(MULTI_POINT, PluginSet()).disabled:
+            if choice.name not in general and not (choice.name == ALL and general):
+                self._report(
+                    choice.path,
+                    f"{choice.name} leaves out nothing: {self._document.base} lists it at no multiPoint; "
+                    "disable it at its hooks",
+                )
 
     def _check_hooks(self, plugins: Mapping[str, Sequence[PluginRef]]) -> None:
         for hook, changes in self._document.plugins.items():

@@ -151,13 +151,33 @@ def compose_file(path: Path, collected: CollectedSettings) -> tuple[bool, yaml.N
         collected.report(str(path), f"is too large for settings: {len(text)} characters")
         return False, None
     try:
-        return True, yaml.compose(text, yaml.SafeLoader)
+        content = yaml.compose(text, yaml.SafeLoader)
+        own = _find_recursion(content, set(), set())
+        if own is None:
+            return True, content
+        collected.report(f"{path}:{own.start_mark.line + 1}", "refers to itself by an alias")
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         collected.report(f"{path}:{line}", f"is not YAML: {error.problem or error.context}")
     except (yaml.YAMLError, RecursionError) as error:
         collected.report(str(path), f"is not YAML: {str(error).splitlines()[0]}")
     return False, None
+
+
+def _find_recursion(node: yaml.Node | None, above: set[int], done: set[int]) -> yaml.Node | None:
+    """A node that is within itself."""
+    if node is None or isinstance(node, yaml.ScalarNode) or id(node) in done:
+        return None
+    if id(node) in above:
+        return node
+    above.add(id(node))
+    for entry in node.value:
+        inner = entry[1] if isinstance(node, yaml.MappingNode) else entry
+        if (own := _find_recursion(inner, above, done)) is not None:
+            return own
+    above.discard(id(node))
+    done.add(id(node))
+    return None
 
 
 def _describe_failure(error: OSError | UnicodeDecodeError) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import ConfigurationError
-from fleet.settings import Effective, load_settings
+from fleet.settings import Effective, Settings, load_settings
 from fleet.settings.loading import Flag
 from fleet.settings.names import known_settings, render_value
 from fleet.settings.tree import SHARES
@@ -163,9 +163,12 @@ def test_what_is_wrong_in_the_file_is_told_with_its_line(file: Path, text: str, 
 
 
 def test_a_section_inside_itself_is_no_value(file: Path) -> None:
-    assert problems_of(file, "queue: &q\n  mode: *q\n") == [
-        "fleet.yaml:2: setting queue.mode should be one value, or a list of words"
-    ]
+    assert problems_of(file, "queue: &q\n  mode: *q\n") == ["fleet.yaml:1: refers to itself by an alias"]
+
+
+def test_a_section_may_stand_in_two_places(file: Path) -> None:
+    file.write_text("queue: &q {}\nlogging: *q\n", encoding="utf-8")
+    assert load_settings(file, {}, []).settings == Settings()
 
 
 def test_a_file_that_is_not_there_is_named(file: Path) -> None:

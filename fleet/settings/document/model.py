@@ -70,6 +70,24 @@ class PluginArgs:
     origin: str = ""
     path: str = ""
 
+    def hide_values(self, text: str) -> str:
+        """With what was written in place of values from the environment."""
+        pairs = sorted(_list_substituted(self.args, self.written), key=lambda pair: len(pair[0]), reverse=True)
+        for value, written in pairs:
+            text = text.replace(value, written)
+        return text
+
+
+def _list_substituted(value: Any, written: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _list_substituted(inner, written[name])
+    elif isinstance(value, list):
+        for inner, inner_written in zip(value, written, strict=True):
+            yield from _list_substituted(inner, inner_written)
+    elif value != written and value:
+        yield value, written
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileDocument:

@@ -305,6 +305,15 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "substitution: {fromEnv: [NAME]}\nprofiles:\n- schedulerName: ${NAME}\n",
         "fleet.yaml:5: profiles[0].schedulerName: ${NAME} has no value: the environment has no variable NAME",
     ),
+    "an alias of what it is in": (
+        f"{ONE_PROFILE}  pluginConfig:\n  - name: RankingSort\n    args: &own {{a: *own}}\n",
+        "fleet.yaml:7: refers to itself by an alias",
+    ),
+    "nothing to leave out everywhere": (
+        f'{ONE_PROFILE}  plugins:\n    multiPoint:\n      disabled: [{{name: "*"}}]\n',
+        "fleet.yaml:7: profiles[0].plugins.multiPoint.disabled[0]: * leaves out nothing: DefaultProfile lists it at no "
+        "multiPoint; disable it at its hooks",
+    ),
     "extenders": ("extenders: [{urlPrefix: here}]\n", "fleet.yaml:3: extenders: are not supported: leave the list out"),
     "a waiting time": (
         "maxPermitWaitSeconds: 5\n",
@@ -319,6 +328,18 @@ def test_a_mistake_is_reported_with_its_line_and_path(tmp_path: Path, mistake: s
     text, complaint = MISTAKES[mistake]
 
     assert complaints(tmp_path, text) == [complaint]
+
+
+def test_a_value_from_the_environment_stays_out_of_messages(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    args = "pluginConfig: [{name: ClusterEligibility, args: {retention: '${WAIT}'}}]"
+    path.write_text(f"{HEAD}substitution: {{fromEnv: [WAIT]}}\nprofiles:\n- {args}\n", encoding="utf-8")
+
+    with pytest.raises(ConfigurationError) as refused:
+        build_profiles(load_settings(path, {"WAIT": "hunter2"}, []).settings)
+
+    assert "hunter2" not in str(refused.value)
+    assert "${WAIT}" in str(refused.value)
 
 
 def test_there_are_more_than_thirty_mistakes() -> None:
