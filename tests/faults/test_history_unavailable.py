@@ -119,7 +119,7 @@ def check_recovers(history: History, trouble: Callable[[], Iterator[Trouble]]) -
         end()
         assert history.flush(seconds=SOON)
     keep(history, *offered[4:])
-    assert history.state().unavailable_since is None
+    until_available(history)
     assert [one.id for one in history.since(0)] == ids(*offered)
     fleets = [history.inputs(one.told.id) for one in offered]
     assert [one and one.clusters for one in fleets] == [(f"a{number}".encode(),) for number in range(4)]
@@ -158,8 +158,8 @@ def test_a_full_disk_is_waited_for(url: str) -> None:
 
         with contextmanager(trouble)() as end:
             end()
+        until_available(history)
         assert [one.key for one in history.since(0)] == ["big"]
-        assert history.state().unavailable_since is None
 
 
 def test_a_server_that_is_away_is_waited_for(postgres: Postgres) -> None:
@@ -211,8 +211,8 @@ def test_a_server_that_is_away_at_the_start_is_no_reason_not_to_start(postgres: 
             history.offer(an_attempt())
             come_back()
         assert history.flush(seconds=SOON)
+        until_available(history)
         assert len(history.since(0)) == 1
-        assert history.state().unavailable_since is None
         history.close()
 
 
