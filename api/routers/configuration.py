@@ -49,6 +49,7 @@ async def list_profiles(context: CurrentRequest) -> Response:
         text="PROFILE         HOOK    PLUGIN           FORM    WEIGHT\n"
         "DefaultProfile  filter  ClusterAffinity  vector\n",
         etag=True,
+        refusals=(404,),
     ),
 )
 async def get_profile(context: CurrentRequest, name: str) -> Response:
