@@ -80,9 +80,6 @@ class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """Of the placement: `name`, or `namespace/name`."""
     placement_uid: str = ""
-    epoch: int = 0
-    """Of the leadership in which it, or the last attempt folded into it, was made: attempts of a later one are newer,
-    whenever they are written."""
     started: int
     """Nanoseconds since the epoch; also the time of the decision."""
     ending: str
@@ -123,7 +120,7 @@ class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     # Set when the attempt is recorded.
     seq: int = 0
     number: int = 0
-    """Number of the attempt within its placement, from 1, in the order of recording; folded attempts count."""
+    """Number of the attempt within its placement, from 1; folded attempts count."""
     repeats: int = 0
     """How many attempts that changed nothing were folded into this one."""
     last_at: int = 0

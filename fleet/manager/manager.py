@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import structlog
 from prometheus_client import CollectorRegistry
 
-from fleet.clock import Clock, SystemClock, epoch_nanoseconds
+from fleet.clock import Clock, SystemClock
 from fleet.errors import Unreachable
 from fleet.informers.cache import Caches
 from fleet.kube.api import Api, WriteGate
@@ -217,8 +217,6 @@ class Manager:
         if not await self._run_unless_stopping(self._catch_up()):
             return
         self._gate.open(None if leadership is None else FencedApi(self._api, leadership))
-        if self.scheduler is not None:
-            self.scheduler.epoch = epoch_nanoseconds(self._clock) // 1000 if leadership is None else leadership.epoch
         log.info("leader: controllers started", identity=self._identity)
         try:
             async with asyncio.TaskGroup() as group:

@@ -28,7 +28,6 @@ def summarize_attempt(record: AttemptRecord, attempt_id: str) -> HistoryAttempt:
     summary = HistoryAttempt(
         id=attempt_id,
         key=str(record.key),
-        epoch=record.epoch,
         started=record.started,
         ending=record.result.value,
         error=_error_of(record),

@@ -46,8 +46,6 @@ class AttemptRecord:
     """The events that enqueued the placement since its last attempt."""
     number: int = 0
     """Counts the attempts of this process."""
-    epoch: int = 0
-    """Of the leadership, see `Leadership.epoch`."""
     started: int = 0
     """Nanoseconds since the epoch: also the moment of the decision."""
     result: AttemptResult = AttemptResult.DECIDED

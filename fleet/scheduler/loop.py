@@ -41,24 +41,23 @@ class Loop:
     max_delay: float
     """Seconds before a policy that cannot be evaluated is tried again, unless it is edited."""
 
-    async def run(self, workers: int, *, epoch: int = 0) -> None:
-        """Until the queue is closed and every worker has finished its attempt. `epoch` is recorded with each."""
+    async def run(self, workers: int) -> None:
+        """Until the queue is closed and every worker has finished its attempt."""
         numbers = iter(range(2**63)).__next__
         async with asyncio.TaskGroup() as group:
             for position in range(workers):
-                group.create_task(self._work(numbers, epoch), name=f"scheduling worker {position}")
+                group.create_task(self._work(numbers), name=f"scheduling worker {position}")
 
-    async def _work(self, next_number: Callable[[], int], epoch: int) -> None:
+    async def _work(self, next_number: Callable[[], int]) -> None:
         with suppress(QueueClosed):
             while True:
-                await self._schedule_one(await self.queue.get(), next_number(), epoch)
+                await self._schedule_one(await self.queue.get(), next_number())
 
-    async def _schedule_one(self, item: QueueItem, number: int, epoch: int) -> None:
+    async def _schedule_one(self, item: QueueItem, number: int) -> None:
         started = self.clock.monotonic()
         self.metrics.observe_dequeue(item)
         with self.metrics.track_worker(), self.track_attempt(item.key) as appeared:
             record = await self.attempts.run(item.key, number=number, triggers=item.triggers)
-        record.epoch = epoch
         if appeared and record.result in _COMPLETED and not appeared <= record.bindings:
             self.queue.add(
                 item.key, trigger=UNEXPECTED

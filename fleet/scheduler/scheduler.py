@@ -57,8 +57,6 @@ class Scheduler:
             settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer)
         )
         self.queue = AsyncQueue(_build_queue(settings, self.frameworks.queue_sort.key, self._describe), clock=clock)
-        self.epoch = 0
-        """Of the leadership; set before `run`."""
         self._caches = caches
         self._settings = settings
         self._dispatcher = Dispatcher(
@@ -151,8 +149,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
-            scheduling = self._loop.run(self._settings.worker_count, epoch=self.epoch)
-            working = group.create_task(scheduling, name="scheduling")
+            working = group.create_task(self._loop.run(self._settings.worker_count), name="scheduling")
             self._handlers.start()
             await stopping.wait()
             self.queue.close()

@@ -104,18 +104,6 @@ async def test_an_attempt_that_succeeds_is_not_repeated() -> None:
 
 
 @virtual
-async def test_an_attempt_is_recorded_with_the_epoch_of_the_leadership() -> None:
-    recorder = Recorded()
-    loop, _, queue = a_loop(recorder=recorder)
-    queue.add(PlacementKey.parse("web"), trigger="test")
-    working = asyncio.create_task(loop.run(1, epoch=7))
-    await asyncio.sleep(1)
-    queue.close()
-    await working
-    assert [record.epoch for record in recorder.records] == [7]
-
-
-@virtual
 async def test_a_binding_that_appears_during_an_attempt_and_is_not_its_own_makes_another() -> None:
     """A create of an earlier attempt, carried out late: it was neither read nor written, and may be one too many."""
     loop, attempts, queue = a_loop(AttemptResult.DECIDED)
