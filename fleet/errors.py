@@ -15,6 +15,7 @@
     │   ├── DuplicatePlugin
     │   └── UnknownPlugin
     ├── PluginError           a plugin broke its contract (the attempt fails, the process continues)
+    │   └── ExtenderUnavailable    an extender that must not be ignored gave no answer (retriable)
     ├── StaleInputs           objects changed while a decision was made from them (retriable)
     ├── PurityError           a decision hook used a clock, a file or the network
     ├── SnapshotUseError      an effect hook used the frame of the decision
@@ -133,6 +134,12 @@ class PluginError(FleetError):
         super().__init__(message)
         self.plugin = plugin
         self.hook = hook
+
+
+class ExtenderUnavailable(PluginError):
+    """An extender that must not be ignored gave no answer; asking again may help."""
+
+    retriable = True
 
 
 class PurityError(FleetError):

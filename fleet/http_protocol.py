@@ -104,6 +104,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._is_arriving, self._has_head, self._head_size = True, False, 0
+        self._stop_awaiting_arrival()  # each of several requests without a pause has its own time
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:

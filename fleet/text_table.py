@@ -74,19 +74,42 @@ def render_table(
 def render_columns(
     rows: Sequence[Sequence[str]], *, right: Collection[int] = (), width: int | None = None, indent: str = ""
 ) -> str:
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(_length, column)) for column in columns]
-    if width is not None:
-        longest_words = [max(_length(word) for cell in column for word in cell.split() or [""]) for column in columns]
-        _narrow(widths, width - len(indent) - len(GAP) * (len(widths) - 1), longest_words)
-    lines = []
-    for row in rows:
-        cells = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
-        for number in range(max(map(len, cells))):
-            parts = [cell[number] if number < len(cell) else "" for cell in cells]
-            padded = [_pad(part, widths[column], right=column in right) for column, part in enumerate(parts)]
-            lines.append(f"{indent}{GAP.join(padded)}".rstrip())
-    return "\n".join(lines)
+    return ColumnLayout(right=right, width=width, indent=indent).render(rows)
+
+
+class ColumnLayout:
+    """Columns that grow with the rows, for tables whose rows come one after the other."""
+
+    def __init__(self, *, right: Collection[int] = (), width: int | None = None, indent: str = "") -> None:
+        self._right = right
+        self._width = width
+        self._indent = indent
+        self._widths: list[int] = []
+        self._longest_words: list[int] = []
+
+    def render(self, rows: Sequence[Sequence[str]]) -> str:
+        """These rows, aligned with all earlier ones as far as those were wide enough."""
+        widths = self._fit(rows)
+        lines = []
+        for row in rows:
+            cells = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+            for number in range(max(map(len, cells))):
+                parts = [cell[number] if number < len(cell) else "" for cell in cells]
+                padded = [_pad(part, widths[column], right=column in self._right) for column, part in enumerate(parts)]
+                lines.append(f"{self._indent}{GAP.join(padded)}".rstrip())
+        return "\n".join(lines)
+
+    def _fit(self, rows: Sequence[Sequence[str]]) -> list[int]:
+        columns = list(zip(*rows, strict=True))
+        widths = [max(map(_length, column)) for column in columns]
+        self._widths = [max(pair) for pair in zip(widths, self._widths or widths, strict=True)]
+        if self._width is None:
+            return self._widths
+        words = [max(_length(word) for cell in column for word in cell.split() or [""]) for column in columns]
+        self._longest_words = [max(pair) for pair in zip(words, self._longest_words or words, strict=True)]
+        fitted = self._widths.copy()
+        _narrow(fitted, self._width - len(self._indent) - len(GAP) * (len(fitted) - 1), self._longest_words)
+        return fitted
 
 
 def _narrow(widths: list[int], room: int, longest_words: Sequence[int]) -> None:

@@ -25,6 +25,10 @@ class WorkerThread:
     def __init__(self, name: str) -> None:
         self._executor = ThreadPoolExecutor(1, name)
 
+    def close(self) -> None:
+        """The thread ends with the computation under way; nothing can be run any more."""
+        self._executor.shutdown(wait=False)
+
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """When cancelled, it returns after the computation has stopped: the next one would only compete with it."""
         stop = _Stop()

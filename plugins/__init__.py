@@ -7,8 +7,12 @@ from fleet.framework.profiles.registry import Registry
 from plugins.cluster_affinity import ClusterAffinityPlugin
 from plugins.cluster_eligibility import ClusterEligibility
 from plugins.desired_batch import DesiredBatch
+from plugins.feed_limit import FeedLimit
+from plugins.feed_preference import FeedPreference
 from plugins.hub_binding_binder import HubBindingBinder
 from plugins.namespace_affinity import NamespaceAffinity
+from plugins.placement_approval import PlacementApprovalPlugin
+from plugins.placement_gates import PlacementGates
 from plugins.priority_sort import PrioritySort
 from plugins.ranking_sort import RankingSort
 from plugins.same_placement import SamePlacementAntiAffinity
@@ -16,6 +20,7 @@ from plugins.taint_toleration import TaintToleration
 from plugins.topology_spread import TopologySpreadConstraints
 
 IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
+    ("PlacementGates", PlacementGates),
     ("PrioritySort", PrioritySort),
     ("DesiredBatch", DesiredBatch),
     ("ClusterAffinity", ClusterAffinityPlugin),
@@ -24,8 +29,11 @@ IN_TREE: tuple[tuple[str, PluginFactory], ...] = (
     ("TaintToleration", TaintToleration),
     ("SamePlacementAntiAffinity", SamePlacementAntiAffinity),
     ("TopologySpreadConstraints", TopologySpreadConstraints),
+    ("FeedLimit", FeedLimit),
+    ("FeedPreference", FeedPreference),
     ("RankingSort", RankingSort),
     ("HubBindingBinder", HubBindingBinder),
+    ("PlacementApproval", PlacementApprovalPlugin),
 )
 
 

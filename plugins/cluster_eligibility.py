@@ -79,6 +79,7 @@ class ClusterEligibility(PluginTraits):
     READS = ("signals", "obsolete")
     READS_POLICY_ONLY = True
     ROW_LOCAL = True
+    ONLY_EXPIRES = True
     APPLIES_TO_FIXED = True
     REASONS = ReasonTable(
         _reason("Left", "cluster has left the fleet", short="left the fleet"),
@@ -106,7 +107,7 @@ class ClusterEligibility(PluginTraits):
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         del handle
         args = decode_into(raw, ClusterEligibilityArgs)
-        self._rule = Eligibility.parse(
+        self.eligibility: Final = Eligibility.parse(
             heartbeat_timeout=args.heartbeat_timeout, unhealthy_timeout=args.unhealthy_timeout
         )
         self._retention = parse_duration(args.retention)
@@ -117,7 +118,7 @@ class ClusterEligibility(PluginTraits):
     def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
         del state
         signals = frame.signals
-        ok = from_bools(self._rule.rows(signals, ctx.now))
+        ok = from_bools(self.eligibility.rows(signals, ctx.now))
         rejected = alive & ~ok
         if not rejected:
             return Verdict(ok=ok)
@@ -160,7 +161,7 @@ class ClusterEligibility(PluginTraits):
     def _reasons(self, signals: SignalsColumn, rejected: int, frame: Frame, now: int) -> ReasonArray:
         rows = to_rows(rejected, frame.size)
         flags = signals.flags[rows]
-        silent = ((flags & HEARTBEAT_KNOWN) == 0) | (signals.last_seen[rows] < now - self._rule.heartbeat_timeout)
+        silent = ((flags & HEARTBEAT_KNOWN) == 0) | (signals.last_seen[rows] < now - self.eligibility.heartbeat_timeout)
         checks = [
             (flags & TERMINATING) != 0,
             (flags & AGENT_KNOWN) == 0,

@@ -11,6 +11,7 @@ from fleet.framework.profiles.profile import PluginRef
 from fleet.framework.types import Ranking, TieBreak
 
 EXTENDED_PLUGINS: Final = (
+    PluginRef("PlacementGates"),
     PluginRef("PrioritySort"),
     PluginRef("DesiredBatch"),
     PluginRef("RankingSort"),

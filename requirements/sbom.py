@@ -8,6 +8,7 @@ time or serial number, because the same lock gives the same file.
 from __future__ import annotations
 
 import json
+import platform
 import re
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,11 @@ from typing import Any, Final
 
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)\s*(?:;\s*(?P<marker>[^\\]+?))?\s*\\?")
 _MARKER: Final = re.compile(r"(\w+) (==|!=) '([^']*)'")
-_ENVIRONMENT: Final = {"sys_platform": sys.platform, "implementation_name": sys.implementation.name}
+_ENVIRONMENT: Final = {
+    "sys_platform": sys.platform,
+    "implementation_name": sys.implementation.name,
+    "platform_python_implementation": platform.python_implementation(),
+}
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
@@ -57,11 +62,13 @@ def _build_component(entry: re.Match[str]) -> dict[str, Any]:
 
 
 def _is_installed(marker: str | None) -> bool:
-    if marker is None:
-        return True
-    comparison = _MARKER.fullmatch(marker.strip())
+    return marker is None or all(_holds(comparison.strip()) for comparison in marker.split(" and "))
+
+
+def _holds(text: str) -> bool:
+    comparison = _MARKER.fullmatch(text)
     if comparison is None or comparison[1] not in _ENVIRONMENT:
-        raise ValueError(f"marker {marker.strip()} is of a form that is not supported")
+        raise ValueError(f"marker {text} is of a form that is not supported")
     return (_ENVIRONMENT[comparison[1]] == comparison[3]) == (comparison[2] == "==")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 LETTERS = """
 from fleet.framework.types import PluginTraits
@@ -67,3 +68,25 @@ def lettered_plugins(folder: Path) -> Iterator[None]:
     """A, B, C, E and F score, D filters, G reserves."""
     with an_installed_package(folder, LETTERS, {letter: letter for letter in "ABCDEFG"}):
         yield
+
+
+_DOUBLES: dict[str, Callable[..., Any]] = {}
+
+
+def make_double(name: str) -> Callable[..., Any]:
+    """The factory that an installed module has under a name."""
+    return lambda raw=None, handle=None: _DOUBLES[name](raw, handle)
+
+
+@contextmanager
+def installed_doubles(folder: Path, factories: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Plugins of this process as those of an installed distribution."""
+    lines = [f"{name} = make_double({name!r})" for name in factories]
+    source = "\n".join(["from tests.installed import make_double", *lines, ""])
+    _DOUBLES.update(factories)
+    try:
+        with an_installed_package(folder, source, {name: name for name in factories}):
+            yield
+    finally:
+        for name in factories:
+            del _DOUBLES[name]

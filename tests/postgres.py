@@ -10,12 +10,14 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -47,9 +49,40 @@ _OPTIONS: Final = {
 class Postgres:
     """A running server, which makes databases that no other test knows."""
 
-    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, port: int, launch: Callable[[int], subprocess.Popen[bytes]]) -> None:
         self.port = port
-        self.process = process
+        self._launch = launch
+        self.process = launch(port)
+
+    # --- its processes ------------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """All at once, as when its machine fails."""
+        for pid in self._list_processes():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def start_again(self) -> None:
+        """On the same port, with what was committed."""
+        self.process = self._launch(self.port)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Connections stay open, and nothing is answered."""
+        stopped = self._list_processes()
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+
+    def _list_processes(self) -> list[int]:
+        """The first one makes the others: one for each connection."""
+        return [self.process.pid, *find_children(self.process.pid)]
+
+    # --- databases ----------------------------------------------------------------------------------------------------
 
     def url(self, database: str) -> str:
         return f"postgresql://fleet@127.0.0.1:{self.port}/{database}"
@@ -78,7 +111,7 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
+def running_postgres(**options: str) -> Iterator[Postgres]:
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="fleet-postgres-"))
     who = _unprivileged()
@@ -90,12 +123,11 @@ def running_postgres() -> Iterator[Postgres]:
             if who:
                 os.chown(path, who["user"], who["group"])
         _initialise(programs, data, who)
-        process, port = _started(programs, data, folder / "log", who)
+        server = Postgres(free_port(), partial(_launch, programs, data, folder / "log", who, _OPTIONS | options))
         try:
-            _await(process, port, folder / "log")
-            yield Postgres(port, process)
+            yield server
         finally:
-            _stop(process)
+            _stop(server.process)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -140,10 +172,11 @@ def _initialise(programs: Path, data: Path, who: dict[str, Any]) -> None:
         raise RuntimeError(f"initdb failed:\n{done.stderr.decode(errors='replace')}")
 
 
-def _started(programs: Path, data: Path, log: Path, who: dict[str, Any]) -> tuple[subprocess.Popen[bytes], int]:
-    port = free_port()
-    options = [word for name, value in _OPTIONS.items() for word in ("-c", f"{name}={value}")]
-    server = [str(programs / "postgres"), "-D", str(data), "-p", str(port), *options]
+def _launch(
+    programs: Path, data: Path, log: Path, who: dict[str, Any], options: Mapping[str, str], port: int
+) -> subprocess.Popen[bytes]:
+    words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    server = [str(programs / "postgres"), "-D", str(data), "-p", str(port), *words]
     start = [sys.executable, "-E", "-S", leash.__file__]
     if who:
         start = [sys.executable, "-m", "tests.unprivileged", str(who["user"]), str(who["group"])]
@@ -152,7 +185,12 @@ def _started(programs: Path, data: Path, log: Path, who: dict[str, Any]) -> tupl
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=_ROOT
         )
-    return process, port
+    try:
+        _await(process, port, log)
+    except BaseException:
+        _stop(process)
+        raise
+    return process
 
 
 def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -166,6 +204,19 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
                 said = log.read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"PostgreSQL did not start: {error}\n{said}") from error
         time.sleep(0.05)
+
+
+def find_children(parent: int) -> list[int]:
+    """Of a process, by the files of all; not every kernel has a list."""
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _read_parent(pid) == parent]
+
+
+def _read_parent(pid: int) -> int:
+    """0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

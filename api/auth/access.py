@@ -16,12 +16,15 @@ import msgspec
 
 from api.auth.review_limits import REVIEWS_OF_A_CALLER, KeyedLimit, TokenLanes
 from fleet.clock import Clock
-from fleet.errors import BadRequest, Invalid, UnreadableAnswer
+from fleet.errors import ApiError, BadRequest, ConfigurationError, Invalid, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_RULES_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+_ANY_NAMESPACE: Final = "default"
+"""A review of rules needs one, and lists the rules of its roles too, which grant nothing about clusters."""
 _ALLOWED_TTL: Final = 10.0
 """Seconds for which a revoked right may still be used."""
 _DENIED_TTL: Final = 2.0
@@ -68,6 +71,12 @@ class CallerAuthorizer(Protocol):
 
     async def is_allowed(self, caller: Caller, request: AccessRequest) -> bool: ...
 
+    async def list_granted_names(self, caller: Caller, token: str, request: AccessRequest) -> frozenset[str] | None:
+        """The names for which any rule grants the request to the caller with that token; to be reviewed one by one.
+        None: the hub cannot tell, so any name may be granted."""
+        del caller, token, request
+        return None
+
 
 # --- access requests --------------------------------------------------------------------------------------------------
 
@@ -90,6 +99,17 @@ def clusters_access(verb: str) -> AccessRequest:
     return AccessRequest(verb=verb, group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
 
 
+def options_access(verb: str, namespace: str, name: str) -> AccessRequest:
+    kind = (NAMESPACED if namespace else CLUSTER_SCOPED).options
+    return AccessRequest(verb=verb, group=kind.group, resource=kind.plural, namespace=namespace, name=name)
+
+
+def approval_access(namespace: str, rule: str) -> AccessRequest:
+    """To answer for a rule: a verb of its own, because the approval itself is written by the API."""
+    kind = (NAMESPACED if namespace else CLUSTER_SCOPED).approval
+    return AccessRequest(verb="approve", group=kind.group, resource=kind.plural, namespace=namespace, name=rule)
+
+
 def operator_access(verb: str, path: str) -> AccessRequest:
     """Fleet-wide endpoints have no object: roles grant them as nonResourceURLs."""
     return AccessRequest(verb=verb, path=f"/fleet{path}")
@@ -106,6 +126,9 @@ class HubAuthorizer:
         )
         self._decisions: TTLCache[tuple[str, AccessRequest], bool] = TTLCache(
             clock=clock, ttl=_ttl, max_entries=_MAX_DECISIONS
+        )
+        self._granted: TTLCache[tuple[str, AccessRequest], tuple[frozenset[str] | None]] = TTLCache(
+            clock=clock, ttl=lambda granted: _ttl(granted[0] is None), max_entries=_MAX_CALLERS
         )
         self._tokens = TokenLanes()
         self._shares: KeyedLimit[str] = KeyedLimit(REVIEWS_OF_A_CALLER)
@@ -128,6 +151,23 @@ class HubAuthorizer:
 
         return await self._decisions.get((caller.fingerprint, request), load)
 
+    async def list_granted_names(self, caller: Caller, token: str, request: AccessRequest) -> frozenset[str] | None:
+        async def load() -> tuple[frozenset[str] | None]:
+            try:
+                async with self._shares.slot(caller.fingerprint):
+                    status = await self._post(
+                        _RULES_REVIEWS,
+                        "authorization.k8s.io/v1",
+                        "SelfSubjectRulesReview",
+                        {"namespace": request.namespace or _ANY_NAMESPACE},
+                        bearer=token,
+                    )
+            except (ApiError, ConfigurationError):
+                return (None,)  # reviews one by one find out whether the hub answers at all
+            return (find_granted_names(status, request),)
+
+        return (await self._granted.get((caller.fingerprint, request), load))[0]
+
     async def _review_token(self, token: str) -> Caller | None:
         try:
             status = await self._post(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
@@ -148,14 +188,30 @@ class HubAuthorizer:
         status = await self._post(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
         return status.get("allowed") is True and status.get("denied") is not True
 
-    async def _post(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _post(
+        self, path: str, version: str, kind: str, spec: Mapping[str, Any], *, bearer: str = ""
+    ) -> Mapping[str, Any]:
         body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
-        answer = await self._api.call(Request(Method.POST, path, body=body, deadline=10.0))
+        answer = await self._api.call(Request(Method.POST, path, body=body, deadline=10.0, bearer=bearer))
         try:
             status = msgspec.json.decode(answer)["status"]
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise UnreadableAnswer(f"the hub's answer to a {kind} cannot be read") from error
         return status if isinstance(status, dict) else {}
+
+
+def find_granted_names(status: Mapping[str, Any], request: AccessRequest) -> frozenset[str] | None:
+    """From the status of a SelfSubjectRulesReview. None unless its list is complete and all rules are for names."""
+    if status.get("incomplete") is not False:
+        return None
+    names: set[str] = set()
+    for rule in status.get("resourceRules") or ():
+        wanted = {"verbs": request.verb, "apiGroups": request.group, "resources": request.resource}
+        if all({value, "*"} & set(rule.get(part) or ()) for part, value in wanted.items()):
+            if not rule.get("resourceNames"):
+                return None
+            names.update(map(str, rule["resourceNames"]))
+    return frozenset(names)
 
 
 def build_caller(user: Mapping[str, Any]) -> Caller:

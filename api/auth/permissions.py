@@ -23,6 +23,8 @@ from fleet.kube.grants import EDITOR, METRICS, OPERATOR, VIEWER, format_grant
 from fleet.kube.scopes import parse_key
 
 _CONCURRENT_REVIEWS: Final = 32
+_FEW_NAMES: Final = 16
+"""They are reviewed at once."""
 _LONGEST_TOKEN: Final = 16_384
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="fleet"'}
 
@@ -137,10 +139,11 @@ class Permissions:
             await self.require(all_placements_access("list", namespaced=namespaced))
 
     async def load_visibility(self, *names: Iterable[str]) -> Visibility:
-        """One review for callers who may read all clusters, else one per cluster. `names` are read only then."""
+        """One review for callers who may read all clusters, else one for each cluster that a rule names, or for each.
+        `names` are read only then."""
         if await self.see_all_clusters():
             return Visibility(None)
-        return Visibility(await self._filter_allowed({name: cluster_access(name) for name in chain(*names)}))
+        return Visibility(await self._filter_clusters(set(chain(*names))))
 
     async def extend_visibility(
         self, visibility: Visibility, reviewed: Collection[str], *names: Iterable[str]
@@ -148,8 +151,7 @@ class Permissions:
         """With names that turned up after those that were `reviewed`."""
         if visibility.names is None:
             return visibility
-        further = {name: cluster_access(name) for name in set(chain(*names)).difference(reviewed)}
-        return Visibility(visibility.names | await self._filter_allowed(further))
+        return Visibility(visibility.names | await self._filter_clusters(set(chain(*names)).difference(reviewed)))
 
     async def filter_placements(self, keys: Iterable[str]) -> frozenset[str]:
         """Those that the caller may read. One review where they may read all, or all of a namespace."""
@@ -160,6 +162,15 @@ class Permissions:
             key: placement_access("get", *identity) for key, identity in identities.items() if identity[0] not in whole
         }
         return frozenset(identities.keys() - single.keys()) | await self._filter_allowed(single)
+
+    async def _filter_clusters(self, names: Collection[str]) -> frozenset[str]:
+        """A rule decides only which names need no review (docs/adr/0027-reviews-of-the-names-in-rules.md)."""
+        granted = None
+        if len(names) > _FEW_NAMES and self._authorization:
+            token = _read_token(self._authorization)
+            granted = await self._authorizer.list_granted_names(self.caller, token, cluster_access(""))
+        reviewed = names if granted is None else granted.intersection(names)
+        return await self._filter_allowed({name: cluster_access(name) for name in reviewed})
 
     async def _filter_allowed(self, requests: Mapping[str, AccessRequest]) -> frozenset[str]:
         """The names of the requests that are granted. Raises if one cannot be reviewed."""
@@ -181,13 +192,20 @@ def _find_role(request: AccessRequest) -> str:
     """The role of the chart that has this right."""
     if request.path:
         return METRICS if request.path == "/metrics" else OPERATOR
-    return EDITOR if request.verb == "create" else VIEWER
+    if request.verb == "approve":
+        return OPERATOR
+    return EDITOR if request.verb in ("create", "update") else VIEWER
+
+
+def _read_token(authorization: str) -> str:
+    """Empty without one."""
+    scheme, _, token = authorization.strip().partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 async def _authenticate(authorizer: CallerAuthorizer, authorization: str | None) -> Caller:
-    scheme, _, token = (authorization or "").strip().partition(" ")
-    token = token.strip()
-    if scheme.lower() != "bearer" or not token:
+    token = _read_token(authorization or "")
+    if not token:
         raise refusal(
             401,
             "the request carries no bearer token",

@@ -1,24 +1,25 @@
 """Limits of one process and of each caller: evaluations in flight, open streams.
 
-Evaluations take turns. Where the scheduler shares the loop, it has priority: each
-evaluation is followed by a cooldown, as long as the evaluation while the scheduler is idle, and many times as long
-while placements wait.
+Evaluations take turns. Where the scheduler shares the loop, it has priority: each evaluation is followed by a cooldown,
+as long as the evaluation while the scheduler is idle, and many times as long while placements wait.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 from statistics import median
 from typing import Final
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from api.http.fair_lock import FairLock
 from api.http.problems import ProblemError, busy
 from fleet.clock import Clock
 
@@ -40,7 +41,10 @@ _FIRST_ESTIMATE: Final = 1.0
 """Assumed seconds of an evaluation before any has ended."""
 _SAMPLES: Final = 8
 
+_Ticket = tuple[int, int]
+"""How many requests of the same caller were in flight before, and a rising number."""
 
+_ticket: Final[ContextVar[_Ticket]] = ContextVar("ticket")
 _caller: Final[ContextVar[str]] = ContextVar("caller")
 
 
@@ -135,7 +139,7 @@ class EvaluationLimiter:
         """`yields_to` returns whether a scheduler on the same loop has work."""
         self._clock = clock
         self._requests = ConcurrencyLimit(limit, "evaluations", clock, estimate=_FIRST_ESTIMATE)
-        self._lock = FairLock()
+        self._lock = _FairLock()
         self._cooldown = None if yields_to is None else Cooldown(clock, yields_to)
 
     @property
@@ -208,3 +212,45 @@ class Cooldown:
             self._last_work = now
         factor = _IDLE_FACTOR if now - self._last_work >= _IDLE_AFTER else _BUSY_FACTOR
         return self._ended + min(factor * self._spent, _MAX_COOLDOWN) - now
+
+
+class _FairLock:
+    """Serves waiters by tickets: a caller's first request before the further ones of others."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._is_held = False
+        self._waiters: list[tuple[_Ticket, int, asyncio.Future[None]]] = []
+
+    def take_ticket(self, rank: int = 0) -> None:
+        """Queues the running task behind all others of this rank, for as many acquisitions as it needs."""
+        _ticket.set((rank, next(self._numbers)))
+
+    async def acquire(self) -> None:
+        if not self._is_held:
+            self._is_held = True
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiters, (_ticket.get(), next(self._numbers), granted))
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if not granted.cancelled():
+                self.release()  # granted and cancelled at the same time
+            raise
+
+    def release(self) -> None:
+        self._drop_cancelled()
+        if self._waiters:
+            heappop(self._waiters)[-1].set_result(None)
+        else:
+            self._is_held = False
+
+    def is_first(self) -> bool:
+        """Whether no waiter has a lower ticket than the running task, which holds the lock."""
+        self._drop_cancelled()
+        return not self._waiters or self._waiters[0][0] >= _ticket.get()
+
+    def _drop_cancelled(self) -> None:
+        while self._waiters and self._waiters[0][-1].done():
+            heappop(self._waiters)

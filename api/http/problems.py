@@ -31,6 +31,7 @@ TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    409: "Not possible as things are",
     410: "No longer kept",
     413: "Request too large",
     415: "Unsupported media type",
@@ -75,9 +76,10 @@ class ProblemError(FleetError):
 
 
 def refusal(
-    status: int, detail: str, *, next: str, headers: Mapping[str, str] | None = None, **more: Any
+    status: int, detail: str, *, next: str, title: str = "", headers: Mapping[str, str] | None = None, **more: Any
 ) -> ProblemError:
-    return ProblemError(ProblemDetails(title=TITLES[status], status=status, detail=detail, next=next, **more), headers)
+    problem = ProblemDetails(title=title or TITLES[status], status=status, detail=detail, next=next, **more)
+    return ProblemError(problem, headers)
 
 
 def not_found(object: str, next: str) -> ProblemError:

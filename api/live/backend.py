@@ -26,3 +26,8 @@ class Backend:
     """What `/readyz` shows without an effect on it, by name."""
     explains_other: bool = False
     """Another scheduler decides on this hub."""
+
+    def close(self) -> None:
+        """Its threads end with what they are doing."""
+        self.evaluator.thread.close()
+        self.history.close()

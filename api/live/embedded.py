@@ -6,6 +6,7 @@ from api.live.live import LiveState
 from fleet.clock import Clock, SystemClock
 from fleet.errors import ConfigurationError
 from fleet.manager.manager import Manager
+from fleet.placement.selection.resource_filter import build_resource_filter
 
 
 def build_live_state(controller: Manager, *, clock: Clock | None = None) -> LiveState:
@@ -20,4 +21,7 @@ def build_live_state(controller: Manager, *, clock: Clock | None = None) -> Live
         registry=controller.registry,
         queue=scheduler.queue,
         hub=controller.hub,
+        feeds=scheduler.feeds,
+        resource_filter=build_resource_filter(controller.settings),
+        writes=controller.api,
     )

@@ -12,16 +12,23 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, ParamSpec, TypeVar
 
 from api.http.limits import EvaluationLimiter
+from api.http.problems import ProblemError
 from api.live.history_reader import HistoryReader
 from api.live.live import LivePlacement, LiveState
+from fleet.errors import HistoryUnavailable
+from fleet.explain.facts.redaction import Hidden
 from fleet.explain.replay.replay import load_recorded_scenario
+from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import Scenario
+from fleet.external.extender_client import ExtenderClient
+from fleet.framework.context import NO_QUERY_RESULTS, decode_results
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.policy.size import has_more_parts
+from fleet.framework.types import ExternalResult
 from fleet.history import HistoryAttempt, PartState, ReplayInputs
 from fleet.model.views import Observed, PolicySnapshot
 from fleet.scheduler.profiles import CompiledProfiles
@@ -49,6 +56,13 @@ class EvaluatedDecision:
     """The record it comes from; None for the present state."""
     before: Decision | None = None
     """Of a proposed change of a placement: the decision on the placement as it is."""
+    has_asked: bool = False
+    """Whether an extender was asked for it, which may say something else now."""
+
+    @property
+    def depends_on_others(self) -> bool:
+        """On services outside of the hub, whose changes are not seen."""
+        return self.has_asked or bool(self.decision.frame.feeds)
 
     @property
     def cluster_names(self) -> tuple[str, ...]:
@@ -73,11 +87,17 @@ class DecisionEvaluator:
     several views of one decision."""
 
     def __init__(
-        self, live: LiveState, history: HistoryReader, limiter: EvaluationLimiter, profiles: CompiledProfiles
+        self,
+        live: LiveState,
+        history: HistoryReader,
+        limiter: EvaluationLimiter,
+        profiles: CompiledProfiles,
+        extenders: ExtenderClient,
     ) -> None:
         """`profiles` are for recorded fleets, apart from the frameworks that evaluate live state."""
         self._live = live
         self._history = history
+        self.extenders = extenders
         self._limiter = limiter
         self.profiles = profiles
         self.thread = WorkerThread("evaluations")
@@ -90,19 +110,65 @@ class DecisionEvaluator:
         return self._limiter.turn(requeue=requeue)
 
     async def evaluate_live(self, placement: LivePlacement, *, requeue: bool = False) -> EvaluatedDecision:
-        """With `requeue` after all others that wait: for one of many evaluations of a request."""
+        """With `requeue` after all others that wait: for one of many evaluations of a request. Those have the answers
+        of extenders that are on record; others ask for those that are not."""
+        results = await self._find_results(placement)
         async with self.turn(requeue=requeue):
             frame = self._live.frame()
             if frame.count <= CLUSTERS_ON_LOOP and not placement.is_larger(PARTS_ON_LOOP):
-                return self._evaluate(placement, frame)
-            try:
-                return await self.thread.run(self._evaluate, placement, frame)
-            finally:
-                self._live.forget_if_deleted(placement)
+                evaluated = self._evaluate(placement, frame, results)
+            else:
+                try:
+                    evaluated = await self.thread.run(self._evaluate, placement, frame, results)
+                finally:
+                    self._live.forget_if_deleted(placement)
+        return evaluated if requeue else await self._ask_extenders(evaluated)
 
-    def _evaluate(self, placement: LivePlacement, frame: Frame) -> EvaluatedDecision:
-        scenario = self._live.build_scenario(placement, frame)
+    def _evaluate(
+        self, placement: LivePlacement, frame: Frame, results: Mapping[str, ExternalResult]
+    ) -> EvaluatedDecision:
+        scenario = self._live.build_scenario(placement, frame).answer(results)
         return EvaluatedDecision(scenario, scenario.decide(), self.thread)
+
+    # --- extenders ----------------------------------------------------------------------------------------------------
+
+    async def _find_results(self, placement: LivePlacement) -> Mapping[str, ExternalResult]:
+        """The answers of extenders in the last recorded attempt, without their failures."""
+        if not self._live.asks_extenders(placement):
+            return NO_QUERY_RESULTS
+        try:
+            history = self._history.require()
+            attempt = await self._history.call(history.latest, placement.key)
+            inputs = None if attempt is None else await self._history.call(history.inputs, attempt.id)
+        except (HistoryUnavailable, ProblemError):
+            return NO_QUERY_RESULTS
+        results = decode_results(b"" if inputs is None else inputs.results)
+        return {key: result for key, result in results.items() if not result.error}
+
+    async def _ask_extenders(self, evaluated: EvaluatedDecision) -> EvaluatedDecision:
+        """Not within a turn: an extender may take its time."""
+        while self.extenders.can_answer(query := evaluated.decision.pending_query):
+            question = await self.extenders.answer(evaluated.scenario.question, query)
+            scenario = replace(evaluated.scenario, question=question)
+            async with self.turn():
+                decision = await evaluated.run(scenario.decide)
+            evaluated = replace(evaluated, scenario=scenario, decision=decision, has_asked=True)
+        return evaluated
+
+    async def answer_edited(
+        self, evaluated: EvaluatedDecision, edits: Sequence[Edit], hidden: Hidden | None
+    ) -> EvaluatedDecision:
+        """With what extenders say about the edited scenario. Records are edited with the answers that they have."""
+        if evaluated.attempt is not None or not evaluated.scenario.question.profile.asks_extenders:
+            return evaluated
+        while True:
+            async with self.turn():
+                edited = await self.thread.run(evaluated.scenario.apply, edits, hidden=hidden)
+                query = (await self.thread.run(edited.decide)).pending_query
+            if not self.extenders.can_answer(query):
+                return evaluated
+            question = await self.extenders.answer(edited.question, query)
+            evaluated = replace(evaluated, scenario=evaluated.scenario.answer(question.query_results))
 
     async def evaluate_proposed(self, document: Mapping[str, Any], existing: LivePlacement | None) -> EvaluatedDecision:
         """`existing` is what the hub has under the name of the document."""
@@ -110,10 +176,14 @@ class DecisionEvaluator:
             known = () if existing is None else self._live.list_policy_snapshots(existing)
             frame = self._live.frame()
             try:
-                return await self.thread.run(self._evaluate_proposed, document, existing, known, frame)
+                evaluated, before = await self.thread.run(self._evaluate_proposed, document, existing, known, frame)
             finally:
                 if existing is not None:
                     self._live.forget_if_deleted(existing)
+        if before is not None:
+            before = await self._ask_extenders(before)
+        evaluated = await self._ask_extenders(evaluated)
+        return replace(evaluated, before=None if before is None else before.decision)
 
     def _evaluate_proposed(
         self,
@@ -121,10 +191,10 @@ class DecisionEvaluator:
         existing: LivePlacement | None,
         known: Sequence[Observed[PolicySnapshot]],
         frame: Frame,
-    ) -> EvaluatedDecision:
+    ) -> tuple[EvaluatedDecision, EvaluatedDecision | None]:
         scenario = self._live.build_proposed_scenario(document, existing, known, frame)
-        before = None if existing is None else self._live.build_scenario(existing, frame).decide()
-        return EvaluatedDecision(scenario, scenario.decide(), self.thread, before=before)
+        before = None if existing is None else self._evaluate(existing, frame, NO_QUERY_RESULTS)
+        return EvaluatedDecision(scenario, scenario.decide(), self.thread), before
 
     async def evaluate_attempt(self, attempt: HistoryAttempt) -> EvaluatedDecision | None:
         """None if the inputs of the attempt are not kept."""

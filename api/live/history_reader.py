@@ -56,6 +56,9 @@ class HistoryReader:
         self.end_outage()
         return result
 
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
     @property
     def may_lag(self) -> bool:
         """Whether the newest decisions may not be in the history, as far as this process knows."""

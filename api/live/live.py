@@ -1,7 +1,7 @@
 """The present state of the hub: watched objects, the columns and framework of decisions, and the scheduling queue.
 
 In `fleet up` all of it belongs to the controller. `fleet api` has its own informers, with the same settings, and writes
-nothing.
+nothing but the answers of its callers to placements that wait.
 """
 
 from __future__ import annotations
@@ -15,23 +15,35 @@ from prometheus_client import CollectorRegistry
 
 from api.http.problems import not_found, unavailable
 from api.live.placement_status import find_selector_problems
-from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot, read_proposed_name
+from api.live.proposed_snapshots import build_first_snapshot, build_proposed_snapshot, read_proposed_annotations
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.errors import InvalidKey
+from fleet.errors import InvalidKey, NotLeading
 from fleet.explain.whatif.scenario import Scenario
+from fleet.external.feed_collector import FeedCollector
+from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest, compile_request
 from fleet.framework.runtime.framework import with_snapshot_lister
-from fleet.informers.cache import Caches, FleetTable
+from fleet.informers.cache import Caches, FleetTable, PlacementKinds
 from fleet.kube.api import Api, WriteGate
 from fleet.kube.backoff import Jitter
 from fleet.kube.informer import InformerConfig
-from fleet.model.keys import UNSCHEDULED
+from fleet.model.keys import SCHEDULER_NAME, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
+from fleet.model.views import (
+    ApprovalRule,
+    Binding,
+    MemberCluster,
+    Observed,
+    Placement,
+    PlacementOptions,
+    PolicySnapshot,
+)
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
-from fleet.scheduler.profiles import Frameworks, build_configured_frameworks, read_scheduler_name
+from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter, build_resource_filter
+from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
+from fleet.scheduler.profiles import Frameworks, build_configured_frameworks
 from fleet.scheduler.queue.item import QueueCounts, QueueItem
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.metrics import new_registry
@@ -61,6 +73,7 @@ class LivePlacement:
     placement: Observed[Placement]
     snapshot: Observed[PolicySnapshot] | None
     bindings: tuple[Binding, ...]
+    options: Observed[PlacementOptions] | None = None
 
     @property
     def has_decision(self) -> bool:
@@ -71,7 +84,14 @@ class LivePlacement:
         """A digest of the versions of all these objects, with the uid of the placement."""
         own = self.placement.view.metadata
         snapshot = "" if self.snapshot is None else self.snapshot.view.metadata.resource_version
-        versions = own.uid, own.resource_version, snapshot, *(each.metadata.resource_version for each in self.bindings)
+        options = "" if self.options is None else self.options.view.metadata.resource_version
+        versions = (
+            own.uid,
+            own.resource_version,
+            snapshot,
+            options,
+            *(each.metadata.resource_version for each in self.bindings),
+        )
         return hashlib.blake2b(" ".join(versions).encode(), digest_size=16).digest()
 
     def is_larger(self, parts: int) -> bool:
@@ -103,8 +123,11 @@ class LiveState:
         registry: CollectorRegistry,
         queue: QueueReader | None = None,
         hub: Api | None = None,
+        feeds: FeedCollector | None = None,
+        resource_filter: ResourceFilter = EVERYTHING,
+        writes: Api | None = None,
     ) -> None:
-        """`hub` is for what is not watched, such as events."""
+        """`hub` is for what is not watched, such as events; `writes` for the answers of callers."""
         self.caches = caches
         self.frameworks = frameworks
         self._frame = frame
@@ -112,7 +135,11 @@ class LiveState:
         self.registry = registry
         self.queue = queue
         self.hub = hub
-        self._requests = RequestCache()
+        self.feeds = feeds
+        self._resource_filter = resource_filter
+        self._writes = writes
+        self.companions = Companions(caches)
+        self._requests = RequestCache(self.companions.scheduler_name_of)
         self._departures: dict[str, int] = {}
         caches.clusters.subscribe(self._note_departure)
         self._is_synced = False
@@ -121,13 +148,24 @@ class LiveState:
 
     @classmethod
     def standalone(cls, api: Api, settings: Settings, *, clock: Clock, jitter: Jitter) -> Self:
-        """With its own informers: run `caches`. The write gate stays closed, so that nothing can be written."""
+        """With its own informers: run `caches`. The write gate stays closed, so that only answers can be written."""
         gate = WriteGate(api, clock=clock)
         config = InformerConfig(reads=api, writes=gate, clock=clock, jitter=jitter)
         caches = Caches(config, namespaced_placements=settings.resource_placements.enabled)
         table = FleetTable(caches.clusters)
         frameworks = build_configured_frameworks(settings, with_snapshot_lister(table.frame))
-        return cls(caches, frameworks, table.frame, clock=clock, registry=new_registry(), hub=gate)
+        feeds = FeedCollector(settings.feeds, hub=gate, clock=clock, apply=table.feed)
+        return cls(
+            caches,
+            frameworks,
+            table.frame,
+            clock=clock,
+            registry=new_registry(),
+            hub=gate,
+            feeds=feeds,
+            resource_filter=build_resource_filter(settings),
+            writes=api,
+        )
 
     def frame(self) -> Frame:
         """The present fleet. Columns that only a question needs are not kept in the scheduler's table."""
@@ -167,7 +205,8 @@ class LiveState:
             return None
         latest = self.caches.latest_snapshots(own)
         bindings = tuple(binding.view for binding in self.caches.bindings(own)) if with_bindings else ()
-        return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings)
+        options = self.caches.kinds_of(own).options.store.get(key)
+        return LivePlacement(key, placement, latest[0] if len(latest) == 1 else None, bindings, options)
 
     def get_placement(self, key: str) -> LivePlacement:
         placement = self.find_placement(key)
@@ -175,11 +214,40 @@ class LiveState:
             raise not_found(f"placement {key}", "GET /v1/placements lists those that are there")
         return placement
 
+    # --- approvals and gates ------------------------------------------------------------------------------------------
+
+    def read_approval_facts(self, key: PlacementKey) -> ApprovalFacts:
+        return read_approval_facts(self.caches, self.companions, key)
+
+    def list_approval_rules(self, key: PlacementKey, facts: ApprovalFacts) -> list[ApprovalRule]:
+        """Of the profile that decides the placement, and of the placement itself."""
+        placement = self.caches.placement(key)
+        name = "" if placement is None else self.companions.scheduler_name_of(placement.view.metadata)
+        return list_approval_rules(self.frameworks.choose(name).profile, facts)
+
+    async def record_approval(self, kinds: PlacementKinds, document: Mapping[str, Any]) -> None:
+        await replace(kinds.approvals.objects, api=self._require_writes()).create(document)
+
+    async def patch_options(
+        self, key: PlacementKey, operations: Sequence[Mapping[str, Any]]
+    ) -> Observed[PlacementOptions]:
+        objects = replace(self.caches.kinds_of(key).options.objects, api=self._require_writes())
+        return await objects.json_patch(str(key), operations)
+
+    def _require_writes(self) -> Api:
+        if self._writes is None:
+            raise NotLeading("nothing is written here")
+        return self._writes
+
     # --- scenarios ----------------------------------------------------------------------------------------------------
+
+    def asks_extenders(self, placement: LivePlacement) -> bool:
+        name = self.companions.scheduler_name_of(placement.placement.view.metadata)
+        return self.frameworks.choose(name).profile.asks_extenders
 
     def is_foreign(self, placement: LivePlacement) -> bool:
         """Whether the placement names a profile that this process does not have."""
-        return self.frameworks.is_foreign(read_scheduler_name(placement.placement.view.metadata))
+        return self.frameworks.is_foreign(self.companions.scheduler_name_of(placement.placement.view.metadata))
 
     def build_scenario(self, placement: LivePlacement, frame: Frame) -> Scenario:
         """The input of the scheduler's next decision on the placement. Reads nothing else, in any thread."""
@@ -187,8 +255,13 @@ class LiveState:
         if placement.snapshot is not None:
             request = self._requests.get(placement.snapshot, placement=metadata)
             return self._build_scenario(placement.snapshot.view, request, placement.bindings, frame)
-        snapshot, name = build_first_snapshot(placement.placement), read_scheduler_name(metadata)
-        request = compile_request(snapshot, placement_uid=metadata.uid, scheduler_name=name)
+        snapshot, name = build_first_snapshot(placement.placement), self.companions.scheduler_name_of(metadata)
+        request = compile_request(
+            snapshot,
+            placement_uid=metadata.uid,
+            scheduler_name=name,
+            placement_annotations=metadata.annotations or {},
+        )
         request = request.add_problems(find_selector_problems(placement.placement))
         return self._build_scenario(snapshot, request, placement.bindings, frame)
 
@@ -210,15 +283,21 @@ class LiveState:
     ) -> Scenario:
         """For a placement that the hub does not have, or has with another spec: its bindings stay in place. `known`
         are its policy snapshots."""
-        name = read_proposed_name(document)
+        annotations = read_proposed_annotations(document)
         if existing is None:
-            snapshot = build_proposed_snapshot(document)
-            request = compile_request(snapshot, scheduler_name=name)
+            uid, snapshot = "", build_proposed_snapshot(document)
         else:
-            metadata = existing.placement.view.metadata
+            uid = existing.placement.view.metadata.uid
             snapshot = build_proposed_snapshot(document, existing=existing.placement, known=known)
-            request = compile_request(snapshot, placement_uid=metadata.uid, scheduler_name=name)
-        request = request.add_problems(find_proposed_problems(document["spec"], namespace=request.namespace))
+        request = compile_request(
+            snapshot,
+            placement_uid=uid,
+            scheduler_name=annotations.get(SCHEDULER_NAME, ""),
+            placement_annotations=annotations,
+        )
+        request = request.add_problems(
+            find_proposed_problems(document["spec"], namespace=request.namespace, resource_filter=self._resource_filter)
+        )
         return self._build_scenario(snapshot, request, () if existing is None else existing.bindings, frame)
 
     async def list_decided_placements(self) -> list[LivePlacement]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
+from fleet.explain.answer.parts import State, StatusNote
 from fleet.framework.request import SELECTORS_FIELD, PolicyProblem
 from fleet.kube.resource import key_of
-from fleet.kube.scopes import find_scope
-from fleet.model.views import Condition, Observed, Placement, View
+from fleet.kube.scopes import PlacementScope, find_scope
+from fleet.model.keys import SCHEDULED_CONDITION
+from fleet.model.views import Condition, Observed, Placement, PolicySnapshot, View
 
-INVALID_SELECTORS: Final = "InvalidResourceSelectors"
+_INVALID_SELECTORS: Final = "InvalidResourceSelectors"
+_UNFULFILLED: Final = "SchedulingPolicyUnfulfilled"
+_SELECTS_NOTHING: Final = "SelectsNothing"
 
 
 class _Selector(View, frozen=True):
@@ -30,25 +35,57 @@ class _Status(View, frozen=True):
     selected_resources: tuple[dict[str, Any], ...] = ()
 
 
+def list_status_notes(placement: Observed[Placement], *, shows_messages: bool) -> Iterator[StatusNote]:
+    """The conditions that are False and not about the decision, and a selection without objects. Messages may name any
+    cluster."""
+    prefix = _find_scope(placement).condition_prefix
+    for condition in _read_conditions(placement):
+        is_explained = condition.reason in (_UNFULFILLED, _INVALID_SELECTORS)
+        if condition.status == "False" and not is_explained:
+            name = condition.type.removeprefix(prefix)
+            message = condition.message if shows_messages else ""
+            yield StatusNote(condition=name, reason=condition.reason, message=message)
+    if _selects_nothing(placement):
+        wanted = ", ".join(_list_selectors(placement))
+        yield StatusNote(reason=_SELECTS_NOTHING, message=f"{SELECTORS_FIELD} selects nothing: there is no {wanted}")
+
+
+def read_published_state(placement: Observed[Placement], snapshot: Observed[PolicySnapshot] | None) -> State | None:
+    """As the hub shows it; None where no decision on the present policy is published."""
+    if snapshot is None:
+        return None
+    status, metadata = snapshot.view.status, snapshot.view.metadata
+    for condition in status.conditions:
+        is_current = condition.observed_generation == metadata.generation
+        if condition.type == SCHEDULED_CONDITION and is_current:
+            if status.observed_crp_generation != placement.view.metadata.generation:
+                return None
+            if condition.status == "True":
+                return "Scheduled"
+            has_targets = any(target.selected for target in status.target_clusters)
+            return "Partial" if has_targets else "Unschedulable"
+    return None
+
+
 def find_selector_problems(placement: Observed[Placement]) -> tuple[PolicyProblem, ...]:
     """Why nothing is scheduled, where the placement controller refuses the placement."""
     condition = _find_scheduled(placement)
-    if condition is None or (condition.status, condition.reason) != ("False", INVALID_SELECTORS):
+    if condition is None or (condition.status, condition.reason) != ("False", _INVALID_SELECTORS):
         return ()
-    return (PolicyProblem(SELECTORS_FIELD, list_selectors(placement), condition.message),)
+    return (PolicyProblem(SELECTORS_FIELD, _list_selectors(placement), condition.message),)
 
 
-def selects_nothing(placement: Observed[Placement]) -> bool:
+def _selects_nothing(placement: Observed[Placement]) -> bool:
     """Whether valid selectors match no object."""
     is_judged = _find_scheduled(placement) is not None and not find_selector_problems(placement)
     return is_judged and not _decode(placement.view.status, _Status).selected_resources
 
 
-def list_selectors(placement: Observed[Placement]) -> list[str]:
+def _list_selectors(placement: Observed[Placement]) -> list[str]:
     return [_describe_selector(selector) for selector in _decode(placement.view.spec, _Spec).resource_selectors]
 
 
-def read_conditions(placement: Observed[Placement]) -> list[Condition]:
+def _read_conditions(placement: Observed[Placement]) -> list[Condition]:
     """Those about the placement as it is."""
     conditions: tuple[Condition, ...] = _decode(placement.view.status, _Status).conditions
     return [
@@ -57,8 +94,12 @@ def read_conditions(placement: Observed[Placement]) -> list[Condition]:
 
 
 def _find_scheduled(placement: Observed[Placement]) -> Condition | None:
-    kind = f"{find_scope(key_of(placement.view.metadata)).condition_prefix}Scheduled"
-    return next((condition for condition in read_conditions(placement) if condition.type == kind), None)
+    kind = f"{_find_scope(placement).condition_prefix}Scheduled"
+    return next((condition for condition in _read_conditions(placement) if condition.type == kind), None)
+
+
+def _find_scope(placement: Observed[Placement]) -> PlacementScope:
+    return find_scope(key_of(placement.view.metadata))
 
 
 def _decode(raw: msgspec.Raw, kind: type[Any]) -> Any:

@@ -10,7 +10,6 @@ import msgspec
 from fleet.errors import DocumentError
 from fleet.kube.scopes import CLUSTER_SCOPED, NAMESPACED
 from fleet.model.documents import describe_forbidden_change, describe_kind_problem, read_written_document
-from fleet.model.keys import SCHEDULER_NAME
 from fleet.model.views import Metadata, Observed, Placement, PolicySnapshot
 from fleet.placement.snapshots.proposal import propose_snapshot
 
@@ -36,12 +35,11 @@ def parse_identity(document: Mapping[str, Any]) -> tuple[str, str]:
     return namespace, name
 
 
-def read_proposed_name(document: Mapping[str, Any]) -> str:
-    """The profile that a placement's document names."""
+def read_proposed_annotations(document: Mapping[str, Any]) -> dict[str, str]:
     metadata = document.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    name = annotations.get(SCHEDULER_NAME) if isinstance(annotations, dict) else None
-    return name if isinstance(name, str) else ""
+    pairs = annotations.items() if isinstance(annotations, dict) else ()
+    return {key: text for key, text in pairs if isinstance(text, str)}
 
 
 def build_proposed_snapshot(

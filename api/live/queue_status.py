@@ -210,14 +210,25 @@ def _is_waiting(snapshot: PolicySnapshot) -> bool:
 def _list_cluster_events(snapshot: PolicySnapshot, sources: EventSources, hides: Hides) -> Iterator[Waker]:
     policy, namespace = snapshot.spec.policy or PlacementPolicy(), snapshot.metadata.namespace
     kind = policy.placement_type or PICK_ALL
-    events = [(plugin, event) for plugin, source in sources for event in source.events_to_register(policy, namespace)]
+    events = sorted(
+        (
+            (each.name, event)
+            for each in sources
+            if each.judges_fixed or kind != PICK_FIXED
+            for event in each.source.events_to_register(policy, namespace)
+        ),
+        key=lambda item: _ORDER[item[1].kind],
+    )
     if kind == PICK_FIXED:
         judges = [plugin for plugin, event in events if event.kind is ClusterEventKind.UPDATE_HEALTH]
         yield from _list_named_clusters(policy.cluster_names, judges, hides)
+        events = [item for item in events if item[1].kind is not ClusterEventKind.UPDATE_HEALTH]
     elif kind in (PICK_ALL, PICK_N):
         yield _build_cluster_waker("Add", _ANY_PLUGIN, "a cluster joins that may take work")
-        for plugin, event in sorted(events, key=lambda item: _ORDER[item[1].kind]):
-            yield from _list_plugin_event(plugin, event)
+    else:
+        return
+    for plugin, event in events:
+        yield from _list_plugin_event(plugin, event)
 
 
 def _list_named_clusters(names: Iterable[str], judges: Iterable[str], hides: Hides) -> Iterator[Waker]:
@@ -275,6 +286,9 @@ def _list_own_events(key: str) -> Iterator[Waker]:
     yield _build_placement_waker(f"{binding}/Delete", "a binding of the placement is deleted")
     yield _build_placement_waker(f"{placement}/Terminating", "the placement is being deleted")
     yield _build_placement_waker(f"{placement}/UpdateScheduler", "the placement names another profile")
+    yield _build_placement_waker(
+        f"{placement}/UpdateOptions", "its gates, its priority class, or whether it needs options"
+    )
 
 
 def _build_cluster_waker(action: str, plugin: str, when: str, names: tuple[str, ...] | None = None) -> Waker:

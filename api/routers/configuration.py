@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -11,14 +11,18 @@ from starlette.responses import Response
 from api.http.examples import get_example
 from api.http.problems import refusal
 from api.http.schema import describe_answers
+from api.live.live import LiveState
 from api.models import PluginModel, ProfileModel, ProfilePage, SettingModel, SettingPage
 from api.routers.request_context import CurrentRequest
 from api.text.tables import render_profiles, render_settings
+from fleet.external.feed_collector import FeedState
 from fleet.framework.runtime.framework import Framework
 from fleet.scheduler.configured_profiles import describe_deviation
 from fleet.settings import Effective
 from fleet.settings.names import NO_EFFECT, known_settings
 from fleet.settings.secrets import redact
+
+_SECOND: Final = 1_000_000_000
 
 router = APIRouter(tags=["configuration"])
 
@@ -94,7 +98,9 @@ def _build_tag(page: ProfilePage) -> str:
 async def get_config(context: CurrentRequest) -> Response:
     """Every setting, and every value of the profiles, with its origin. For operators. Secrets are not shown."""
     await context.require_operator()
-    page = SettingPage(items=tuple(list_settings(context.backend.effective)))
+    live = context.backend.live
+    items = (*list_settings(context.backend.effective), *list_samples(context.backend.effective, live))
+    page = SettingPage(items=items)
     return context.answer(page, text=lambda: render_settings(page), tag="config")
 
 
@@ -105,9 +111,20 @@ def list_settings(effective: Effective) -> Iterator[SettingModel]:
         origin = effective.origins.get(name, "default")
         note = NO_EFFECT if setting.is_planned else ""
         yield SettingModel(name=name, value=value, origin=origin, meaning=setting.meaning, note=note)
-    for profile in effective.settings.profiles:
-        for path, value, origin in profile.list_values():
-            yield SettingModel(name=path, value=redact(path, value), origin=origin, meaning="", note="")
+    for path, value, origin in effective.settings.list_document_values():
+        yield SettingModel(name=path, value=redact(path, value), origin=origin, meaning="", note="")
+
+
+def list_samples(effective: Effective, live: LiveState) -> Iterator[SettingModel]:
+    """What the feeds of the document say at present."""
+    for feed in effective.settings.feeds:
+        state = FeedState() if live.feeds is None else live.feeds.states.get(feed.name, FeedState())
+        value: dict[str, Any] = {}
+        if state.sample is not None:
+            age = live.now() - state.sample.sampled_at
+            value = {"ageSeconds": age // _SECOND, "stale": age > state.sample.max_age, "columns": state.sample.columns}
+        note = state.error if state.error or value else "not sampled yet"
+        yield SettingModel(name=f"{feed.path}.sample", value=value, origin="feed", meaning="", note=note)
 
 
 def _get_value(tree: dict[str, Any], name: str) -> Any:

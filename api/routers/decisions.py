@@ -70,8 +70,8 @@ async def get_decisions(
     """Of one placement for callers who may read it; of all for operators.
 
     As lines of JSON, or, if `text/event-stream` is accepted, as events whose `id` is the `seq`. Without `since`, it
-    begins with the oldest decision that is kept or, if it follows, with the next one. A stream ends after ten minutes:
-    resume it.
+    begins with the oldest decision that is kept or, if it follows, with the next one; events then begin with one of
+    type `start`, whose `id` is the `seq` of the last decision before. A stream ends after ten minutes: resume it.
     """
     media_type = negotiate_media_type(context.request.headers.get("accept", ""), LINES, EVENTS, TEXT)
     follows = media_type == EVENTS if follow is None else follow
@@ -79,12 +79,13 @@ async def get_decisions(
     await context.permissions.require(right)
     if placement is not None and not follows:
         await _require_known(context.backend, placement)
+    is_known = since is not None or bool(last_event_id) or not follows
     start = await _find_start(context.backend, since, last_event_id, follows=follows)
     selected = StreamFilter(since=start, right=right, key=placement, outcome=outcome, limit=limit, follow=follows)
     models = stream_decisions(context.backend, context.permissions, selected, context.state.stream_timing)
     return CountedStream(
         context.state.streams,
-        _encode_stream(models, media_type),
+        _encode_stream(models, media_type, opening=b"" if is_known else _encode_start(start, media_type)),
         media_type=media_type,
         headers=_HEADERS,
         caller=context.permissions.caller.name,
@@ -116,9 +117,18 @@ async def _find_start(backend: Backend, since: int | None, last_event_id: str | 
     return newest if follows else 0
 
 
-async def _encode_stream(models: AsyncIterator[DecisionModel | None], media_type: str) -> AsyncIterator[bytes]:
+async def _encode_stream(
+    models: AsyncIterator[DecisionModel | None], media_type: str, *, opening: bytes
+) -> AsyncIterator[bytes]:
+    if opening:
+        yield opening
     async for decision in models:
         yield _heartbeat(media_type) if decision is None else _encode(decision, media_type)
+
+
+def _encode_start(seq: int, media_type: str) -> bytes:
+    """Where to resume before the first decision has come; only events have room for it."""
+    return b'id: %d\nevent: start\ndata: {"seq": %d}\n\n' % (seq, seq) if media_type == EVENTS else b""
 
 
 def _encode(decision: DecisionModel, media_type: str) -> bytes:

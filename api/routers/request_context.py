@@ -120,7 +120,7 @@ async def _resume_session(request: Request, state: AppState, cookie: str) -> tup
         raise refusal(401, "the session has ended", field="Cookie", next=f"sign in again at {SIGN_IN}")
     require_same_origin(request.method, request.headers)
     permissions = await Permissions.authenticate(
-        state.authorizer, f"Bearer {session.token}", holds=lambda: state.sessions.find(cookie) is session
+        state.authorizer, f"Bearer {session.token}", holds=lambda: state.sessions.find(cookie) is not None
     )
     return session, permissions
 

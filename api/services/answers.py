@@ -81,7 +81,8 @@ async def _make(backend: Backend, permissions: Permissions, query: WhyQuery, ren
     else:
         answer = _encode(explanation.answer, render)
     key = AnswerKey((query, render is not None), explanation.visibility.digest, explanation.may_edit_clusters)
-    if not explanation.answer.history_unavailable_since:
+    depends_on_others = explanation.present is not None and explanation.present.depends_on_others
+    if not explanation.answer.history_unavailable_since and not depends_on_others:
         backend.answers.put(key, _build_entry(backend, answer, explanation, began))
     return answer
 

@@ -1,4 +1,4 @@
-"""Clusters that left the fleet: when and why, as this process watched it or as the history tells.
+"""Clusters that left the fleet or were given up: when and why, as this process watched it or as the history tells.
 
 Deleting a MemberCluster enqueues every placement, so the attempts that follow name it as their trigger. A cluster that
 was deleted while no controller ran is known from the last decision that selected it.
@@ -6,13 +6,15 @@ was deleted while no controller ran is known from the last decision that selecte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
-from api.live.live import LiveState
+from api.live.live import LivePlacement, LiveState
 from fleet.errors import HistoryUnavailable
+from fleet.explain.answer.parts import PastUse
 from fleet.explain.answer.sentences import format_moment
 from fleet.framework.operations import Action
 from fleet.history import History, HistoryAttempt
@@ -23,6 +25,8 @@ _SEARCHED: Final = 1000
 """Attempts of all placements, the newest."""
 _MOST_READ: Final = 5
 """Attempts whose list of clusters is read."""
+_MOST_GIVEN_UP: Final = 20
+_SHRINK: Final = "Shrink"
 
 
 async def refuse_cluster(backend: Backend, cluster: str) -> ProblemError:
@@ -66,6 +70,36 @@ def names_departure(attempt: HistoryAttempt, cluster: str) -> bool:
 
 
 # --- clusters that a placement gave up --------------------------------------------------------------------------------
+
+
+def list_given_up(
+    placement: LivePlacement | None, attempts: Sequence[HistoryAttempt], departed: Collection[str]
+) -> Iterator[PastUse]:
+    """`attempts`: the newest first. Each cluster once, by the last time it was given up. `departed` had left the fleet
+    by then."""
+    in_use = set() if placement is None else {binding.spec.target_cluster for binding in placement.list_live_bindings()}
+    seen = set(in_use)
+    for attempt, before in pairwise([*attempts, None]):
+        if attempt is None:
+            continue
+        for cluster in _list_given_up(attempt):
+            if cluster not in seen:
+                seen.add(cluster)
+                because = _find_cause(attempt, before, has_left=cluster in departed)
+                yield PastUse(cluster=cluster, at=format_timestamp(attempt.started), because=because, n=attempt.number)
+                if len(seen) - len(in_use) >= _MOST_GIVEN_UP:
+                    return
+
+
+def _find_cause(attempt: HistoryAttempt, before: HistoryAttempt | None, *, has_left: bool) -> str:
+    if has_left:
+        return "the cluster left the fleet"
+    if attempt.outcome == _SHRINK:
+        wanted = "" if before is None or before.wanted is None else f" {before.wanted} → {attempt.wanted}"
+        return f"numberOfClusters{wanted}: the lowest stored score goes first"
+    if before is None or before.snapshot != attempt.snapshot:
+        return "the policy changed"
+    return "it was not chosen again"
 
 
 async def find_departed(backend: Backend, attempts: Sequence[HistoryAttempt]) -> frozenset[str]:

@@ -14,11 +14,11 @@ from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp
 from fleet.settings import Settings
-from fleet.settings.tree import DECIDING
+from fleet.settings.tree import is_deciding
 
 
 def build_snapshot_document(live: LiveState, settings: Settings) -> SnapshotDocument:
-    changed = {name: value for name, value in settings.collect_changes().items() if name.partition(".")[0] in DECIDING}
+    changed = {name: value for name, value in settings.collect_changes().items() if is_deciding(name)}
     kinds = live.caches.kinds
     return SnapshotDocument(
         at=format_timestamp(live.now()),

@@ -20,14 +20,15 @@ _LIST: Final = "history"
 async def list_attempts(
     backend: Backend, permissions: Permissions, key: str, *, limit: int, cursor: str | None
 ) -> HistoryPage:
-    before = None if cursor is None else int(read_cursor(cursor, _LIST, valid=_is_seq))
+    before = None if cursor is None else _parse_position(read_cursor(cursor, _LIST, valid=_is_position))
     query = backend.history.require().attempts
     attempts = await backend.history.call(query, key, before=before, limit=limit + 1)
     if not attempts and before is None:
         require_known(backend, key)
     visibility = await permissions.load_visibility(backend.live.caches.clusters, collect_cluster_names(attempts))
     items = tuple(build_decision_model(attempt, visibility) for attempt in attempts[:limit])
-    following = make_cursor(_LIST, str(items[-1].seq)) if len(attempts) > limit else None
+    last = attempts[limit - 1] if len(attempts) > limit else None
+    following = None if last is None else make_cursor(_LIST, f"{last.epoch} {last.seq}")
     return HistoryPage(items=items, next=following, may_lag=backend.history.may_lag)
 
 
@@ -84,5 +85,12 @@ def _get_attempt(history: History, key: str, number: int) -> HistoryAttempt:
     return attempt
 
 
-def _is_seq(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 18
+def _is_position(text: str) -> bool:
+    """An epoch and a `seq`."""
+    parts = text.split(" ")
+    return len(parts) == 2 and all(part.isascii() and part.isdigit() and len(part) <= 18 for part in parts)
+
+
+def _parse_position(text: str) -> tuple[int, int]:
+    epoch, seq = text.split(" ")
+    return int(epoch), int(seq)

@@ -86,6 +86,7 @@ async def simulate_placement(
         names = _collect_names(request, evaluated)
         await permissions.require_clusters(names)
         visibility = await permissions.extend_visibility(visibility, reviewed, evaluated.cluster_names, names)
+        evaluated = await backend.evaluator.answer_edited(evaluated, request.edits, visibility.redact)
         async with backend.evaluator.turn():
             answer = await evaluated.thread.run(_simulate, request, evaluated, visibility)
         if request.impact:
@@ -180,6 +181,7 @@ def _simulate(request: SimulateRequest, evaluated: EvaluatedDecision, visibility
         evaluated.scenario,
         request.edits,
         with_comparison=request.compare,
+        with_matrix=request.matrix,
         before=evaluated.before,
         redact=visibility.redact,
         fix=None if request.fixes == "none" else partial(find_fixes, mode=request.fixes),
@@ -193,6 +195,7 @@ def _simulate(request: SimulateRequest, evaluated: EvaluatedDecision, visibility
         answer=simulated.answer,
         compare=simulated.compare,
         would_run=simulated.would_run,
+        matrix=simulated.matrix,
         impact=None,
     )
 

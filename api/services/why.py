@@ -14,7 +14,7 @@ from api.http.problems import refusal
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
 from api.live.live import LivePlacement, LiveState
-from api.live.placement_status import find_selector_problems
+from api.live.placement_status import find_selector_problems, list_status_notes, read_published_state
 from api.live.queue_status import (
     QueuePlace,
     build_queue_model,
@@ -32,18 +32,11 @@ from api.services.attempts import (
     load_attempt,
     load_record,
 )
-from api.services.departures import find_departed
+from api.services.departures import find_departed, list_given_up
 from api.services.foreign_decisions import compare_with_bound
-from api.services.placement_state import (
-    FOREIGN_SCHEDULER,
-    STATUS_IS_OLDER,
-    list_given_up,
-    list_status_notes,
-    read_published_state,
-)
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
-from fleet.explain.answer.parts import ProblemPart, State, StatusNote, WritePart
+from fleet.explain.answer.parts import HookStatus, ProblemPart, State, StatusNote, WritePart
 from fleet.explain.answer.sentences import format_moment
 from fleet.explain.facts.changes import judge_fleet
 from fleet.explain.facts.outcomes import UNDECIDED, rate_outcome
@@ -52,11 +45,13 @@ from fleet.history import HistoryAttempt
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.timestamps import format_timestamp
 from fleet.scheduler.attempt_record import AttemptResult
-from fleet.scheduler.profiles import describe_choice, read_scheduler_name
+from fleet.scheduler.profiles import describe_choice
 
 FixMode = Literal["none", "fast", "deep"]
 
 EDIT_CLUSTERS: Final = AccessRequest(verb="update", group=MEMBER_CLUSTERS.group, resource=MEMBER_CLUSTERS.plural)
+_FOREIGN_SCHEDULER: Final = "ForeignScheduler"
+_STATUS_IS_OLDER: Final = "StatusIsOlder"
 _DELETED: Final = frozenset({AttemptResult.CLEANED_UP.value, AttemptResult.GONE.value})
 
 
@@ -216,7 +211,7 @@ def _list_wakers(live: LiveState, record: PlacementRecord, visibility: Visibilit
     if record.placement is None:
         return ()
     snapshot = None if record.placement.snapshot is None else record.placement.snapshot.view
-    name = read_scheduler_name(record.placement.placement.view.metadata)
+    name = live.companions.scheduler_name_of(record.placement.placement.view.metadata)
     sources = live.frameworks.choose(name).profile.event_sources
     return list_wake_events(snapshot, record.placement.key, sources, hides=visibility.hides)
 
@@ -286,9 +281,9 @@ def _build_context(
             for problem in refused
             if problem not in evaluated.decision.request.problems
         )
-        notes = list(list_status_notes(placement, shows_messages=visibility.is_whole))
+        notes = list(list_status_notes(placement.placement, shows_messages=visibility.is_whole))
         notes += map(_describe_warning, record.warnings if visibility.is_whole else ())
-        published = read_published_state(placement)
+        published = read_published_state(placement.placement, placement.snapshot)
         if is_foreign:
             state = "ForeignScheduler"
             notes.insert(0, _describe_scheduler(backend, placement))
@@ -304,6 +299,7 @@ def _build_context(
         number=attempt.number if attempt else None,
         duration_ms=round(sum(attempt.phases.values()) * 1000, 3) if attempt else None,
         evaluated_on="current" if evaluated.attempt is None else "recorded",
+        effects={} if attempt is None else _group_effects(attempt, visibility),
         writes=() if attempt is None else tuple(_list_writes(attempt, visibility)),
         problems=problems,
         status_notes=tuple(notes),
@@ -315,12 +311,12 @@ def _build_context(
 
 def _describe_scheduler(backend: Backend, placement: LivePlacement) -> StatusNote:
     frameworks = backend.live.frameworks
-    name = describe_choice(read_scheduler_name(placement.placement.view.metadata))
+    name = describe_choice(backend.live.companions.scheduler_name_of(placement.placement.view.metadata))
     message = (
         f"its scheduler is {name}, which is no profile here: it is left alone. The profiles here are "
         f"{', '.join(frameworks.names)}; what follows is how {frameworks.default.scheduler_name} would decide"
     )
-    return StatusNote(reason=FOREIGN_SCHEDULER, message=message)
+    return StatusNote(reason=_FOREIGN_SCHEDULER, message=message)
 
 
 def _describe_warning(event: WarningEvent) -> StatusNote:
@@ -333,7 +329,7 @@ def _describe_lag(state: State, evaluated: EvaluatedDecision, attempt: HistoryAt
     if evaluated.attempt is None and now != state and state in ("Scheduled", "Partial", "Unschedulable"):
         since = f", of {format_moment(format_timestamp(attempt.started))}" if attempt else ""
         message = f"the hub shows the last decision{since}: {state}. The next one, after any event, would be: {now}"
-        yield StatusNote(reason=STATUS_IS_OLDER, message=message)
+        yield StatusNote(reason=_STATUS_IS_OLDER, message=message)
 
 
 def _compute_state(record: PlacementRecord, queue: QueueModel | None) -> State | None:
@@ -350,6 +346,23 @@ def _find_last_attempt(record: PlacementRecord, attempt: HistoryAttempt | None) 
 
 def _format_start(attempt: HistoryAttempt | None) -> str:
     return format_timestamp(attempt.started) if attempt else ""
+
+
+def _group_effects(attempt: HistoryAttempt, visibility: Visibility) -> dict[str, tuple[HookStatus, ...]]:
+    """By hook. Messages may name any cluster."""
+    groups: dict[str, list[HookStatus]] = {}
+    for effect in attempt.effects:
+        if not visibility.hides(effect.cluster):
+            status = HookStatus(
+                plugin=effect.plugin,
+                code=effect.code,
+                message=effect.message if visibility.is_whole else "",
+                target=effect.cluster,
+                deadline=format_timestamp(effect.deadline) if effect.deadline else "",
+                details=msgspec.json.decode(effect.details) if effect.details and visibility.is_whole else {},
+            )
+            groups.setdefault(effect.hook, []).append(status)
+    return {hook: tuple(statuses) for hook, statuses in groups.items()}
 
 
 def _list_writes(attempt: HistoryAttempt, visibility: Visibility) -> Iterator[WritePart]:

@@ -6,7 +6,7 @@ import { cardLink, clockTime, placementLink } from "./parts.js";
 import { get, getAll } from "./rest.js";
 import { showImpact } from "./whatif.js";
 
-const POLL = 3000;
+const POLL = 1000;
 const STATES = [["there", "Here"], ["fits", "Would fit"], ["rejected", "Refused"], ["not-named", "Not named"], ["leaving", "Leaving"], ["unknown", "Unknown"]];
 
 export async function showCluster(main, name) {

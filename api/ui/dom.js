@@ -32,6 +32,11 @@ export function byId(id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
+/** @param {ParentNode} area @param {string} selector */
+export function focusOn(area, selector) {
+  /** @type {HTMLElement | null} */ (area.querySelector(selector))?.focus();
+}
+
 /** What a screen reader should hear. */
 export function say(text) {
   byId("say").textContent = text;

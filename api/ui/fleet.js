@@ -1,29 +1,32 @@
 // The whole fleet: a strip for each placement, a column for each cluster.
 
-import { byId, count, h, panel, svg } from "./dom.js";
+import { byId, count, focusOn, h, panel, svg } from "./dom.js";
 import { clockTime, clusterLink, decisionLine, makeTip, placementLink, time } from "./parts.js";
 import { follow, get } from "./rest.js";
+import { makeWaiting } from "./waiting.js";
 
-const POLL = 3000;
+const POLL = 1000;
 const MOST_LIVE = 50;
 const MOST_ELEMENTS = 40000;
 const NAME = 190;
 
 export async function showFleet(main) {
   const parameters = new URLSearchParams(location.search);
+  /** @type {Record<string, any>} what is shown; `fleet` and `status` as the API answers */
   const state = { group: parameters.get("group"), show: parameters.get("show") || "", text: "", fleet: null, status: null };
   const tip = makeTip();
-  const areas = Object.fromEntries(["figures", "strips", "trouble", "silent", "moves", "live"].map((name) => [name, h("div", { id: name })]));
+  const areas = Object.fromEntries(["figures", "strips", "waiting", "trouble", "silent", "moves", "live"].map((name) => [name, h("div", { id: name })]));
+  const waiting = makeWaiting(areas.waiting);
   await load();
   if (state.group === null) state.group = findGroup();
   main.replaceChildren(h("h1", { class: "unseen" }, "Fleet"), h("div", { class: "stack" }, areas.figures, areas.strips),
-    h("div", { class: "columns below" }, h("div", {}, areas.trouble, areas.silent), h("div", { class: "side" }, areas.moves, areas.live)));
+    h("div", { class: "columns below" }, h("div", {}, areas.waiting, areas.trouble, areas.silent), h("div", { class: "side" }, areas.moves, areas.live)));
   draw();
   listen();
   setTimeout(poll, POLL);
 
   async function load() {
-    const [fleet, status] = await Promise.all([get("v1/matrix"), get("v1/status")]);
+    const [fleet, status] = await Promise.all([get("v1/matrix"), get("v1/status"), waiting.load()]);
     const text = JSON.stringify(fleet);
     const isNew = text !== state.text;
     Object.assign(state, { text, fleet, status });
@@ -55,7 +58,7 @@ export async function showFleet(main) {
       } catch (error) {
         report(error.status ? error.message : "the API does not answer; trying again", false);
       }
-      pause = Math.max(POLL, (performance.now() - start) * 10);
+      pause = Math.max(POLL, (performance.now() - start) * 5);
     }
     setTimeout(poll, pause);
   }
@@ -73,7 +76,7 @@ export async function showFleet(main) {
     drawTrouble();
     drawMoves();
     drawClusters();
-    if (focused !== null && focused !== undefined) areas.figures.querySelector(`[data-show="${focused}"]`)?.focus();
+    if (focused !== null && focused !== undefined) focusOn(areas.figures, `[data-show="${focused}"]`);
   }
 
   function draw() {
@@ -95,7 +98,7 @@ export async function showFleet(main) {
         if (show === "moves") return byId("moves").scrollIntoView({ block: "start" });
         state.show = show;
         draw();
-        areas.figures.querySelector(`[data-show="${show}"]`).focus();
+        focusOn(areas.figures, `[data-show="${show}"]`);
       } }, h("b", {}, String(number)), text));
     };
     areas.figures.replaceChildren(h("ul", { class: "figures", "aria-label": "At a glance" },
@@ -124,7 +127,7 @@ export async function showFleet(main) {
   function drawStrips() {
     const { clusters, redacted } = state.fleet;
     const placements = choosePlacements();
-    const focused = document.activeElement?.closest?.(".strip-cell");
+    const focused = /** @type {HTMLElement | null | undefined} */ (document.activeElement?.closest?.(".strip-cell"));
     const scrolled = areas.strips.querySelector(".grid-scroll")?.scrollLeft || 0;
     const select = h("select", { id: "group", onchange: (event) => ((state.group = event.target.value), draw(), byId("group").focus()) },
       h("option", { value: "" }, "nothing"), listKeys().map((key) => h("option", { value: key, selected: key === state.group }, key)));
@@ -139,7 +142,7 @@ export async function showFleet(main) {
       redacted > 0 && h("p", { class: "soft" }, `${count(redacted, "cluster")} that you may not read ${redacted === 1 ? "is" : "are"} not shown`)));
     const scroll = areas.strips.querySelector(".grid-scroll");
     if (scroll) scroll.scrollLeft = scrolled;
-    if (focused) areas.strips.querySelector(`.strip-cell[data-placement="${CSS.escape(focused.dataset.placement)}"][data-cluster="${CSS.escape(focused.dataset.cluster)}"]`)?.focus();
+    if (focused) focusOn(areas.strips, `.strip-cell[data-placement="${CSS.escape(focused.dataset.placement || "")}"][data-cluster="${CSS.escape(focused.dataset.cluster || "")}"]`);
   }
 
   function groupClusters() {
@@ -275,7 +278,7 @@ export async function showFleet(main) {
       follow({}, (decision) => {
         empty.remove();
         list.prepend(decisionLine(decision));
-        while (list.children.length > MOST_LIVE) list.lastChild.remove();
+        while (list.children.length > MOST_LIVE) list.lastElementChild?.remove();
       }, (word) => report(word, word === "live"));
     });
   }

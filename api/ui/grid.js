@@ -23,7 +23,7 @@ const GLYPHS = {
  *   pin: (column: number) => void, explain: (column: number) => void}} options
  */
 export function drawGrid(matrix, options) {
-  const isLarge = matrix.clusters.length > MOST_ELEMENTS;
+  const isLarge = needsCanvas(matrix);
   const layout = layOut(matrix, options.group, isLarge);
   const names = h(
     "div",
@@ -35,6 +35,10 @@ export function drawGrid(matrix, options) {
   names.style.setProperty("--line", `${layout.size + layout.gap}px`);
   const scroll = isLarge ? drawCanvas(matrix, layout, options) : drawElements(matrix, layout, options);
   return h("div", { class: "grid-frame" }, names, scroll);
+}
+
+function needsCanvas(matrix) {
+  return matrix.clusters.length > MOST_ELEMENTS;
 }
 
 function layOut(matrix, group, isLarge) {
@@ -69,7 +73,11 @@ function clip(name, length) {
   return name.length > length ? `${name.slice(0, length - 1)}…` : name;
 }
 
-/** Where an arrow key leads, as [line, position]; null for other keys. */
+/**
+ * Where an arrow key leads, as [line, position]; null for other keys.
+ *
+ * @returns {[number, number] | null}
+ */
 function step(key, line, position, lines, columns, control) {
   if (key === "ArrowRight") return [line, Math.min(position + 1, columns - 1)];
   if (key === "ArrowLeft") return [line, Math.max(position - 1, 0)];
@@ -84,51 +92,23 @@ function step(key, line, position, lines, columns, control) {
 
 // --- elements --------------------------------------------------------------------------------------------------------
 
+function change(element, name, value) {
+  if (value === null) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+/** Elements for a layout, which `paint` gives the content of a matrix: what is the same is not touched. */
 function drawElements(matrix, layout, options) {
   const { size, gap, columns, groups, width, top, height } = layout;
-  const scale = scaleScores(matrix);
-  const firsts = matrix.clusters.map((_, column) => firstRejection(matrix, column));
-  const cells = [];
-  const headings = columns.map(({ column, x }) => drawHeading(column, x));
-  const lines = matrix.plugins.map((plugin, line) => {
-    const y = top + line * (size + gap);
-    cells.push(columns.map(({ column, x }, position) => drawCell(line, position, column, x, y)));
-    return svg("g", { role: "row", "aria-label": plugin }, cells[line]);
-  });
-
-  function drawHeading(column, x) {
-    const name = matrix.clusters[column];
-    const mark = options.marks.get(name);
-    const classes = ["name", matrix.bound.has(column) && "is-use", mark, options.pinned === name && "is-pinned", isDim(column) && "is-dim"];
-    const place = `translate(${x + size / 2 + 3} ${top - 5}) rotate(-58)`;
-    const sign = mark === "gained" ? "+ " : mark === "lost" ? "− " : "";
-    return svg("g", { role: "columnheader", class: classes.filter(Boolean).join(" "), "data-cluster": name },
-      mark && svg("rect", { class: `frame ${mark}`, x: x - 2, y: top - 3, width: size + 4, height: matrix.plugins.length * (size + gap) + 4, rx: 3 }),
-      svg("text", { transform: place }, sign + clip(name, 18)), svg("title", {}, name));
-  }
-
-  function isDim(column) {
-    return options.filter !== null && !options.filter(column);
-  }
-
-  function drawCell(line, position, column, x, y) {
-    const kind = cellKind(matrix, line, column, firsts[column]);
-    return svg("g", {
-        role: "gridcell", class: `cell ${kind}${isDim(column) ? " is-dim" : ""}`, tabindex: line || position ? -1 : 0, transform: `translate(${x} ${y})`,
-        "aria-label": `${describeCell(matrix, line, column)}; ${describeStanding(matrix, column)}`,
-        "data-line": line, "data-position": position, "data-cluster": matrix.clusters[column], "data-plugin": matrix.plugins[line], "data-kind": kind,
-      },
-      svg("rect", { width: size, height: size, rx: 3 }),
-      kind === "pass" ? null : svg("path", { d: GLYPHS[kind](size) }));
-  }
-
-  const bottom = top + matrix.plugins.length * (size + gap);
-  const bars = columns.map(({ column, x }) => {
-    const tall = scale(matrix.scores[column]);
-    const label = `${matrix.clusters[column]}: score ${matrix.scores[column] ?? "none"}`;
-    return svg("g", { role: "gridcell", "aria-label": label },
-      svg("rect", { class: `bar${isDim(column) ? " is-dim" : ""}`, x: x + 2, y: bottom + SCORE - 4 - tall, width: size - 4, height: tall, rx: 1 }), svg("title", {}, label));
-  });
+  const tall = matrix.plugins.length * (size + gap);
+  let shown = { matrix, columns, options };
+  const headings = columns.map(({ x }) => svg("g", { role: "columnheader" },
+    svg("rect", { x: x - 2, y: top - 3, width: size + 4, height: tall + 4, rx: 3 }),
+    svg("text", { transform: `translate(${x + size / 2 + 3} ${top - 5}) rotate(-58)` }), svg("title")));
+  const cells = matrix.plugins.map((plugin, line) => columns.map(({ x }, position) =>
+    svg("g", { role: "gridcell", tabindex: line || position ? -1 : 0, transform: `translate(${x} ${top + line * (size + gap)})`, "data-line": line, "data-position": position, "data-plugin": plugin },
+      svg("rect", { width: size, height: size, rx: 3 }), svg("path"))));
+  const bars = columns.map(({ x }) => svg("g", { role: "gridcell" }, svg("rect", { x: x + 2, width: size - 4, rx: 1 }), svg("title")));
   const titles = groups.filter(({ name }) => name).map(({ name, x, width: wide, size: members }) =>
     svg("g", { class: "group" },
       svg("text", { x, y: 12 }, clip(name, Math.max(4, Math.floor(wide / 6.2)))),
@@ -138,10 +118,54 @@ function drawElements(matrix, layout, options) {
       class: "grid", role: "grid", width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": "Clusters by rules",
       "aria-rowcount": matrix.plugins.length + 2, "aria-colcount": columns.length,
     },
-    titles, svg("g", { role: "row" }, headings), lines, svg("g", { role: "row", "aria-label": "score" }, bars));
+    titles, svg("g", { role: "row" }, headings), matrix.plugins.map((plugin, line) => svg("g", { role: "row", "aria-label": plugin }, cells[line])),
+    svg("g", { role: "row", "aria-label": "score" }, bars));
+  paint();
+
+  function paint() {
+    const scale = scaleScores(shown.matrix);
+    shown.columns.forEach(({ column }, position) => {
+      const name = shown.matrix.clusters[column];
+      const dim = shown.options.filter !== null && !shown.options.filter(column) ? " is-dim" : "";
+      paintHeading(headings[position], name, shown.matrix.bound.has(column) ? " is-use" : "", dim);
+      const first = firstRejection(shown.matrix, column);
+      const standing = describeStanding(shown.matrix, column);
+      cells.forEach((line, at) => paintCell(line[position], at, column, cellKind(shown.matrix, at, column, first), standing, dim));
+      paintBar(bars[position], `${name}: score ${shown.matrix.scores[column] ?? "none"}`, scale(shown.matrix.scores[column]), dim);
+    });
+  }
+
+  function paintHeading(heading, name, use, dim) {
+    const mark = shown.options.marks.get(name);
+    const [frame, text, title] = heading.children;
+    change(heading, "class", `name${use}${mark ? ` ${mark}` : ""}${shown.options.pinned === name ? " is-pinned" : ""}${dim}`);
+    change(heading, "data-cluster", name);
+    change(frame, "class", `frame ${mark || "is-none"}`);
+    const words = `${mark === "gained" ? "+ " : mark === "lost" ? "− " : ""}${clip(name, 18)}`;
+    if (text.textContent !== words) text.textContent = words;
+    if (title.textContent !== name) title.textContent = name;
+  }
+
+  function paintCell(cell, line, column, kind, standing, dim) {
+    change(cell, "class", `cell ${kind}${dim}`);
+    change(cell, "aria-label", `${describeCell(shown.matrix, line, column)}; ${standing}`);
+    change(cell, "data-cluster", shown.matrix.clusters[column]);
+    change(cell, "data-kind", kind);
+    change(cell.lastChild, "d", kind === "pass" ? null : GLYPHS[kind](size));
+  }
+
+  function paintBar(group, label, high, dim) {
+    const [bar, title] = group.children;
+    change(group, "aria-label", label);
+    change(bar, "class", `bar${dim}`);
+    change(bar, "y", String(top + tall + SCORE - 4 - high));
+    change(bar, "height", String(high));
+    if (title.textContent !== label) title.textContent = label;
+  }
 
   let active = [0, 0];
   const cellOf = (event) => /** @type {Element} */ (event.target).closest?.(".cell");
+  /** @returns {[number, number]} */
   const read = (cell) => [Number(cell.dataset.line), Number(cell.dataset.position)];
 
   function focus([line, position]) {
@@ -154,25 +178,22 @@ function drawElements(matrix, layout, options) {
     cell.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  picture.addEventListener("pointerover", (event) => {
+  function point(event) {
     const cell = cellOf(event);
     if (!cell) return options.leave();
     const [line, position] = read(cell);
-    options.point(line, columns[position].column, cell.getBoundingClientRect());
-  });
+    return options.point(line, shown.columns[position].column, cell.getBoundingClientRect());
+  }
+
+  picture.addEventListener("pointerover", point);
   picture.addEventListener("pointerleave", () => options.leave());
-  picture.addEventListener("focusin", (event) => {
-    const cell = cellOf(event);
-    if (!cell) return;
-    const [line, position] = read(cell);
-    options.point(line, columns[position].column, cell.getBoundingClientRect());
-  });
+  picture.addEventListener("focusin", point);
   picture.addEventListener("focusout", () => options.leave());
   picture.addEventListener("click", (event) => {
     const cell = cellOf(event);
     const heading = /** @type {Element} */ (event.target).closest?.(".name");
-    if (cell) options.pin(columns[read(cell)[1]].column);
-    else if (heading) options.pin(columns[headings.indexOf(heading)].column);
+    if (cell) options.pin(shown.columns[read(cell)[1]].column);
+    else if (heading) options.pin(shown.columns[headings.indexOf(heading)].column);
   });
   picture.addEventListener("keydown", (event) => {
     const cell = cellOf(event);
@@ -180,18 +201,30 @@ function drawElements(matrix, layout, options) {
     const [line, position] = read(cell);
     const next = step(event.key, line, position, cells.length, columns.length, event.ctrlKey);
     if (next) focus(next);
-    else if (event.key === "Enter" || event.key === " ") options.pin(columns[position].column);
-    else if (event.key === "c" && !event.ctrlKey && !event.metaKey) options.explain(columns[position].column);
+    else if (event.key === "Enter" || event.key === " ") options.pin(shown.columns[position].column);
+    else if (event.key === "c" && !event.ctrlKey && !event.metaKey) options.explain(shown.columns[position].column);
     else return;
     event.preventDefault();
   });
   const scroll = h("div", { class: "grid-scroll" }, picture);
   scroll.restoreFocus = (cluster, plugin) => {
-    const position = columns.findIndex(({ column }) => matrix.clusters[column] === cluster);
-    const line = matrix.plugins.indexOf(plugin);
+    const position = shown.columns.findIndex(({ column }) => shown.matrix.clusters[column] === cluster);
+    const line = shown.matrix.plugins.indexOf(plugin);
     if (position >= 0 && line >= 0) focus([line, position]);
   };
+  /** Shows another matrix with the same places; false where the places are others. */
+  scroll.repaint = (newMatrix, newOptions) => {
+    const next = layOut(newMatrix, newOptions.group, needsCanvas(newMatrix));
+    if (describePlaces(newMatrix, next) !== describePlaces(matrix, layout)) return false;
+    shown = { matrix: newMatrix, columns: next.columns, options: newOptions };
+    paint();
+    return true;
+  };
   return scroll;
+}
+
+function describePlaces(matrix, { size, groups, top, height, width }) {
+  return JSON.stringify([matrix.plugins, size, groups, top, height, width]);
 }
 
 // --- canvas ----------------------------------------------------------------------------------------------------------

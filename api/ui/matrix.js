@@ -22,41 +22,18 @@ export function readMatrix(body) {
 }
 
 /**
- * The matrix of an answer with all its rows, such as that of a simulation; null where rows are missing.
+ * The matrix of a simulation, with the labels of the fleet and what the edits make of them.
  *
- * @param {any} answer with `explain=all`
- * @param {Matrix} base for labels, which answers lack
- * @returns {Matrix | null}
+ * @param {any} body
+ * @param {Matrix} base
+ * @param {any[]} edits
+ * @returns {Matrix}
  */
-export function readAnswer(answer, base) {
-  const rows = [...answer.attempt.clusters].sort((a, b) => (a.name < b.name ? -1 : 1));
-  if (answer.attempt.nextCursor || !rows.length) return null;
-  const plugins = (rows.find((row) => row.rejections.length) || { rejections: [] }).rejections.map((part) => part.plugin);
-  const reasons = [];
-  const numbers = new Map();
-  const verdicts = new Uint8Array(plugins.length * rows.length).fill(NOT_RUN);
-  const bound = new Set();
-  rows.forEach((row, column) => {
-    if (row.outcome === "selected" || row.outcome === "already-selected") bound.add(column);
-    for (const part of row.rejections) {
-      const line = plugins.indexOf(part.plugin);
-      if (line < 0 || part.verdict === "skipped") continue;
-      verdicts[line * rows.length + column] = part.verdict === "reject" ? find(part.plugin, part.short || part.message) : PASSED;
-    }
-  });
-
-  function find(plugin, text) {
-    const key = `${plugin}\n${text}`;
-    // A byte holds no more reasons than this; those beyond share the last number.
-    if (!numbers.has(key) && reasons.length < NOT_RUN - 1) numbers.set(key, reasons.push({ plugin, text }));
-    return numbers.get(key) ?? NOT_RUN - 1;
-  }
-
+export function readSimulated(body, base, edits) {
   const places = new Map(base.clusters.map((name, index) => [name, index]));
-  const labels = {};
-  for (const [key, values] of Object.entries(base.labels)) labels[key] = rows.map((row) => values[places.get(row.name)] ?? null);
-  const scores = rows.map((row) => (row.key ? row.key[1] : row.total));
-  return { plugins, clusters: rows.map((row) => row.name), verdicts, reasons, scores, bound, labels, redacted: answer.redacted };
+  const labels = Object.fromEntries(Object.entries(base.labels).map(([key, values]) => [key, body.clusters.map((name) => values[places.get(name) ?? -1] ?? null)]));
+  for (const { op, cluster, key, value } of edits) if (op === "labelCluster" && labels[key]) labels[key][body.clusters.indexOf(cluster)] = value;
+  return readMatrix({ ...body, labels });
 }
 
 /** @param {Matrix} matrix */

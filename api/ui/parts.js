@@ -1,6 +1,6 @@
 // Small pieces that several pages show.
 
-import { h, svg } from "./dom.js";
+import { byId, h, svg } from "./dom.js";
 
 /** The page of a placement. */
 export function placementLink(key, query = {}) {
@@ -68,10 +68,9 @@ export function legend() {
 /** A tooltip that follows what is pointed at. */
 export function makeTip() {
   const tip = h("div", { class: "tip", role: "tooltip", hidden: true });
-  document.body.append(tip);
   return {
-    element: tip,
     show(title, lines, place) {
+      if (!tip.isConnected) byId("main").append(tip);
       tip.replaceChildren(h("b", {}, title), ...lines.filter(Boolean).map((line) => h("div", {}, line)));
       tip.hidden = false;
       const box = tip.getBoundingClientRect();

@@ -1,16 +1,16 @@
 // The page of one placement: why it is where it is, and what would change that.
 
-import { byId, copy, count, h, panel, say, svg } from "./dom.js";
-import { buildCommand, describeEdit, editsText, parseEdits, withEdit } from "./edits.js";
+import { byId, copy, count, focusOn, h, panel, say, svg } from "./dom.js";
+import { buildCommand, editsText, parseEdits, withEdit } from "./edits.js";
 import { drawGrid } from "./grid.js";
-import { countFunnel, describeCell, describeStanding, firstRejection, readAnswer, readMatrix, verdictAt } from "./matrix.js";
+import { countFunnel, describeCell, describeStanding, firstRejection, readMatrix, readSimulated, verdictAt } from "./matrix.js";
 import { cardLink, clockTime, clusterLink, decisionLine, legend, makeTip, note, stateBadge, time } from "./parts.js";
 import { follow, get, placementPath, post } from "./rest.js";
 import { makeTimeline } from "./timeline.js";
+import { makeWaiting } from "./waiting.js";
 import { makeWhatIf } from "./whatif.js";
 
-const POLL = 2000;
-const MOST_ROWS = 500;
+const POLL = 1000;
 const MOST_CHIPS = 60;
 const MOST_DOMAINS = 40;
 const MOST_LIVE = 50;
@@ -18,6 +18,7 @@ const MOST_LIVE = 50;
 /** @param {string} key `name`, or `namespace/name` */
 export async function showPlacement(main, key) {
   const parameters = new URLSearchParams(location.search);
+  /** @type {Record<string, any>} what is shown; answers as the API gives them, verdicts as a Matrix */
   const state = {
     group: parameters.get("group"),
     pinned: parameters.get("cluster") || "",
@@ -29,14 +30,15 @@ export async function showPlacement(main, key) {
   const tip = makeTip();
   /** @type {AbortController | null} */
   let simulation = null;
-  const areas = Object.fromEntries(["decision", "funnel", "grid", "domains", "fixes", "whatif", "history", "live"].map((name) => [name, h("div", { id: name })]));
+  const areas = Object.fromEntries(["waiting", "decision", "funnel", "grid", "domains", "fixes", "whatif", "history", "live"].map((name) => [name, h("div", { id: name })]));
   const whatIf = makeWhatIf(areas.whatif, { edits: () => state.edits, change: changeEdits, pinned: () => state.pinned });
   const timeline = makeTimeline(areas.history, key, { choose: chooseAttempt });
 
-  await Promise.all([loadPlacement(), loadMatrix(), loadWhy()]);
+  const waiting = makeWaiting(areas.waiting, key);
+  await Promise.all([loadPlacement(), loadMatrix(), loadWhy(), waiting.load()]);
   if (state.group === null) state.group = findGroup();
   main.replaceChildren(h("div", { class: "columns" },
-    h("div", {}, areas.decision, areas.funnel, areas.grid, areas.domains, areas.history),
+    h("div", {}, areas.decision, areas.waiting, areas.funnel, areas.grid, areas.domains, areas.history),
     h("div", { class: "side" }, areas.whatif, areas.fixes, areas.live)));
   draw();
   const seen = await timeline.load().catch(showFailure);
@@ -79,12 +81,13 @@ export async function showPlacement(main, key) {
     if (!document.hidden) {
       const start = performance.now();
       try {
-        if (await loadMatrix()) await refresh();
+        const [isNew] = await Promise.all([loadMatrix(), waiting.load()]);
+        if (isNew) await refresh();
       } catch (error) {
         showFailure(error);
       }
       // What is costly to ask is asked less often.
-      pause = Math.max(POLL, (performance.now() - start) * 10);
+      pause = Math.max(POLL, (performance.now() - start) * 5);
     }
     setTimeout(poll, pause);
   }
@@ -110,7 +113,7 @@ export async function showPlacement(main, key) {
       if (!paused) {
         empty.remove();
         list.prepend(decisionLine(decision, false));
-        while (list.children.length > MOST_LIVE) list.lastChild.remove();
+        while (list.children.length > MOST_LIVE) list.lastElementChild?.remove();
       }
       say(`${key}: ${decision.outcome || decision.ending}`);
       try {
@@ -149,8 +152,8 @@ export async function showPlacement(main, key) {
 
   function choose() {
     if (state.simulated) {
-      const { answer } = state.simulated;
-      return { answer, matrix: readAnswer(answer, state.matrix) || state.matrix, isNow: false };
+      const { answer, matrix } = state.simulated;
+      return { answer, matrix: readSimulated(matrix, state.matrix, state.edits), isNow: false };
     }
     if (state.attempt) return { answer: state.why, matrix: state.past, isNow: false };
     return { answer: state.why, matrix: state.matrix, isNow: true };
@@ -203,7 +206,7 @@ export async function showPlacement(main, key) {
       const isOn = state.filter === plugin;
       return h("li", {}, h("button", {
           type: "button", "aria-pressed": String(isOn), disabled: rejected[line] === 0, "data-plugin": plugin, "data-count": rejected[line],
-          "aria-label": `${plugin} excludes ${rejected[line]} first`, onclick: () => choosePart(isOn ? "" : plugin),
+          title: `${plugin} excludes ${rejected[line]} first`, onclick: () => choosePart(isOn ? "" : plugin),
         },
         bar([["left", left], ["gone", before - left]], total), h("b", {}, rejected[line] ? `−${rejected[line]}` : "–"), h("span", {}, splitWords(plugin))));
     });
@@ -211,7 +214,10 @@ export async function showPlacement(main, key) {
         type: "button", "aria-pressed": String(state.filter === name), "data-part": name, "data-count": number, disabled: number === 0,
         onclick: () => choosePart(state.filter === name ? "" : name),
       }, bar([[kind, number]], total), h("b", {}, String(number)), h("span", {}, text)));
+    const most = Math.max(...rejected, 0);
+    const names = matrix.plugins.filter((_, line) => most > 0 && rejected[line] === most);
     areas.funnel.replaceChildren(panel("From the whole fleet to the choice", {},
+      h("p", { class: "soft", id: "most" }, most ? `${names.join(" and ")} ${names.length > 1 ? "exclude" : "excludes"} most: ${most} of ${count(total, "cluster")}` : "no rule excludes a cluster"),
       h("ol", { class: "funnel" },
         h("li", {}, h("div", { class: "end", "data-part": "total", "data-count": total }, bar([["left", total]], total), h("b", {}, String(total)), h("span", {}, total === 1 ? "cluster in the fleet" : "clusters in the fleet"))),
         steps, end("use", inUse, "in use", "chosen"), end("fits", fits, fits === 1 ? "other fits" : "others fit", "left"))));
@@ -231,31 +237,33 @@ export async function showPlacement(main, key) {
   function choosePart(part) {
     state.filter = part;
     draw();
-    const again = areas.funnel.querySelector(`[data-plugin="${CSS.escape(part)}"], [data-part="${CSS.escape(part)}"]`);
-    if (again) again.focus();
+    focusOn(areas.funnel, `[data-plugin="${CSS.escape(part)}"], [data-part="${CSS.escape(part)}"]`);
   }
 
   function drawTheGrid(matrix) {
-    const focused = document.activeElement?.closest?.(".cell");
+    const focused = /** @type {HTMLElement | null | undefined} */ (document.activeElement?.closest?.(".cell"));
+    const listCells = () => /** @type {NodeListOf<SVGElement>} */ (areas.grid.querySelectorAll(".cell[data-cluster]"));
     const scrolled = areas.grid.querySelector(".grid-scroll")?.scrollLeft || 0;
-    const before = new Map([...areas.grid.querySelectorAll(".cell[data-cluster]")].map((cell) => [`${cell.dataset.cluster}\n${cell.dataset.plugin}`, cell.dataset.kind]));
+    const before = new Map([...listCells()].map((cell) => [`${cell.dataset.cluster}\n${cell.dataset.plugin}`, cell.dataset.kind]));
     const marks = new Map([...(state.simulated?.compare?.gained || []).map((name) => [name, "gained"]), ...(state.simulated?.compare?.lost || []).map((name) => [name, "lost"])]);
     const select = h("select", { id: "group", onchange: (event) => ((state.group = event.target.value), draw(), byId("group").focus()) },
       h("option", { value: "" }, "nothing"), Object.keys(matrix.labels).map((name) => h("option", { value: name, selected: name === state.group }, name)));
     const card = areas.grid.querySelector("#card") || h("div", { id: "card" });
-    const grid = drawGrid(matrix, { group: state.group, marks, filter: pickFilter(matrix), pinned: state.pinned, point, leave: tip.hide, pin, explain });
-    areas.grid.replaceChildren(h("section", { class: "panel", "aria-labelledby": "h-grid" },
-      h("div", { class: "head" }, h("h2", { id: "h-grid" }, "Every cluster, every rule"),
-        h("label", { class: "soft" }, "group by ", select),
-        state.filter && h("button", { type: "button", class: "plain", onclick: () => choosePart("") }, "show all"),
-        h("span", { class: "soft right" }, "arrow keys move, Enter pins, c copies the command")),
-      grid, legend(),
-      matrix.redacted > 0 && h("p", { class: "soft" }, `${count(matrix.redacted, "cluster")} that you may not read ${matrix.redacted === 1 ? "is" : "are"} not shown`),
-      card));
+    const options = { group: state.group, marks, filter: pickFilter(matrix), pinned: state.pinned, point, leave: tip.hide, pin, explain };
+    const frame = /** @type {any} */ (areas.grid.querySelector(".grid-frame"));
+    const head = h("div", { class: "head" }, h("h2", { id: "h-grid" }, "Every cluster, every rule"),
+      h("label", { class: "soft" }, "group by ", select),
+      state.filter && h("button", { type: "button", class: "plain", onclick: () => choosePart("") }, "show all"),
+      h("span", { class: "soft right" }, "arrow keys move, Enter pins, c copies the command"));
+    const redacted = h("p", { class: "soft", id: "grid-redacted" }, matrix.redacted > 0 && `${count(matrix.redacted, "cluster")} that you may not read ${matrix.redacted === 1 ? "is" : "are"} not shown`);
+    if (frame?.lastChild.repaint?.(matrix, options)) {
+      areas.grid.querySelector(".head")?.replaceWith(head);
+      byId("grid-redacted").replaceWith(redacted);
+    } else areas.grid.replaceChildren(h("section", { class: "panel", "aria-labelledby": "h-grid" }, head, drawGrid(matrix, options), legend(), redacted, card));
     const scroll = /** @type {any} */ (areas.grid.querySelector(".grid-scroll"));
     scroll.scrollLeft = scrolled;
     if (focused) scroll.restoreFocus(focused.dataset.cluster, focused.dataset.plugin);
-    if (before.size) for (const cell of areas.grid.querySelectorAll(".cell[data-cluster]")) {
+    if (before.size) for (const cell of listCells()) {
       if (before.get(`${cell.dataset.cluster}\n${cell.dataset.plugin}`) !== cell.dataset.kind) cell.classList.add("changed");
     }
   }
@@ -358,8 +366,10 @@ export async function showPlacement(main, key) {
           h("button", { type: "button", onclick: () => changeEdits(fix.edits.reduce(withEdit, [])) }, "try"),
           h("button", { type: "button", onclick: (event) => copy(isWhole ? commands.join("\n") : editsText(fix.edits), event.target) }, isWhole ? "copy as patch" : "copy as edits")));
     });
+    const wanted = state.placement.wanted;
     areas.fixes.replaceChildren(panel("What would help", {}, list.length ? h("ul", { class: "list", id: "fix-list" }, list)
-      : h("p", { class: "soft" }, state.placement.fulfilled ? "Nothing is missing." : "No change of one or two settings was found that helps.")));
+      : h("p", { class: "soft" }, state.placement.fulfilled ? "Nothing is missing." : "No change of one or two settings was found that helps."),
+      state.placement.fulfilled && wanted !== null && h("div", { class: "actions" }, h("button", { type: "button", id: "one-more", onclick: () => changeEdits([{ op: "setCount", value: wanted + 1 }]) }, "try one cluster more"))));
   }
 
   function describeEffect(effect) {
@@ -391,9 +401,8 @@ export async function showPlacement(main, key) {
       return;
     }
     const mine = (simulation = new AbortController());
-    const isSmall = state.matrix.clusters.length <= MOST_ROWS;
     try {
-      const answer = await post("v1/simulate", { placement: { ref: key }, edits: state.edits, explain: isSmall ? "all" : "first", limit: isSmall ? MOST_ROWS : 1 }, mine.signal);
+      const answer = await post("v1/simulate", { placement: { ref: key }, edits: state.edits, matrix: true, limit: 1 }, mine.signal);
       if (mine !== simulation) return;
       state.simulated = answer;
     } catch (error) {
@@ -416,6 +425,7 @@ export async function showPlacement(main, key) {
     try {
       if (id) {
         const [why, past] = await Promise.all([get(placementPath(key, "/why"), { attempt: id, limit: 1, fixes: "none" }), get("v1/matrix", { placement: key, attempt: id })]);
+        if (state.attempt !== id) return;
         Object.assign(state, { why, past: readMatrix(past) });
       } else await Promise.all([loadMatrix(), loadWhy()]);
     } catch (error) {

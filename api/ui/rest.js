@@ -38,8 +38,8 @@ export async function get(path, query = {}, signal) {
   return (await request(path, query, { signal, headers: { accept: "application/json" } })).json();
 }
 
-export async function post(path, body, signal) {
-  const headers = { accept: "application/json", "content-type": "application/json" };
+export async function post(path, body, signal, more = {}) {
+  const headers = { accept: "application/json", "content-type": "application/json", ...more };
   return (await request(path, {}, { method: "POST", signal, headers, body: JSON.stringify(body) })).json();
 }
 
@@ -80,6 +80,8 @@ export function follow(query, receive, report) {
   function open() {
     source = new EventSource(address("v1/decisions", { follow: true, ...query, since: last }), { withCredentials: true });
     source.onopen = () => ((pause = 1000), report("live"));
+    // Where to resume if nothing is decided before the stream ends.
+    source.addEventListener("start", (event) => (last ??= JSON.parse(event.data).seq));
     source.addEventListener("decision", (event) => {
       const decision = JSON.parse(event.data);
       if (last !== null && decision.seq <= last) return;

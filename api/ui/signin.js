@@ -7,11 +7,24 @@ export async function showSignIn(main) {
   const next = findNext();
   if (code) {
     history.replaceState(null, "", location.pathname + location.search);
-    const answer = await send({ headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) });
+    return redeem({ code });
+  }
+  return drawForm("");
+
+  async function redeem(body) {
+    const answer = await send({ headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    if (answer.status === 202) return drawConfirmation({ ...body, user: (await answer.json()).user });
     if (answer.ok) return location.replace(next);
     return drawForm(await explain(answer));
   }
-  return drawForm("");
+
+  /** A link may come from somebody else: it must not sign its reader in as them unnoticed. */
+  function drawConfirmation(body) {
+    const confirm = h("button", { type: "button", class: "strong", onclick: () => redeem(body) }, `Sign in as ${body.user}`);
+    main.replaceChildren(h("section", { class: "panel signin" }, h("h1", {}, "Sign in"),
+      h("p", {}, "This link signs in as ", h("strong", {}, body.user), ". Go on only if that is you."), confirm));
+    confirm.focus();
+  }
 
   function drawForm(problem) {
     const input = h("input", { type: "password", id: "token", autocomplete: "off", required: true, spellcheck: "false" });

@@ -33,8 +33,7 @@ export function makeTimeline(area, key, page) {
       return area.replaceChildren(panel("History", {}, h("p", { class: "soft" }, "No attempt is recorded.")));
     }
     const position = h("output", { for: "scrub", id: "scrub-text" }, chosen < 0 ? "now" : label(attempts[chosen]));
-    const scrub = h("input", { type: "range", id: "scrub", min: 0, max: attempts.length, step: 1, value: chosen < 0 ? attempts.length : chosen, "aria-valuetext": position.textContent, onchange: () => choose(Number(scrub.value)) });
-    scrub.addEventListener("input", () => (position.textContent = Number(scrub.value) === attempts.length ? "now" : label(attempts[Number(scrub.value)])));
+    const scrub = h("input", { type: "range", id: "scrub", min: 0, max: attempts.length, step: 1, value: chosen < 0 ? attempts.length : chosen, "aria-valuetext": position.textContent, oninput: () => choose(Number(scrub.value)) });
     const focused = document.activeElement?.id;
     const result = area.querySelector("#diff") || h("div", { id: "diff" });
     area.replaceChildren(panel("History", {},
@@ -60,7 +59,7 @@ export function makeTimeline(area, key, page) {
       const x = place(times[index]);
       const shape = kind === "short" ? svg("rect", { class: kind, x: x - radius, y: 30 - radius, width: 2 * radius, height: 2 * radius, rx: 1 }) : svg("circle", { class: kind, cx: x, cy: 30, r: radius });
       const go = () => choose(index);
-      return svg("g", { class: `dot${index === chosen ? " is-chosen" : ""}`, role: "button", tabindex: -1, "data-attempt": attempt.id, "data-n": attempt.n, "aria-label": label(attempt), onclick: go,
+      return svg("g", { class: `dot${index === chosen ? " is-chosen" : ""}`, role: "button", tabindex: -1, "data-attempt": attempt.id, "data-n": attempt.n, onclick: go,
         onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), go()) },
         shape, svg("title", {}, `${label(attempt)}${attempt.triggers.length ? `\n${attempt.triggers.join(", ")}` : ""}`));
     });
@@ -70,20 +69,34 @@ export function makeTimeline(area, key, page) {
       first === last ? text(WIDTH / 2, "middle", clockTime(attempts[0].at)) : [text(MARGIN, "start", clockTime(attempts[0].at)), text(WIDTH - MARGIN, "end", clockTime(attempts[attempts.length - 1].at))]);
   }
 
+  /** The slider stays the same element, so that it can be dragged on. */
   async function choose(index) {
     chosen = index >= attempts.length ? -1 : index;
-    draw();
+    const text = chosen < 0 ? "now" : label(attempts[chosen]);
+    const scrub = /** @type {HTMLInputElement} */ (area.querySelector("#scrub"));
+    scrub.value = String(chosen < 0 ? attempts.length : chosen);
+    scrub.setAttribute("aria-valuetext", text);
+    /** @type {HTMLElement} */ (area.querySelector("#scrub-text")).textContent = text;
+    area.querySelectorAll(".dot").forEach((dot, at) => dot.classList.toggle("is-chosen", at === chosen));
     await page.choose(chosen < 0 ? "" : attempts[chosen].id);
   }
 
   function drawComparison() {
     if (attempts.length < 2) return null;
-    const [from, to] = compared || [attempts[attempts.length - 2].n, attempts[attempts.length - 1].n];
+    const [from, to] = compared || findLastMove();
     const pick = (id, value) => h("select", { id }, attempts.map((attempt) => h("option", { value: attempt.n, selected: attempt.n === value }, `attempt ${attempt.n}, ${clockTime(attempt.at)}`)));
     const before = pick("diff-from", from);
     const after = pick("diff-to", to);
     return h("div", { class: "tools" }, h("label", { class: "soft", for: "diff-from" }, "compare"), before, h("label", { class: "soft", for: "diff-to" }, "with"), after,
       h("button", { type: "button", id: "diff-show", onclick: () => ((compared = [Number(before.value), Number(after.value)]), showDiff()) }, "what changed"));
+  }
+
+  /** The last attempt that moved something, with the one before it. */
+  function findLastMove() {
+    const moves = (attempt) => attempt.outcome === "Shrink" || attempt.targets.some((target) => target.action);
+    const last = attempts.findLastIndex((attempt, at) => at > 0 && moves(attempt));
+    const at = last < 0 ? attempts.length - 1 : last;
+    return [attempts[at - 1].n, attempts[at].n];
   }
 
   async function showDiff() {

@@ -6,7 +6,7 @@ import { placementLink } from "./parts.js";
 import { getAll, post } from "./rest.js";
 
 const MOST_CLUSTERS = 1000;
-const PAUSE = 40;
+const PAUSE = 10;
 
 /**
  * @param {HTMLElement} area

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from fleet.cli.api_commands import complete_cluster_names
-from fleet.cli.api_options import ApiUrl, TokenFile, select_api
+from fleet.cli.api_options import ApiUrl, TokenFile, resolve_connection, select_api, with_hub_options
 from fleet.cli.hub_commands import Context, Kubeconfig
 from fleet.cli.parsing import CHANGE, CommandLine
+from fleet.cli.waiting_commands import APPROVAL_PLUGIN, Message, Plugin, Rule, WaitingCluster
 
 if TYPE_CHECKING:
     from fleet.cli.clusters.commands import MaintenanceOptions
@@ -49,6 +50,8 @@ _DRAIN: Final = """
     fleet drain ams-1 --yes --timeout 30m
 """
 _APPROVE: Final = """
+    fleet approve web
+    fleet approve orders/web --cluster ams-1 -m 'tested in staging'
     fleet approve clusterapprovalrequest --name web-canary
     fleet approve areq -n orders --name web-canary
 """
@@ -64,7 +67,7 @@ def add_to(app: CommandLine) -> None:
     app.add(CHANGE, examples=_CORDON)(cordon)
     app.add(CHANGE, examples=_UNCORDON)(uncordon)
     app.add(CHANGE, examples=_DRAIN)(drain)
-    app.add(CHANGE, examples=_APPROVE)(approve)
+    app.add(CHANGE, examples=_APPROVE)(with_hub_options(approve))
     app.add(CHANGE, examples=_DRAINCLUSTER)(draincluster)
     app.add(CHANGE, examples=_UNCORDONCLUSTER)(uncordoncluster)
 
@@ -134,22 +137,47 @@ def drain(
 
 
 def approve(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="clusterapprovalrequest (careq), approvalrequest (areq)")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACEMENT",
+            help="web or orders/web, or the UID in `fleet waiting -o json`; with --name a kind: careq or areq.",
+        ),
+    ],
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The request.")],
+    message: Message = "",
+    cluster: WaitingCluster = None,
+    rule: Rule = None,
+    plugin: Plugin = APPROVAL_PLUGIN,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The approval request of a staged update.", show_default=False)
+    ] = "",
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of an approvalrequest.")
     ] = "",
     hub_context: HubContext = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    api: ApiUrl = None,
+    token_file: TokenFile = None,
 ) -> None:
-    """Approve a stage of a staged update. Takes the flags of KubeFleet's `kubectl fleet approve`."""
-    from fleet.cli.client.hub_access import HubOptions
-    from fleet.cli.clusters.approve import run_approve
+    """Let a placement onto the clusters that were chosen for it, or a staged update onto its next stage.
 
-    hub = HubOptions(kubeconfig=kubeconfig, context=hub_context or context)
-    raise typer.Exit(run_approve(kind, name, namespace, hub))
+    For a stage it takes the flags of KubeFleet's `kubectl fleet approve`.
+
+    Exit codes: 0 approved, 2 refused.
+    """
+    if name:
+        from fleet.cli.client.hub_access import HubOptions
+        from fleet.cli.clusters.approve import run_approve
+
+        hub = HubOptions(kubeconfig=kubeconfig, context=hub_context or context)
+        raise typer.Exit(run_approve(what, name, namespace, hub))
+    from fleet.cli.commands.waiting import ReplyOptions
+    from fleet.cli.commands.waiting import approve as answer
+
+    reply = ReplyOptions(plugin=plugin, message=message, cluster=cluster, rule=rule)
+    raise typer.Exit(answer(resolve_connection(api, token_file), what, reply))
 
 
 def draincluster(*, hub_context: HubContext, cluster: ClusterName, timeout: Timeout = _DEFAULT_TIMEOUT) -> None:

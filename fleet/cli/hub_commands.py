@@ -40,6 +40,7 @@ _GET: Final = """
     fleet get placements -l team=payments --sort-by ready
     fleet get bindings --cluster ams-1
     fleet get clusters -o wide
+    fleet get placements --watch
 """
 _APPLY: Final = """
     fleet apply -f web.yaml
@@ -82,6 +83,9 @@ def get(
         str | None,
         typer.Option("--sort-by", metavar="COLUMN", help="A column, or a path (default: trouble first)."),
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Then print a row for every change, until Ctrl-C.")
+    ] = False,
     output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -92,6 +96,8 @@ def get(
 
     READY is the number of clusters where everything is available, and how many there should be. Whether a cluster is
     ELIGIBLE for new work depends on settings, so the API is asked for it.
+
+    Exit codes: 0 listed, 1 a watch ended by Ctrl-C, 2 no answer.
     """
     from fleet.cli.client.hub_access import HubOptions
     from fleet.cli.commands.get import GetOptions, run_get
@@ -106,6 +112,7 @@ def get(
         unfulfilled=unfulfilled,
         cluster=cluster,
         sort_by=sort_by,
+        watch=watch,
         output=output.value,
         hub=HubOptions(kubeconfig=kubeconfig, context=context),
         api=select_api(api, token_file, kubeconfig, context),

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fleet import __version__
-from fleet.cli import api_commands, api_options, cluster_commands, config_commands, hub_commands
+from fleet.cli import api_commands, api_options, cluster_commands, config_commands, hub_commands, waiting_commands
 from fleet.cli.parsing import MORE, RUN, TRY, CommandLine
 from fleet.errors import FleetError
 
@@ -497,6 +497,7 @@ def _refuse(options: list[str], because: str) -> None:
 
 
 api_commands.add_to(app)
+waiting_commands.add_to(app)
 hub_commands.add_to(app)
 cluster_commands.add_to(app)
 config_commands.add_to(app)
@@ -508,18 +509,20 @@ def run_as_plugin() -> None:
 
 
 def run(program: str = "fleet") -> None:
-    """The console script. Fleet's own errors are printed on one line, without a traceback."""
+    """The console script. Fleet's own errors are printed with the next step, without a traceback."""
     try:
         app(prog_name=program)
     except FleetError as error:
-        sys.stderr.write(f"error: {error}\n")
+        from fleet.cli.output.failures import describe_failure
+
+        sys.stderr.write(f"error: {describe_failure(error, program, sys.argv[1:])}\n")
         sys.exit(2)
     except BrokenPipeError:
         # The reader of our output has closed the pipe; keep the interpreter from failing again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
-        sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
+        sys.stderr.write(f"error: cannot write the output: {error.strerror}\nnext: free space, or write elsewhere\n")
         # An unflushed buffer would make the interpreter fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(3)

@@ -15,6 +15,7 @@ from fleet.clock import Clock
 from fleet.explain.facts.summary import summarize
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.operations import Action
+from fleet.framework.status import message_of
 from fleet.model.keys import PICK_ALL
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
@@ -22,6 +23,7 @@ KEPT: Final = 200
 _NAMED: Final = 6
 """Clusters that are named; the others are counted."""
 _VERBS: Final = ((Action.CREATE, "places on"), (Action.REVIVE, "takes back"), (Action.UNSCHEDULE, "gives up"))
+_WITHOUT_WRITES: Final = (AttemptResult.WAITING, AttemptResult.REJECTED)
 
 
 class Headline(NamedTuple):
@@ -43,7 +45,7 @@ class Headlines:
         self._latest: deque[Headline] = deque(maxlen=KEPT)
 
     def record(self, attempt: AttemptRecord) -> None:
-        moves, result = _describe_moves(attempt.decision), _describe_result(attempt)
+        moves, result = _describe_moves(attempt), _describe_result(attempt)
         key = str(attempt.key)
         before = self._last_results.get(key, "")
         if attempt.result is AttemptResult.GONE:
@@ -63,9 +65,9 @@ class Headlines:
         return list(self._latest)[-count:] if count > 0 else []
 
 
-def _describe_moves(decision: Decision | None) -> list[str]:
+def _describe_moves(attempt: AttemptRecord) -> list[str]:
     moves: list[str] = []
-    operations = () if decision is None else decision.operations
+    operations = () if attempt.decision is None or attempt.result in _WITHOUT_WRITES else attempt.decision.operations
     for action, verb in _VERBS:
         names = sorted({operation.cluster for operation in operations if operation.action is action})
         if names:
@@ -79,12 +81,16 @@ def _describe_result(attempt: AttemptRecord) -> str:
         return "is being deleted, and its bindings with it"
     if attempt.result.is_failure:
         return f"cannot be scheduled: {attempt.failure}"
+    if attempt.result is AttemptResult.WAITING:
+        return "waits, with its clusters reserved"
+    if attempt.failed is not None:
+        return f"not placed: {message_of(attempt.failed.status)}"
     return "" if attempt.decision is None else _describe_count(attempt.decision)
 
 
 def _describe_obstacles(attempt: AttemptRecord) -> str:
     """Why clusters are missing. A change of this alone has no headline: in a large fleet it changes all the time."""
-    if attempt.decision is None or attempt.decision.fulfilled or attempt.result.is_failure:
+    if attempt.decision is None or attempt.decision.fulfilled or attempt.result.is_failure or attempt.failed:
         return ""
     others = summarize(attempt.decision).partition(": ")[2]  # the part before it repeats the count
     return f": {others}" if others else ""

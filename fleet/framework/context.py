@@ -6,15 +6,27 @@ and notes travel in the decision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+
+import msgspec
 
 from fleet.framework.bindings import PlacementBindings
+from fleet.framework.status import Code, Status
 from fleet.framework.types import ExternalQuery, ExternalResult, Ranking, TieBreak
 
 NO_QUERY_RESULTS: Final[Mapping[str, ExternalResult]] = MappingProxyType({})
+
+
+def encode_results(results: Mapping[str, ExternalResult]) -> bytes:
+    """As JSON; empty without any."""
+    return msgspec.json.encode(results, order="sorted") if results else b""
+
+
+def decode_results(encoded: bytes) -> Mapping[str, ExternalResult]:
+    return msgspec.json.decode(encoded, type=dict[str, ExternalResult]) if encoded else NO_QUERY_RESULTS
 
 
 class QueryPending(Exception):
@@ -41,6 +53,15 @@ SURPLUS_BINDING: Final = "SurplusBinding"
 UNKNOWN_BINDING_STATE: Final = "UnknownBindingState"
 MISSING_PREVIOUS_STATE: Final = "MissingPreviousState"
 REFUSAL_WITHOUT_REASON: Final = "RefusalWithoutReason"
+EXTENDER_IGNORED: Final = "ExtenderIgnored"
+
+
+WriteOperation = Callable[[Any], Awaitable[Status | None]]
+
+
+async def _refuse_write(operation: Any) -> Status | None:
+    del operation
+    return Status.new(Code.ERROR, "there is no hub to write to")
 
 
 class HookContext:
@@ -49,10 +70,12 @@ class HookContext:
     __slots__ = (
         "_query_results",
         "active",
+        "asks",
         "bindings",
         "cursor",
         "desired",
         "need",
+        "nominated",
         "notes",
         "now",
         "obsolete",
@@ -64,6 +87,7 @@ class HookContext:
         "tie_break",
         "uid",
         "warnings",
+        "write",
     )
 
     def __init__(
@@ -92,15 +116,21 @@ class HookContext:
         """How many of the best rows Sort has to rank."""
         self.shortfall = 0
         """For PostFilter: how many clusters are missing."""
+        self.nominated: tuple[int, ...] = ()
+        """Rows to pick before any other, where they are feasible."""
         self.cursor = cursor
         """Where in the scan order a partial scan starts."""
         self.scanned = 0
         """How many rows partial scans have examined."""
         self.uid, self.ranking, self.tie_break = uid, ranking, tie_break
         self.plugin = ""
+        self.asks = True
+        """Whether extenders are asked; explanations have what was answered, and nothing more."""
         self.notes: dict[str, dict[str, Any]] = {}
         self.warnings: dict[tuple[str, str], Warning] = {}
         self._query_results = query_results
+        self.write: WriteOperation = _refuse_write
+        """For Bind: sends an operation of this attempt to the hub. A coroutine."""
 
     @property
     def placed(self) -> int:
@@ -117,7 +147,14 @@ class HookContext:
 
     def query(self, query: ExternalQuery) -> ExternalResult:
         """The result of a query. Without one the attempt ends here, and runs again once the result is known."""
-        result = self._query_results.get(query.key)
+        result = self.find_result(query.key)
         if result is None:
             raise QueryPending(query)
         return result
+
+    def find_result(self, key: str) -> ExternalResult | None:
+        return self._query_results.get(key)
+
+    def query_more(self, query: ExternalQuery) -> NoReturn:
+        """For a query whose result is known for other clusters only: the attempt runs again once it is complete."""
+        raise QueryPending(query)

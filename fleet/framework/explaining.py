@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from fleet.framework.policy.reads import PolicyConflict, PolicyRead
 from fleet.framework.request import PlacementRequest
 from fleet.framework.types import Details
-from fleet.model.views import PlacementPolicy
+from fleet.model.views import MemberCluster, PlacementPolicy
 from fleet.snapshot.columns.interned import InternedColumn
 from fleet.snapshot.frame import Frame
 
@@ -168,6 +168,28 @@ class EventSource(Protocol):
         """The events after which the plugin may judge a cluster differently. The policy may be invalid."""
 
 
+class ClusterVersions(NamedTuple):
+    """None for a cluster that is not there."""
+
+    old: MemberCluster | None
+    new: MemberCluster | None
+
+
+class HintRegistration(NamedTuple):
+    """An event that may end rejections by the plugin that registers it."""
+
+    event: str
+    """Of clusters: `Add`, `Delete`, a value of `ClusterEventKind`, `UpdateCapacity`, or `*` for all. `Binding/Delete`:
+    another placement has given back what the plugin had reserved for it."""
+    hint: Callable[[ClusterVersions, PlacementRequest], bool] | None = None
+    """Whether the event may end the rejection of the request; without one every such event may."""
+
+
+class HintingPlugin(Protocol):
+    def queueing_hints(self) -> Iterable[HintRegistration]:
+        """All events that may end a rejection by the plugin. For others its rejected placements are not requeued."""
+
+
 class AnyUpdate:
     """The event source of a plugin that does not name its events: whatever changes may matter to it."""
 
@@ -176,5 +198,12 @@ class AnyUpdate:
         return (ClusterEvent(ClusterEventKind.UPDATE),)
 
 
-EventSources = Sequence[tuple[str, EventSource]]
-"""By the names of the plugins."""
+class RegisteredSource(NamedTuple):
+    name: str
+    """Of the plugin."""
+    source: EventSource
+    judges_fixed: bool = False
+    """Whether its events also count for PickFixed."""
+
+
+EventSources = Sequence[RegisteredSource]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fleet.errors import ConfigurationError, PurityError
+from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.request import PlacementRequest
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ class WaitingRoom(Protocol):
 
     def get(self, uid: str) -> WaitingPlacement | None: ...
 
+    def allow(self, uid: str, plugin: str, target: str = "*") -> bool:
+        """Also while Permit is still running; False when the plugin was not waited for."""
+
     def reject(self, uid: str, plugin: str, message: str) -> bool:
         """False when no placement waits under this UID."""
 
@@ -75,6 +79,10 @@ class EmptyWaitingRoom:
     def get(self, uid: str) -> WaitingPlacement | None:
         del uid
         return None
+
+    def allow(self, uid: str, plugin: str, target: str = "*") -> bool:
+        del uid, plugin, target
+        return False
 
     def reject(self, uid: str, plugin: str, message: str) -> bool:
         del uid, plugin, message
@@ -105,7 +113,11 @@ class Handle(Protocol):
     def watches(self) -> WatchHub: ...
     def for_each_waiting(self, visit: Callable[[WaitingPlacement], None]) -> None: ...
     def get_waiting(self, uid: str) -> WaitingPlacement | None: ...
+    def allow_waiting(self, uid: str, plugin: str, target: str = "*") -> bool: ...
     def reject_waiting(self, uid: str, plugin: str, message: str) -> bool: ...
+
+    def find_approval_facts(self, placement: str) -> ApprovalFacts:
+        """What the hub has about the approvals of the placement with this key. For effect hooks."""
 
 
 class OfflineHandle:
@@ -141,5 +153,12 @@ class OfflineHandle:
     def get_waiting(self, uid: str) -> WaitingPlacement | None:
         return self._waiting.get(uid)
 
+    def allow_waiting(self, uid: str, plugin: str, target: str = "*") -> bool:
+        return self._waiting.allow(uid, plugin, target)
+
     def reject_waiting(self, uid: str, plugin: str, message: str) -> bool:
         return self._waiting.reject(uid, plugin, message)
+
+    def find_approval_facts(self, placement: str) -> ApprovalFacts:
+        del placement
+        return ApprovalFacts()

@@ -6,10 +6,10 @@ the cycle publishes them and changes nothing else.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,9 @@ from fleet.framework.policy.terms import (
     property_tests,
 )
 from fleet.model.keys import (
+    GATES,
     NUMBER_OF_CLUSTERS,
+    OPTIONS,
     PARENT_PLACEMENT,
     PICK_ALL,
     PICK_FIXED,
@@ -33,10 +35,12 @@ from fleet.model.keys import (
     PLACEMENT_GENERATION,
     SCHEDULER_NAME,
 )
+from fleet.model.labels import is_label
 from fleet.model.quantity import quantity_or_none
 from fleet.model.selectors import find_selector_problems
 from fleet.model.views import (
     ClusterSelectorTerm,
+    Gate,
     LabelSelector,
     PlacementPolicy,
     PolicySnapshot,
@@ -48,7 +52,7 @@ from fleet.model.views import (
 from fleet.snapshot.columns.numbers import OPERATORS
 
 DEFAULT_SCHEDULER = "DefaultScheduler"
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+OPTIONS_REQUIRED: Final = "required"
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 _MOST_DIGITS = 18
@@ -114,11 +118,15 @@ class PlacementRequest:
     unused: tuple[UnusedPart, ...] = ()
     """Parts of the policy that its placement type does not evaluate."""
     priority: int = 0
+    """For PreEnqueue."""
     min_targets: int | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
-    gates: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    """For PreEnqueue: what holds the placement."""
     scheduler_name: str = ""
     """As the placement names it; empty without."""
+    policy: PlacementPolicy | None = field(default=None, repr=False, compare=False)
+    """As written, for services outside."""
     key: str = field(init=False, repr=False, compare=False)
     """Namespace and name of the placement as text."""
 
@@ -130,9 +138,10 @@ class PlacementRequest:
         """The same request, refused for these reasons first."""
         return replace(self, problems=(*problems, *self.problems))
 
-    def list_selector_problems(self) -> list[PolicyProblem]:
+    def list_lasting_problems(self) -> list[PolicyProblem]:
         """Those that no other policy would repair."""
-        return [problem for problem in self.problems if problem.field == SELECTORS_FIELD]
+        lasting = (SELECTORS_FIELD, annotation_field(OPTIONS), annotation_field(GATES))
+        return [problem for problem in self.problems if problem.field in lasting]
 
     @property
     def signature(self) -> str:
@@ -154,15 +163,39 @@ class PlacementRequest:
 
 def is_scheduler_name(name: str) -> bool:
     """A DNS label, the name of the default profile, or empty for the latter."""
-    return name in ("", DEFAULT_SCHEDULER) or _LABEL.fullmatch(name) is not None
+    return name in ("", DEFAULT_SCHEDULER) or is_label(name)
+
+
+def parse_gates(annotations: Mapping[str, str]) -> tuple[Gate, ...]:
+    text = annotations.get(GATES, "")
+    return tuple(Gate(name=name.strip()) for name in text.split(",")) if text.strip() else ()
+
+
+def _find_annotation_problems(annotations: Mapping[str, str]) -> Iterator[PolicyProblem]:
+    options = annotations.get(OPTIONS, OPTIONS_REQUIRED)
+    if options != OPTIONS_REQUIRED:
+        message = f"{options!r} has no meaning: write {OPTIONS_REQUIRED}, or leave the annotation out"
+        yield PolicyProblem(annotation_field(OPTIONS), options, message)
+    for gate in parse_gates(annotations):
+        if not is_label(gate.name):
+            message = f"{gate.name!r} is no name of a gate: use lower-case letters, digits and dashes"
+            yield PolicyProblem(annotation_field(GATES), annotations[GATES], message)
+
+
+def annotation_field(key: str) -> str:
+    return f"metadata.annotations[{key}]"
 
 
 def compile_request(
-    snapshot: PolicySnapshot, *, placement_uid: str = "", scheduler_name: str | None = None
+    snapshot: PolicySnapshot,
+    *,
+    placement_uid: str = "",
+    scheduler_name: str | None = None,
+    placement_annotations: Mapping[str, str] | None = None,
 ) -> PlacementRequest:
     """The request of a policy snapshot. Never raises on a bad policy: see `problems`.
 
-    Snapshots of the history carry the scheduler name of their placement as an annotation."""
+    Snapshots of the history carry the scheduler name of their placement and its mistaken annotations."""
     policy = snapshot.spec.policy or PlacementPolicy()
     problems: list[PolicyProblem] = []
     annotations = snapshot.metadata.annotations or {}
@@ -170,7 +203,8 @@ def compile_request(
     named = annotations.get(SCHEDULER_NAME, "") if scheduler_name is None else scheduler_name
     if not is_scheduler_name(named):
         message = f"{named!r} is no scheduler name: use lower-case letters, digits and dashes"
-        problems.append(PolicyProblem(f"metadata.annotations[{SCHEDULER_NAME}]", named, message))
+        problems.append(PolicyProblem(annotation_field(SCHEDULER_NAME), named, message))
+    problems += _find_annotation_problems(annotations if placement_annotations is None else placement_annotations)
     kind = policy.placement_type or PICK_ALL
     wanted = _count(annotations, NUMBER_OF_CLUSTERS, problems) if kind == PICK_N else None
     if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
@@ -198,6 +232,7 @@ def compile_request(
         problems=tuple(problems),
         unused=tuple(_find_unused(policy, kind)),
         scheduler_name=named,
+        policy=snapshot.spec.policy,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,16 @@ class ClusterView:
         }
         return {name: number for name, number in numbers.items() if number == number}
 
-    def feed(self, name: str, column: str) -> float:
-        return float(self._frame.feeds[name].columns[column][self.row])
+    def feed(self, name: str, column: str = "value") -> float:
+        """The number of a feed for this cluster; not a number (NaN) where there is none."""
+        feed = self._frame.feeds.get(name)
+        values = None if feed is None else feed.columns.get(column)
+        return math.nan if values is None else float(values[self.row])
+
+    def sampled_at(self, feed: str) -> int:
+        """Nanoseconds since the epoch; 0 where the cluster was never sampled."""
+        sampled = self._frame.feeds.get(feed)
+        return 0 if sampled is None else int(sampled.sampled_at[self.row])
 
     def ledger(self, name: str) -> int:
         return int(self._frame.ledger(name)[self.row])

@@ -88,7 +88,8 @@ def as_error(status: Status | None) -> FleetError | None:
     message = message_of(status)
     if isinstance(status.error, FleetError) and message in ("", str(status.error)):
         return status.error
-    error = PluginError(message, plugin=status.plugin)
+    kind = type(status.error) if isinstance(status.error, PluginError) else PluginError
+    error = kind(message, plugin=status.plugin)
     error.__cause__ = status.error
     return error
 

@@ -148,7 +148,13 @@ class PluginTraits:
     READS_POLICY_ONLY: ClassVar[bool] = False
     """Of the request, its PreFilter and Filter read the policy and the namespace only: placements with equal policies
     get equal answers."""
+    ONLY_EXPIRES: ClassVar[bool] = False
+    """As time passes it may reject a cluster that it accepted, and never accepts one that it rejected."""
     APPLIES_TO_FIXED: ClassVar[bool] = False
     """Its Filter also judges the clusters a PickFixed policy names."""
     REASONS: ClassVar[ReasonTable] = ReasonTable()
     SCORE_COMPONENT: ClassVar[Component] = Component.AFFINITY
+    IS_WRITE_PATH: ClassVar[bool] = False
+    """Its Bind writes each target's operation and does nothing else, so that all of a decision may be sent together."""
+    PERMIT_TIMEOUT_CODE: ClassVar[Code] = Code.UNSCHEDULABLE
+    """The code of its refusal when a wait that its Permit asked for is over: Unschedulable or Pending."""

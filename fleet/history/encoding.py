@@ -17,6 +17,7 @@ from fleet.history.entries import (
     ClusterRow,
     Columns,
     HistoryAttempt,
+    RecordedHook,
     RecordedInputs,
     RecordedRejection,
     RecordedWarning,
@@ -50,6 +51,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     placement_type: str = ""
     snapshot: SnapshotReference | None = None
     writes: tuple[RecordedWrite, ...] = ()
+    effects: tuple[RecordedHook, ...] = ()
     warnings: tuple[RecordedWarning, ...] = ()
     groups: tuple[RecordedRejection, ...] = ()
     invalid: tuple[str, ...] = ()

@@ -51,6 +51,20 @@ class RecordedWrite(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     error: str = ""
 
 
+class RecordedHook(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The answer of a plugin that acts on decisions, for one cluster."""
+
+    hook: str
+    plugin: str
+    cluster: str
+    code: str
+    message: str = ""
+    deadline: int = 0
+    """Of a Permit plugin that waits: nanoseconds since the epoch."""
+    details: bytes = b""
+    """JSON; empty without any."""
+
+
 class RecordedWarning(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A warning, which did not stop the decision."""
 
@@ -80,6 +94,9 @@ class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """Of the placement: `name`, or `namespace/name`."""
     placement_uid: str = ""
+    epoch: int = 0
+    """Of the leadership in which it, or the last attempt folded into it, was made: attempts of a later one are newer,
+    whenever they are written."""
     started: int
     """Nanoseconds since the epoch; also the time of the decision."""
     ending: str
@@ -102,6 +119,8 @@ class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: SnapshotReference | None = None
     targets: tuple[RecordedTarget, ...] = ()
     writes: tuple[RecordedWrite, ...] = ()
+    effects: tuple[RecordedHook, ...] = ()
+    """Of the plugins that act on decisions, in the order of their answers."""
     warnings: tuple[RecordedWarning, ...] = ()
     groups: tuple[RecordedRejection, ...] = ()
     invalid: tuple[str, ...] = ()
@@ -120,7 +139,7 @@ class HistoryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     # Set when the attempt is recorded.
     seq: int = 0
     number: int = 0
-    """Number of the attempt within its placement, from 1; folded attempts count."""
+    """Number of the attempt within its placement, from 1, in the order of recording; folded attempts count."""
     repeats: int = 0
     """How many attempts that changed nothing were folded into this one."""
     last_at: int = 0
@@ -183,7 +202,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         return [self.judgements[int.from_bytes(self.verdicts[at : at + self.width], "little")] for at in starts]
 
 
-class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The inputs of an attempt, except the clusters. Documents are JSON."""
 
     request: bytes
@@ -194,6 +213,14 @@ class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The status of the policy snapshot before the attempt."""
     now: int
     cursor: int = 0
+    results: bytes = b""
+    """The answers of extenders, as JSON; empty if none was asked."""
+    feeds: bytes = b""
+    """The numbers of feeds, if a plugin may have read them."""
+    nominated: tuple[str, ...] = ()
+    """Clusters chosen by an earlier attempt, picked first."""
+    set_aside: tuple[str, ...] = ()
+    """Clusters that could not be reserved in the same attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +236,10 @@ class ReplayInputs:
     previous: bytes
     now: int
     cursor: int
+    results: bytes = b""
+    feeds: bytes = b""
+    nominated: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
     profile: bytes = b""
     """The canonical document of the profile; empty if it is not kept."""
 

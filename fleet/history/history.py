@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
 from typing import Self
-
-import structlog
 
 from fleet.clock import Clock, SystemClock, epoch_nanoseconds
 from fleet.errors import HistoryUnavailable
 from fleet.history.buffer import AttemptBuffer
-from fleet.history.database import HistoryDatabase, call_within, reason_of
+from fleet.history.database import HistoryDatabase, call_within
 from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth
 from fleet.history.monitor import HistoryMonitor, MonitorTiming
 from fleet.history.queries import Queries
@@ -21,10 +19,6 @@ from fleet.history.writer import HistoryWriter, WriterTiming
 __all__ = ["History", "MonitorTiming", "RetentionLimits", "WriterTiming"]
 
 _MIB = 1_048_576
-_PATIENCE = 10.0
-"""Seconds for the first look at the database; the start does not wait longer for it."""
-
-log = structlog.get_logger(__name__)
 
 
 class History(Queries):
@@ -41,13 +35,14 @@ class History(Queries):
         clock: Clock,
         pace: WriterTiming,
         looks: MonitorTiming,
+        may_migrate: bool,
     ) -> None:
         self._monitor = HistoryMonitor(
             database,
             clock=clock,
             timing=looks,
             is_recording=lambda: self._writer.is_running,
-            restore=lambda: ensure_schema(database, may_migrate=False),
+            prepare=lambda: ensure_schema(database, may_migrate=may_migrate),
         )
         super().__init__(database, guard=self._monitor.guard)
         self._clock = clock
@@ -77,31 +72,28 @@ class History(Queries):
         clock: Clock | None = None,
         pace: WriterTiming | None = None,
         looks: MonitorTiming | None = None,
+        patience: float | None = None,
     ) -> Self:
         """Open for reading; `start` also enables recording, `watch` only the background look at the database.
 
         Raises ConfigurationError on a wrong URL only. Whatever else is wrong with the database is not an error: the
-        history is unavailable until it can be used.
+        history is unavailable until it can be used. After `patience` seconds, by default those of `looks`, the first
+        look goes on in the background.
         """
-        database = HistoryDatabase(url)
-        chosen = clock or SystemClock()
-        outage = None
-        try:
-            call_within(_PATIENCE, lambda: ensure_schema(database, may_migrate=may_migrate))
-        except Exception as error:
-            outage = HistoryHealth(unavailable_since=epoch_nanoseconds(chosen), reason=reason_of(error))
-            log.warning("the history is unavailable; retrying", error=outage.reason)
+        timing = looks or MonitorTiming()
         opened = cls(
-            database,
+            HistoryDatabase(url),
             limits=limits or RetentionLimits(),
             memory_mib=memory_mib,
             digests=digests,
             keeps_inputs=keeps_inputs,
-            clock=chosen,
+            clock=clock or SystemClock(),
             pace=pace or WriterTiming(),
-            looks=looks or MonitorTiming(),
+            looks=timing,
+            may_migrate=may_migrate,
         )
-        opened._writer.health = outage or HistoryHealth()
+        with suppress(HistoryUnavailable):
+            call_within(timing.patience if patience is None else patience, opened._monitor.look)
         return opened
 
     # --- recording ----------------------------------------------------------------------------------------------------
@@ -113,7 +105,6 @@ class History(Queries):
 
     def watch(self) -> None:
         """Start looking at the database in the background, for a process that only reads."""
-        self._writer.health = HistoryHealth()
         self._monitor.start()
 
     def offer(self, source: AttemptSource) -> None:
@@ -145,10 +136,7 @@ class History(Queries):
     def state(self) -> HistoryHealth:
         """As the writer and the monitor know it; if neither runs, as a look finds it now."""
         if not self._writer.is_running and not self._monitor.is_running:
-            health, since = self._monitor.look(), self._writer.health.unavailable_since
-            if since is not None and health.unavailable_since is not None:
-                health = replace(health, unavailable_since=since)
-            self._writer.health = health
+            self._monitor.look()
         return self._known_health
 
     @property

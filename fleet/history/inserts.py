@@ -39,11 +39,18 @@ _TAKE_NUMBERS = (
 _FOLD = (
     sql.update(ATTEMPTS)
     .where(ATTEMPTS.c.seq == sql.bindparam("of_seq"))
-    .values(repeats=ATTEMPTS.c.repeats + sql.bindparam("more"), last_at=sql.bindparam("at"))
+    .values(
+        repeats=ATTEMPTS.c.repeats + sql.bindparam("more"), last_at=sql.bindparam("at"), epoch=sql.bindparam("of_epoch")
+    )
 )
 _NEWEST = (
     sql.select(ATTEMPTS, PLACEMENTS.c.attempts)
     .join(PLACEMENTS, PLACEMENTS.c.newest == ATTEMPTS.c.seq)
+    .where(PLACEMENTS.c.key.in_(sql.bindparam("keys", expanding=True)))
+)
+_RECORDED = (
+    sql.select(PLACEMENTS.c.key, PLACEMENTS.c.attempts)
+    .join(ATTEMPTS, PLACEMENTS.c.newest == ATTEMPTS.c.seq)
     .where(PLACEMENTS.c.key.in_(sql.bindparam("keys", expanding=True)))
 )
 _TOUCH = sql.update(SESSIONS).where(SESSIONS.c.id == sql.bindparam("of_id")).values(last_at=sql.bindparam("at"))
@@ -66,6 +73,8 @@ class LatestRecord:
     """The newest record of a placement. Kept small, because there is one for each placement."""
 
     folding_key: tuple[object, ...]
+    """Empty if nothing can be folded into it."""
+    epoch: int
     number: int
     """Attempts so far."""
     uid: str
@@ -73,6 +82,8 @@ class LatestRecord:
     last_at: int
     is_end: bool
     seq: int = 0
+    recorded: int = 0
+    """Attempts so far, without those that are not written yet."""
     entry: PendingRow | None = None
     """The row, until it is written."""
 
@@ -81,6 +92,7 @@ class LatestRecord:
 class Fold:
     more: int = 0
     last_at: int = 0
+    epoch: int = 0
 
 
 @dataclass(slots=True)
@@ -108,6 +120,10 @@ def folding_key(attempt: HistoryAttempt) -> tuple[object, ...]:
     return (attempt.placement_uid, snapshot, attempt.config_hash, attempt.generation, *result)
 
 
+class StaleRecords(Exception):
+    """Another process has recorded attempts of the same placements since they were loaded."""
+
+
 class LatestRecords:
     """The newest record of every placement that was scheduled since the process started."""
 
@@ -122,7 +138,10 @@ class LatestRecords:
         """`read` builds an attempt from a row."""
         rows = connection.execute(_NEWEST, {"keys": list(unknown)})
         for row in rows:
-            self._known[row.key] = _latest_of(read(row), seq=row.seq, number=row.attempts)
+            loaded = self._known[row.key] = _latest_of(read(row), seq=row.seq, number=row.attempts)
+            loaded.recorded = row.attempts
+            if row.attempts != row.number + row.repeats:  # late attempts of an earlier leader have later numbers
+                loaded.folding_key = ()
 
     def get(self, key: str) -> LatestRecord | None:
         return self._known.get(key)
@@ -134,6 +153,7 @@ class LatestRecords:
         for key, record in batch.latest.items():
             if record.entry is not None:
                 record.seq, record.entry = record.entry.seq, None
+            record.recorded = record.number
             if record.is_end:
                 self._known.pop(key, None)
 
@@ -145,33 +165,49 @@ class LatestRecords:
 def add_attempt(batch: Batch, attempt: HistoryAttempt, latest: LatestRecords) -> PendingRow | None:
     """Add an attempt to a batch; returns the row to complete, or None if it was folded."""
     record = latest.get(attempt.key)
+    if record is not None and attempt.epoch < record.epoch:
+        return _add_late(batch, attempt, record)
     if record is not None and attempt.changed_nothing and record.folding_key == folding_key(attempt):
         _fold(batch, attempt, record)
         return None
     number = 1 if record is None else record.number + 1
     entry = PendingRow(msgspec.structs.replace(attempt, number=number), last_at=attempt.started)
     newest = batch.latest[attempt.key] = _latest_of(attempt, number=number, entry=entry)
-    newest.first_at = attempt.started if record is None else record.first_at
+    if record is not None:
+        newest.first_at, newest.recorded = record.first_at, record.recorded
     latest.set(attempt.key, newest)
+    batch.entries.append(entry)
+    return entry
+
+
+def _add_late(batch: Batch, attempt: HistoryAttempt, record: LatestRecord) -> PendingRow:
+    """An attempt of an earlier leader than that of the newest record, which stays the newest."""
+    record.number += 1
+    record.folding_key = ()
+    batch.latest[attempt.key] = record
+    entry = PendingRow(msgspec.structs.replace(attempt, number=record.number), last_at=attempt.started)
     batch.entries.append(entry)
     return entry
 
 
 def _fold(batch: Batch, attempt: HistoryAttempt, record: LatestRecord) -> None:
     record.number += 1
-    record.last_at = attempt.started
+    record.last_at, record.epoch = attempt.started, attempt.epoch
     if record.entry is None:
         fold = batch.folds.setdefault(record.seq, Fold())
         fold.more, fold.last_at = fold.more + 1, attempt.started
+        fold.epoch = attempt.epoch
     else:
         record.entry.repeats += 1
         record.entry.last_at = attempt.started
+        record.entry.attempt = msgspec.structs.replace(record.entry.attempt, epoch=attempt.epoch)
     batch.latest[attempt.key] = record
 
 
 def _latest_of(attempt: HistoryAttempt, *, number: int, seq: int = 0, entry: PendingRow | None = None) -> LatestRecord:
     return LatestRecord(
         folding_key=folding_key(attempt),
+        epoch=attempt.epoch,
         number=number,
         uid=attempt.placement_uid,
         first_at=attempt.started,
@@ -183,15 +219,20 @@ def _latest_of(attempt: HistoryAttempt, *, number: int, seq: int = 0, entry: Pen
 
 
 def write_batch(database: HistoryDatabase, batch: Batch) -> None:
+    """Raises StaleRecords, without writing, if the batch was built on records that are not the newest any more."""
     with database.writing() as connection:
-        _assign_numbers(connection, batch.entries)
+        _assign_numbers(connection, batch.entries)  # first: it makes other writers wait
+        _require_fresh(connection, batch)
         _write_journal(connection, batch)
         if batch.profiles:
             profiles = [{"config_hash": name, "body": pack_profile(body)} for name, body in batch.profiles.items()]
             _run(connection, _insert_missing_profiles(connection.dialect), profiles)
         _write_attempts(connection, batch.entries)
         if batch.folds:
-            folds = [{"of_seq": seq, "more": fold.more, "at": fold.last_at} for seq, fold in batch.folds.items()]
+            folds = [
+                {"of_seq": seq, "more": fold.more, "at": fold.last_at, "of_epoch": fold.epoch}
+                for seq, fold in batch.folds.items()
+            ]
             connection.execute(_FOLD, folds)
         if batch.latest:
             placements = [_placement_row(key, record) for key, record in batch.latest.items()]
@@ -216,6 +257,12 @@ def _assign_numbers(connection: sql.Connection, entries: Sequence[PendingRow]) -
     last = connection.execute(_TAKE_NUMBERS, {"count": len(entries)}).scalar_one()
     for seq, entry in enumerate(entries, last - len(entries) + 1):
         entry.seq = seq
+
+
+def _require_fresh(connection: sql.Connection, batch: Batch) -> None:
+    recorded = {row.key: row.attempts for row in connection.execute(_RECORDED, {"keys": list(batch.latest)})}
+    if any(recorded.get(key, 0) != record.recorded for key, record in batch.latest.items()):
+        raise StaleRecords
 
 
 def _write_journal(connection: sql.Connection, batch: Batch) -> None:
@@ -264,6 +311,7 @@ def _attempt_row(entry: PendingRow) -> dict[str, Any]:
         "inputs": str(attempt.inputs),
         "facts": facts,
         "bytes": bodies + _ROW_OVERHEAD + _TARGET_OVERHEAD * len(attempt.targets),
+        "epoch": attempt.epoch,
     }
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.errors import HistoryUnavailable
+from fleet.errors import FleetError, HistoryUnavailable
 from fleet.history.database import HistoryDatabase, reason_of
 from fleet.history.entries import HistoryHealth
 from fleet.history.schema import check_schema
@@ -45,22 +45,25 @@ class HistoryMonitor:
         clock: Clock,
         timing: MonitorTiming,
         is_recording: Callable[[], bool],
-        restore: Callable[[], None],
+        prepare: Callable[[], None],
     ) -> None:
-        """While `is_recording`, a look also tries to begin a write transaction, and calls `restore` if the database
-        cannot be read."""
+        """While `is_recording`, a look also tries to begin a write transaction. `prepare` makes the tables: the first
+        look calls it if the database cannot be read, later ones only while recording."""
         self._database = database
         self._clock = clock
         self._timing = timing
         self._is_recording = is_recording
-        self._restore = restore
+        self._prepare = prepare
+        self._is_prepared = False
         self._changed = threading.Condition()
         self._is_due = True
         self._is_closed = False
         self._looking_since: tuple[float, int] | None = None
         """Monotonic time, and nanoseconds since the epoch."""
         self._reading = self._writing = _FINE
-        self._recoveries = 0
+        self._writes = 0
+        """Batches that were written."""
+        self._look = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="fleet-history-monitor", daemon=True)
 
     def start(self) -> None:
@@ -116,9 +119,9 @@ class HistoryMonitor:
             self.wake()
 
     def confirm_write(self, *, is_recovered: bool) -> None:
-        """A batch was written; `is_recovered`: after others had failed, so that a look begun before says nothing."""
+        """A batch was written; `is_recovered`: after others had failed."""
+        self._writes += 1
         if is_recovered:
-            self._recoveries += 1
             self._reading = self._writing = _FINE
         elif self.health.unavailable_since is not None:
             self.wake()
@@ -142,24 +145,35 @@ class HistoryMonitor:
             return not self._is_closed
 
     def look(self) -> HistoryHealth:
-        """Look now, in this thread."""
-        recoveries = self._recoveries
+        """Look now, in this thread. Repeated once if a batch was written meanwhile: what failed may be over."""
+        with self._look:
+            writes = self._writes
+            read, write = self._try_database()
+            if writes != self._writes and (read is not None or write is not None):
+                read, write = self._try_database()
+            was_available = self._reading.unavailable_since is None
+            self._reading = self._record(self._reading, read)
+            self._writing = self._record(self._writing, write)
+        if was_available and read is not None and not self._is_closed:
+            log.warning("the history is unavailable; retrying", error=reason_of(read))
+        return self.health
+
+    def _try_database(self) -> tuple[Exception | None, Exception | None]:
+        """What reading and writing fail with."""
         self._looking_since = self._clock.monotonic(), epoch_nanoseconds(self._clock)
         try:
-            read = _catch(lambda: check_schema(self._database))
-            write = _catch(self._database.check_writable) if read is None and self._is_recording() else None
-            if read is not None and self._is_recording():
-                _catch(self._restore)  # its result shows in the next look
+            read = self._try_reading()
+            if read is not None and (self._is_recording() or not self._is_prepared):
+                failed = _catch(self._prepare)
+                # An error of the database itself names neither the history nor what was tried.
+                read = failed if isinstance(failed, FleetError) else self._try_reading()
+            self._is_prepared = True
+            return read, _catch(self._database.check_writable) if read is None and self._is_recording() else None
         finally:
             self._looking_since = None
-        if recoveries != self._recoveries:
-            read = write = None
-        was_available = self._reading.unavailable_since is None
-        self._reading = self._record(self._reading, read)
-        self._writing = self._record(self._writing, write)
-        if was_available and read is not None and not self._is_closed:
-            log.warning("the history does not answer", error=reason_of(read))
-        return self.health
+
+    def _try_reading(self) -> Exception | None:
+        return _catch(lambda: check_schema(self._database))
 
     def _record(self, health: HistoryHealth, error: Exception | None) -> HistoryHealth:
         if error is None:

@@ -1,7 +1,7 @@
 """Queries of the history. Each sees one state of the database; HistoryUnavailable if it cannot be read.
 
 Pages go from the newest to the oldest attempt, except for `since`, which serves followers. The cursor of a page is the
-`seq` of its last attempt.
+`seq` of its last attempt; of a placement's attempts, its epoch and `seq`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fleet.history.database import HistoryDatabase
 from fleet.history.encoding import unpack_columns, unpack_inputs, unpack_profile
 from fleet.history.entries import Columns, HistoryAttempt, KnownPlacement, RecordedTarget, ReplayInputs
 from fleet.history.journal import read_fleet
-from fleet.history.rows import ALL, load_attempts
+from fleet.history.rows import ALL, NEWEST_FIRST, load_attempts
 from fleet.history.tables import ATTEMPTS, COLUMNS, COUNTERS, INPUTS, PLACEMENTS, PROFILES, TARGETS
 
 _LARGEST_PAGE: Final = 1000
@@ -68,10 +68,12 @@ class Queries:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def attempts(self, key: str, *, before: int | None = None, limit: int = 20) -> list[HistoryAttempt]:
-        """Attempts of a placement, the newest first."""
-        query = ALL.where(ATTEMPTS.c.key == key).order_by(ATTEMPTS.c.seq.desc()).limit(_page(limit))
-        return self._attempts(query if before is None else query.where(ATTEMPTS.c.seq < before))
+    def attempts(self, key: str, *, before: tuple[int, int] | None = None, limit: int = 20) -> list[HistoryAttempt]:
+        """Attempts of a placement, the newest first; `before` is an epoch and a `seq`."""
+        query = ALL.where(ATTEMPTS.c.key == key).order_by(*NEWEST_FIRST).limit(_page(limit))
+        if before is not None:
+            query = query.where(sql.tuple_(ATTEMPTS.c.epoch, ATTEMPTS.c.seq) < sql.tuple_(*before))
+        return self._attempts(query)
 
     def latest(self, key: str) -> HistoryAttempt | None:
         return _first(self.attempts(key, limit=1))
@@ -138,6 +140,10 @@ class Queries:
             previous=inputs.previous,
             now=inputs.now,
             cursor=inputs.cursor,
+            results=inputs.results,
+            feeds=inputs.feeds,
+            nominated=inputs.nominated,
+            set_aside=inputs.set_aside,
             profile=profile,
         )
 

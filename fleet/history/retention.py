@@ -18,7 +18,7 @@ from fleet.history.database import HistoryDatabase
 from fleet.history.entries import PartState
 from fleet.history.inserts import lock_writers
 from fleet.history.journal import IDLE, merge_rows
-from fleet.history.rows import chunk_parameters
+from fleet.history.rows import NEWEST_FIRST, chunk_parameters
 from fleet.history.tables import ATTEMPTS, COLUMNS, INPUTS, JOURNAL, PLACEMENTS, PROFILES, SESSIONS, TARGETS
 
 _HOUR: Final = 3_600 * 10**9
@@ -100,7 +100,7 @@ class Retention:
 
     def _select_beyond(self, newest: int) -> sql.Select[Any]:
         """All attempts but the newest few of each placement."""
-        place = sql.func.row_number().over(partition_by=ATTEMPTS.c.key, order_by=ATTEMPTS.c.seq.desc())
+        place = sql.func.row_number().over(partition_by=ATTEMPTS.c.key, order_by=NEWEST_FIRST)
         ranked = sql.select(ATTEMPTS.c.seq, place.label("place")).subquery()
         return sql.select(ranked.c.seq).where(ranked.c.place > newest)
 

@@ -13,7 +13,7 @@ from fleet.history.tables import ATTEMPTS, TARGETS
 
 _PLAIN = (
     "seq", "id", "key", "placement_uid", "number", "started", "last_at", "repeats", "ending", "outcome", "fulfilled",
-    "digest", "config_hash", "session", "frame_seq",
+    "digest", "config_hash", "session", "frame_seq", "epoch",
 )  # fmt: skip
 _MOST_PARAMETERS = 500
 
@@ -49,3 +49,5 @@ def chunk_parameters(seqs: Sequence[T]) -> Iterable[Sequence[T]]:
 
 
 ALL = sql.select(ATTEMPTS)
+NEWEST_FIRST = (ATTEMPTS.c.epoch.desc(), ATTEMPTS.c.seq.desc())
+"""Of the attempts of one placement."""

@@ -17,7 +17,7 @@ from fleet.errors import ConfigurationError, HistoryUnavailable
 from fleet.history.database import HistoryDatabase, reason_of
 from fleet.history.tables import COUNTERS, VERSION_TABLE
 
-REVISIONS: Final = ("0001", "0002", "0003")
+REVISIONS: Final = ("0001", "0002", "0003", "0004")
 """Every revision known to this version, in order; a test compares it with the migrations."""
 
 _MIGRATIONS: Final = Path(__file__).resolve().parents[2] / "migrations" / "history"

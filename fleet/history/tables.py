@@ -35,7 +35,8 @@ ATTEMPTS: Final = sql.Table(
     sql.Column("inputs", sql.Text, nullable=False),
     sql.Column("facts", sql.LargeBinary, nullable=False),
     sql.Column("bytes", sql.BigInteger, nullable=False),
-    sql.Index("attempts_by_key", "key", "seq"),
+    sql.Column("epoch", sql.BigInteger, nullable=False),
+    sql.Index("attempts_by_key", "key", "epoch", "seq"),
     sql.Index("attempts_by_frame", "session", "frame_seq"),
 )
 """One row per attempt that changed something; `bytes` counts what belongs to it in the other tables as well."""

@@ -20,7 +20,15 @@ from fleet.history.buffer import AttemptBuffer
 from fleet.history.database import HistoryDatabase, is_unavailable, reason_of
 from fleet.history.encoding import pack_columns, pack_inputs
 from fleet.history.entries import AttemptSource, HistoryCounts, HistoryHealth, PartState
-from fleet.history.inserts import Batch, LatestRecords, PendingRow, add_attempt, is_committed, write_batch
+from fleet.history.inserts import (
+    Batch,
+    LatestRecords,
+    PendingRow,
+    StaleRecords,
+    add_attempt,
+    is_committed,
+    write_batch,
+)
 from fleet.history.journal import ClusterJournal
 from fleet.history.monitor import HistoryMonitor
 from fleet.history.rows import build_attempt
@@ -139,6 +147,10 @@ class HistoryWriter:
                 write_batch(self._database, batch)
                 self._record_success(batch)
                 return True
+            except StaleRecords:
+                self._discard(batch)
+                batch = None
+                continue
             except Exception as error:
                 if not is_unavailable(error):
                     self._write_one_by_one(batch, error, count=len(sources))
@@ -147,6 +159,12 @@ class HistoryWriter:
             if self._is_late():
                 return False
             self._buffer.wait_before_retry(self._compute_backoff)
+
+    def _discard(self, batch: Batch | None) -> None:
+        """To be built again, on the records of the other writer."""
+        log.info("another process records attempts of the same placements")
+        self._latest.forget(() if batch is None else batch.latest)
+        self._journal.restart()
 
     def _compute_backoff(self) -> float:
         """Short and constant during shutdown, up to the deadline."""

@@ -8,6 +8,7 @@ because they go through the same objects.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
@@ -19,12 +20,22 @@ from fleet.errors import StaleInputs
 from fleet.kube.cache.store import Codec, Store, build_codec
 from fleet.kube.informer import Informer, InformerConfig
 from fleet.kube.resource import key_of
-from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PlacementScope, owner_key
+from fleet.kube.scopes import CLUSTER_SCOPED, MEMBER_CLUSTERS, NAMESPACED, PRIORITY_CLASSES, PlacementScope, owner_key
 from fleet.model.decoding import decode
 from fleet.model.keys import IS_LATEST_SNAPSHOT, NUMBER_OF_CLUSTERS, PLACEMENT_GENERATION
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, MemberCluster, Observed, Placement, PolicySnapshot
+from fleet.model.views import (
+    Binding,
+    MemberCluster,
+    Observed,
+    Placement,
+    PlacementApproval,
+    PlacementOptions,
+    PolicySnapshot,
+    PriorityClass,
+)
 from fleet.snapshot.frame import Frame
+from fleet.snapshot.sidedata import FeedSample
 from fleet.snapshot.table import Table
 
 _BY_OWNER: Final = "owner"
@@ -40,9 +51,11 @@ class PlacementKinds:
     placements: Informer[Observed[Placement]]
     policy_snapshots: Informer[Observed[PolicySnapshot]]
     bindings: Informer[Observed[Binding]]
+    options: Informer[Observed[PlacementOptions]]
+    approvals: Informer[Observed[PlacementApproval]]
 
     def __iter__(self) -> Iterator[Informer[Any]]:
-        yield from (self.placements, self.policy_snapshots, self.bindings)
+        yield from (self.placements, self.policy_snapshots, self.bindings, self.options, self.approvals)
 
     def get_placement(self, key: PlacementKey) -> Observed[Placement] | None:
         return self.placements.store.get(str(key))
@@ -57,6 +70,8 @@ class Caches:
     def __init__(self, access: InformerConfig, *, namespaced_placements: bool = True) -> None:
         """Without `namespaced_placements`, ResourcePlacements are not watched: a hub may not have their kinds."""
         self.cluster_informer = Informer(access, MEMBER_CLUSTERS, _CLUSTER_CODEC)
+        self.priority_classes = Informer(access, PRIORITY_CLASSES, build_codec(PriorityClass), optional=True)
+        """Not run with the others: few hubs have placements that name one."""
         scopes = (CLUSTER_SCOPED, NAMESPACED) if namespaced_placements else (CLUSTER_SCOPED,)
         self.kinds = tuple(_kinds(scope, access) for scope in scopes)
         self._by_scope = {kinds.scope.namespaced: kinds for kinds in self.kinds}
@@ -68,6 +83,10 @@ class Caches:
     def kinds_of(self, key: PlacementKey) -> PlacementKinds:
         """Raises KeyError for a scope that is switched off."""
         return self._by_scope[bool(key.namespace)]
+
+    def find_kinds(self, key: PlacementKey) -> PlacementKinds | None:
+        """None for a scope that is switched off."""
+        return self._by_scope.get(bool(key.namespace))
 
     def placement(self, key: PlacementKey) -> Observed[Placement] | None:
         return self.kinds_of(key).get_placement(key)
@@ -85,6 +104,10 @@ class Caches:
     def bindings(self, key: PlacementKey) -> list[Observed[Binding]]:
         """By name."""
         return sorted(self.kinds_of(key).bindings.store.by_index(_BY_OWNER, key), key=_NAME)
+
+    def approvals(self, key: PlacementKey) -> list[Observed[PlacementApproval]]:
+        """By name; also those of an earlier placement of that name."""
+        return sorted(self.kinds_of(key).approvals.store.by_index(_BY_OWNER, key), key=_NAME)
 
     def bindings_on(self, cluster: str) -> Iterator[Observed[Binding]]:
         """Of all placements, in no particular order."""
@@ -126,26 +149,49 @@ class Caches:
 class FleetTable:
     """The columns that decisions read, kept equal to the watched member clusters.
 
-    Built at the first call of `frame`, then updated row by row: adding all rows one by one would cost more.
+    Built at the first call of `frame`, then updated row by row: adding all rows one by one would cost more. Plugins may
+    ask for a frame from threads of their own.
     """
 
     def __init__(self, clusters: Store[MemberCluster]) -> None:
         self._clusters = clusters
         self._table: Table | None = None
+        self._samples: dict[str, FeedSample] = {}
+        self._lock = threading.Lock()
         clusters.subscribe(self._update)
 
     def frame(self) -> Frame:
-        if self._table is None:
-            self._table = Table(self._clusters.values())
-        return self._table.freeze()
+        with self._lock:
+            if self._table is None:
+                self._table = Table(self._clusters.values())
+                for name in self._samples:
+                    self._feed(self._table, name)
+            return self._table.freeze()
+
+    def feed(self, name: str, sample: FeedSample) -> None:
+        """From now on decisions read this sample."""
+        with self._lock:
+            self._samples[name] = sample
+            if self._table is not None:
+                self._feed(self._table, name)
+
+    def _feed(self, table: Table, name: str) -> None:
+        sample = self._samples[name]
+        times = dict.fromkeys(sample.clusters, sample.sampled_at)
+        table.feed(name, sample.columns, sampled_at=times, max_age=sample.max_age)
 
     def _update(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
-        if self._table is None:
-            return
-        if new is not None:
-            self._table.put(new)
-        elif old is not None:
-            self._table.remove(old.metadata.name)
+        with self._lock:
+            if self._table is None:
+                return
+            if new is not None:
+                is_known = new.metadata.name in self._table
+                self._table.put(new)
+                for name, sample in self._samples.items():
+                    if not is_known and new.metadata.name in sample.clusters:
+                        self._feed(self._table, name)
+            elif old is not None:
+                self._table.remove(old.metadata.name)
 
 
 def is_latest(snapshot: PolicySnapshot) -> bool:
@@ -182,11 +228,18 @@ def _kinds(scope: PlacementScope, access: InformerConfig) -> PlacementKinds:
         Informer(access, scope.placement, build_codec(Placement)),
         Informer(access, scope.policy_snapshot, build_codec(PolicySnapshot)),
         Informer(access, scope.binding, build_codec(Binding), call_class="bind"),
+        Informer(access, scope.options, build_codec(PlacementOptions), optional=True),
+        Informer(access, scope.approval, build_codec(PlacementApproval), optional=True),
     )
     kinds.policy_snapshots.store.add_index(_BY_OWNER, _owners)
     kinds.bindings.store.add_index(_BY_OWNER, _owners)
     kinds.bindings.store.add_index(_BY_CLUSTER, _target_clusters)
+    kinds.approvals.store.add_index(_BY_OWNER, _approved_placements)
     return kinds
+
+
+def _approved_placements(approval: Observed[PlacementApproval]) -> tuple[PlacementKey, ...]:
+    return (PlacementKey(approval.view.metadata.namespace, approval.view.spec.placement),)
 
 
 def _owners(observed: Observed[Any]) -> tuple[PlacementKey, ...]:

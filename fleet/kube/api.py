@@ -51,6 +51,9 @@ class Request:
     """Seconds for the whole exchange, waiting for the rate limit included; of a stream, until it is open."""
     guard: Callable[[], object] | None = None
     """Called once more right before sending, after any wait; raises when the request must not be sent."""
+    bearer: str = ""
+    """The token of another user, sent instead of this client's own. A client that also proves who it is in another way
+    refuses the request with a ConfigurationError."""
 
     @property
     def is_write(self) -> bool:

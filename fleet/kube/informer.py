@@ -38,7 +38,9 @@ class Informer(Generic[T]):
         *,
         call_class: str = WRITE_CLASS,
         selection: ListFilter | None = None,
+        optional: bool = False,
     ) -> None:
+        """With `optional`, the hub need not know the kind."""
         self.resource = resource
         self.store: Store[T] = Store(codec)
         self.objects: Objects[T] = Objects(access.writes, resource, codec, store=self.store, call_class=call_class)
@@ -50,5 +52,6 @@ class Informer(Generic[T]):
             jitter=access.jitter,
             selection=selection,
             timings=access.timings,
+            optional=optional,
             on_problem=lambda problem: access.on_problem(resource, problem),
         )

@@ -23,10 +23,10 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from fleet.clock import Clock
+from fleet.clock import Clock, epoch_nanoseconds
 from fleet.errors import (
     ApiError,
     Conflict,
@@ -38,9 +38,12 @@ from fleet.errors import (
 from fleet.kube.api import Api, Request
 from fleet.kube.backoff import Jitter
 from fleet.kube.lease import Lease, LeaseRequests, LeaseSpec
+from fleet.model.timestamps import timestamp_or_none
 
 R = TypeVar("R")
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _RELEASE_DEADLINE: Final = 5.0
 """Seconds, for all requests that it takes."""
 _EXPIRED_FOR: Final = 0.05
@@ -80,6 +83,8 @@ class Leadership:
         self._clock = clock
         self._terms = terms
         self._renewed_at: float | None = None
+        self.epoch = 0
+        """When the lease was acquired, in microseconds since 1970: greater than that of every leadership before."""
 
     def extend(self, sent_at: float) -> None:
         """After the success of a renewal that was sent at that time."""
@@ -212,7 +217,8 @@ class LeaderElector:
             except ApiError as error:
                 self._on_problem(error)
             else:
-                if sent_at is not None:
+                if sent_at is not None and self._ours is not None:
+                    leadership.epoch = _read_microtime(self._ours.spec.acquire_time)
                     leadership.extend(sent_at)
                 if leadership.remaining:
                     return leadership
@@ -278,11 +284,17 @@ class LeaderElector:
         spec = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.terms.duration,
-            "acquireTime": now if changed else before.acquire_time or now,
+            "acquireTime": self._next_acquire_time(before) if changed else before.acquire_time or now,
             "renewTime": now,
             "leaseTransitions": (before.lease_transitions or 0) + changed,
         }
         return _with_spec(lease.document if lease is not None else {}, spec)
+
+    def _next_acquire_time(self, before: LeaseSpec) -> str:
+        """Later than that of every leadership before, also if the clock of another process is ahead of ours."""
+        now = epoch_nanoseconds(self._clock) // 1000
+        chosen = max(now, _read_microtime(before.acquire_time) + 1)
+        return _format_microtime(_EPOCH + timedelta(microseconds=min(chosen, _LATEST)))
 
     # --- leading ------------------------------------------------------------------------------------------------------
 
@@ -349,7 +361,8 @@ class LeaderElector:
 
     def _build_released(self, ours: Lease) -> dict[str, Any]:
         now = _format_microtime(self._clock.now())
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
+        acquired = self._next_acquire_time(ours.spec)
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": acquired, "renewTime": now}
         return _with_spec(ours.document, spec)
 
 
@@ -360,6 +373,11 @@ def unique_identity() -> str:
 
 def _with_spec(document: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     return {**document, "spec": {**(document.get("spec") or {}), **spec}}
+
+
+def _read_microtime(text: str | None) -> int:
+    """Microseconds since 1970; 0 if it is not a time."""
+    return (timestamp_or_none(text) or 0) // 1000
 
 
 def _format_microtime(time: datetime) -> str:

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleet.kube.resource import Resource
-from fleet.model.keys import CLUSTER_GROUP, PARENT_PLACEMENT, PLACEMENT_GROUP, STORAGE_VERSION
+from fleet.model.keys import (
+    CLUSTER_GROUP,
+    COMPANION_VERSION,
+    PARENT_PLACEMENT,
+    PLACEMENT_GROUP,
+    SCHEDULING_GROUP,
+    STORAGE_VERSION,
+)
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Metadata
 
@@ -20,6 +27,8 @@ class PlacementScope:
     policy_snapshot: Resource
     resource_snapshot: Resource
     binding: Resource
+    options: Resource
+    approval: Resource
 
     @property
     def namespaced(self) -> bool:
@@ -33,8 +42,16 @@ class PlacementScope:
 
 def _build_scope(*kinds: str, namespaced: bool) -> PlacementScope:
     # Not from the catalog: that brings pydantic, which a controller needs for nothing else.
-    resources = (_build_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds)
+    resources = [_build_resource(PLACEMENT_GROUP, kind, namespaced=namespaced) for kind in kinds]
+    prefix = "" if namespaced else "Cluster"
+    companions = ("PlacementOptions", "PlacementApproval")
+    resources += [_build_companion(f"{prefix}{kind}", namespaced=namespaced) for kind in companions]
     return PlacementScope(*resources)
+
+
+def _build_companion(kind: str, *, namespaced: bool) -> Resource:
+    plural = f"{kind.lower().removesuffix('s')}s"
+    return Resource(SCHEDULING_GROUP, COMPANION_VERSION, plural, kind, namespaced=namespaced)
 
 
 def _build_resource(group: str, kind: str, *, namespaced: bool) -> Resource:
@@ -52,6 +69,7 @@ NAMESPACED: Final = _build_scope(
     "ResourcePlacement", "SchedulingPolicySnapshot", "ResourceSnapshot", "ResourceBinding", namespaced=True
 )
 MEMBER_CLUSTERS: Final = _build_resource(CLUSTER_GROUP, "MemberCluster", namespaced=False)
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 
 def find_scope(key: PlacementKey | str) -> PlacementScope:

@@ -22,7 +22,7 @@ from fleet.settings.names import known_settings
 
 INTERVAL: Final = 2.0
 """Seconds between two looks at the file."""
-_RELOADED: Final = ("status", "spread", "downscale", "sorter", "evaluation", "profiles")
+_RELOADED: Final = ("status", "spread", "downscale", "sorter", "evaluation", "profiles", "extenders", "feeds")
 _REFUSED: Final = "the last edit of the configuration was refused: the one before it is in effect; see the log"
 
 log = structlog.get_logger(__name__)

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import structlog
 from prometheus_client import CollectorRegistry
 
-from fleet.clock import Clock, SystemClock
+from fleet.clock import Clock, SystemClock, epoch_nanoseconds
 from fleet.errors import Unreachable
 from fleet.informers.cache import Caches
 from fleet.kube.api import Api, WriteGate
@@ -120,6 +120,7 @@ class Manager:
             Scheduler(
                 self.caches,
                 settings,
+                hub=api,
                 events=self.events,
                 metrics=SchedulerMetrics(self.registry, clock=self._clock),
                 recorder=recorder or NoRecorder(),
@@ -146,8 +147,8 @@ class Manager:
         try:
             await self._run()
         finally:
-            if self.scheduler is not None:  # plugins are created with the process, whether it ever leads or not
-                self.scheduler.frameworks.close()
+            if self.scheduler is not None:
+                self.scheduler.close()
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -187,6 +188,11 @@ class Manager:
             metrics.watch_lease(self.settings.leader_election.key, self._holds_lease)
 
     @property
+    def api(self) -> Api:
+        """For answers of callers, which are written whether this process leads or not."""
+        return self._api
+
+    @property
     def hub(self) -> Api:
         """For reads; writes need the lease."""
         return self._gate
@@ -217,6 +223,8 @@ class Manager:
         if not await self._run_unless_stopping(self._catch_up()):
             return
         self._gate.open(None if leadership is None else FencedApi(self._api, leadership))
+        if self.scheduler is not None:
+            self.scheduler.epoch = epoch_nanoseconds(self._clock) // 1000 if leadership is None else leadership.epoch
         log.info("leader: controllers started", identity=self._identity)
         try:
             async with asyncio.TaskGroup() as group:

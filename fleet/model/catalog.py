@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Final
 
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
+from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 from fleet.model.kinds.binding import ClusterResourceBinding, ResourceBinding
 from fleet.model.kinds.cluster import InternalMemberCluster, MemberCluster
 from fleet.model.kinds.clusterprofile import ClusterProfile
@@ -31,6 +31,12 @@ from fleet.model.kinds.rollout.stagedupdate import (
     ClusterStagedUpdateStrategy,
     StagedUpdateRun,
     StagedUpdateStrategy,
+)
+from fleet.model.kinds.scheduling import (
+    ClusterPlacementApproval,
+    ClusterPlacementOptions,
+    PlacementApproval,
+    PlacementOptions,
 )
 from fleet.model.kinds.snapshots import (
     ClusterResourceSnapshot,
@@ -94,6 +100,8 @@ class KindDefinition:
 
     @property
     def categories(self) -> tuple[str, ...]:
+        if self.group == SCHEDULING_GROUP:
+            return ("fleet",)
         family = {PLACEMENT_GROUP: "fleet-placement", CLUSTER_GROUP: "fleet-cluster"}.get(self.group)
         return ("fleet", family) if family else ()
 
@@ -173,6 +181,20 @@ _APPROVAL_COLUMNS: Final = (
     PrinterColumn("Update-Run", ".spec.parentStageRollout"),
     PrinterColumn("Stage", ".spec.targetStage"),
     _condition_column("Approved", "Approved"),
+    AGE,
+)
+_OPTIONS_COLUMNS: Final = (
+    PrinterColumn("Scheduler", ".spec.schedulerName"),
+    PrinterColumn("Priority", ".spec.priority", "integer"),
+    _condition_column("Gated", "Gated"),
+    _condition_column("Waiting", "Waiting"),
+    AGE,
+)
+_ANSWER_COLUMNS: Final = (
+    PrinterColumn("Placement", ".spec.placement"),
+    PrinterColumn("Cluster", ".spec.cluster"),
+    PrinterColumn("Decision", ".spec.decision"),
+    PrinterColumn("By", ".spec.by.user"),
     AGE,
 )
 
@@ -274,6 +296,44 @@ CATALOG: Final[tuple[KindDefinition, ...]] = (
     ),
     _namespaced(ApprovalRequest, "approvalrequests", _BOTH, short_name="areq", columns=_APPROVAL_COLUMNS),
     _namespaced(ClusterProfile, "clusterprofiles", (V1ALPHA1,), group=PROFILE_GROUP, storage=V1ALPHA1),
+    _namespaced(
+        PlacementOptions,
+        "placementoptions",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="po",
+        columns=_OPTIONS_COLUMNS,
+    ),
+    _cluster_scoped(
+        ClusterPlacementOptions,
+        "clusterplacementoptions",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="cpo",
+        columns=_OPTIONS_COLUMNS,
+    ),
+    _namespaced(
+        PlacementApproval,
+        "placementapprovals",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="pa",
+        has_status=False,
+        columns=_ANSWER_COLUMNS,
+    ),
+    _cluster_scoped(
+        ClusterPlacementApproval,
+        "clusterplacementapprovals",
+        (V1ALPHA1,),
+        group=SCHEDULING_GROUP,
+        storage=V1ALPHA1,
+        short_name="cpa",
+        has_status=False,
+        columns=_ANSWER_COLUMNS,
+    ),
 )
 
 _BY_GROUP_AND_KIND: Final = {(resource.group, resource.kind): resource for resource in CATALOG}

@@ -6,7 +6,10 @@ from typing import Final
 
 PLACEMENT_GROUP: Final = "placement.kubernetes-fleet.io"
 CLUSTER_GROUP: Final = "cluster.kubernetes-fleet.io"
+SCHEDULING_GROUP: Final = "scheduling.fleet.dev"
 STORAGE_VERSION: Final = "v1beta1"
+COMPANION_VERSION: Final = "v1alpha1"
+"""Of the kinds in SCHEDULING_GROUP."""
 
 PREFIX: Final = "kubernetes-fleet.io/"
 
@@ -24,6 +27,17 @@ PREVIOUS_BINDING_STATE: Final = PREFIX + "previous-binding-state"
 
 SCHEDULER_NAME: Final = "scheduling.fleet.dev/scheduler-name"
 """On a placement: the profile that decides it."""
+OPTIONS: Final = "scheduling.fleet.dev/options"
+"""On a placement: `required` holds it until its options exist."""
+PRIORITY_CLASS: Final = "scheduling.fleet.dev/priority-class"
+"""On a placement: the PriorityClass that gives its priority."""
+GATES: Final = "scheduling.fleet.dev/gates"
+"""On a placement: the gates that hold it, separated by commas."""
+PLACEMENT_ANNOTATIONS: Final = (SCHEDULER_NAME, OPTIONS, PRIORITY_CLASS, GATES)
+"""What the scheduler reads on a placement."""
+MADE_BY: Final = "scheduling.fleet.dev/made-by"
+BY_SCHEDULER: Final = "scheduler"
+"""The label of options that the scheduler made for a placement that waits without any."""
 
 # finalizers
 SCHEDULER_CLEANUP: Final = PREFIX + "scheduler-cleanup"

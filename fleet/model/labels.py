@@ -8,6 +8,7 @@ from typing import Final
 LONGEST_LABEL_VALUE: Final = 63
 LONGEST_SUBDOMAIN: Final = 253
 
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 
@@ -15,6 +16,11 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:
 def is_subdomain(text: str) -> bool:
     """A lower-case RFC 1123 subdomain, the form of most object names."""
     return len(text) <= LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_label(text: str) -> bool:
+    """An RFC 1123 label: a part of a subdomain."""
+    return _LABEL.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:

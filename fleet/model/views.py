@@ -318,6 +318,98 @@ class StagedUpdateRun(View, frozen=True):
     spec: StagedUpdateRunSpec = StagedUpdateRunSpec()
 
 
+# --- companions of placements ---------------------------------------------------------------------------------------
+
+
+class Gate(View, frozen=True, gc=False):
+    name: str = ""
+    message: str = ""
+
+
+class Approvers(View, frozen=True, gc=False):
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+class ApprovalRule(View, frozen=True):
+    name: str = ""
+    clusters: LabelSelector | None = None
+    approvers: Approvers = Approvers()
+    count: int = 1
+    hold_seconds: int = 0
+    valid_for: str = "24h"
+    sticky: bool = False
+
+
+class PlacementOptionsSpec(View, frozen=True):
+    scheduler_name: str = ""
+    priority_class_name: str = ""
+    priority: int | None = None
+    gates: tuple[Gate, ...] = ()
+    approvals: tuple[ApprovalRule, ...] = ()
+
+
+class WaitingTarget(View, frozen=True, gc=False, omit_defaults=True):
+    cluster: str = ""
+    plugin: str = ""
+    rule: str = ""
+    since: str = ""
+    deadline: str | None = None
+
+
+class NominatedTarget(View, frozen=True, gc=False):
+    cluster: str = ""
+    since: str = ""
+    cause: str = ""
+
+
+class PriorityClass(View, frozen=True, gc=False):
+    """Of Kubernetes itself."""
+
+    metadata: Metadata = Metadata()
+    value: int = 0
+
+
+class PlacementOptionsStatus(View, frozen=True):
+    observed_generation: int = 0
+    placement_uid: str = msgspec.field(default="", name="placementUID")
+    conditions: tuple[Condition, ...] = ()
+    waiting: tuple[WaitingTarget, ...] = ()
+    nominated_targets: tuple[NominatedTarget, ...] = ()
+
+
+class PlacementOptions(View, frozen=True):
+    """ClusterPlacementOptions and PlacementOptions: the latter has a namespace."""
+
+    metadata: Metadata = Metadata()
+    spec: PlacementOptionsSpec = PlacementOptionsSpec()
+    status: PlacementOptionsStatus = PlacementOptionsStatus()
+
+
+class Approver(View, frozen=True, gc=False):
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class PlacementApprovalSpec(View, frozen=True):
+    placement: str = ""
+    placement_uid: str = msgspec.field(default="", name="placementUID")
+    rule: str = ""
+    cluster: str = ""
+    decision: str = ""
+    by: Approver = Approver()
+    message: str = ""
+    expires_at: str | None = None
+    selection: str = ""
+
+
+class PlacementApproval(View, frozen=True):
+    """ClusterPlacementApproval and PlacementApproval: the latter has a namespace."""
+
+    metadata: Metadata = Metadata()
+    spec: PlacementApprovalSpec = PlacementApprovalSpec()
+
+
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """An absent effect means every effect, an absent operator means Equal; an unknown operator matches no taint."""
     if toleration.effect and toleration.effect != taint.effect:

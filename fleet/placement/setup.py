@@ -13,7 +13,7 @@ from fleet.placement.metrics import (
     total_snapshots_by_kind,
 )
 from fleet.placement.reconciler import PlacementReconciler, ReconcilerDeps
-from fleet.placement.selection.resource_filter import KindList, ResourceFilter
+from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.placement.selection.resource_selection import ResourceSelection
 from fleet.placement.snapshots.resource_snapshots import Pacing, ResourceSnapshots
 from fleet.placement.status.kubernetes_events import PlacementEventSink, PlacementReporter
@@ -55,15 +55,4 @@ def build_placement_controller(
     )
     return PlacementController(
         caches, reconciler, namespaced, selection, resource_snapshots, metrics=metrics, clock=access.clock
-    )
-
-
-def build_resource_filter(settings: Settings) -> ResourceFilter:
-    chosen = settings.selection
-    return ResourceFilter(
-        skipped=KindList.parse(chosen.skipped_kinds),
-        allowed=KindList.parse(chosen.allowed_kinds),
-        skipped_namespaces=frozenset(chosen.skipped_namespaces),
-        secrets=chosen.secrets,
-        workloads_on_hub=chosen.workloads_on_hub,
     )

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fleet.framework.status import message_of
 from fleet.history import (
     HistoryAttempt,
+    RecordedHook,
     RecordedRejection,
     RecordedTarget,
     RecordedWarning,
@@ -18,6 +20,7 @@ from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.decision import Decision
+    from fleet.framework.runtime.effects import HookResult
     from fleet.scheduler.dispatch.binding_calls import WriteResult
 
 FINAL_RESULTS: Final = (AttemptResult.GONE, AttemptResult.CLEANED_UP)
@@ -28,12 +31,14 @@ def summarize_attempt(record: AttemptRecord, attempt_id: str) -> HistoryAttempt:
     summary = HistoryAttempt(
         id=attempt_id,
         key=str(record.key),
+        epoch=record.epoch,
         started=record.started,
         ending=record.result.value,
         error=_error_of(record),
         triggers=record.triggers,
         phases=record.seconds,
         writes=tuple(map(_write, record.writes)),
+        effects=tuple(map(_hook, record.effects)),
         status_written=record.status_written,
         process_number=record.number,
         is_end=record.result in FINAL_RESULTS,
@@ -105,6 +110,18 @@ def _write(result: WriteResult) -> RecordedWrite:
         binding=operation.name,
         result=result.result,
         error="" if result.error is None else _describe(result.error),
+    )
+
+
+def _hook(result: HookResult) -> RecordedHook:
+    return RecordedHook(
+        hook=result.hook,
+        plugin=result.plugin,
+        cluster=result.target,
+        code=str(result.status.code),
+        message=_cut(message_of(result.status)),
+        deadline=result.deadline,
+        details=msgspec.json.encode(result.status.details, enc_hook=repr) if result.status.details else b"",
     )
 
 

@@ -10,7 +10,7 @@ Used by one thread; frames never change, so it need not be the one that decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -49,8 +49,9 @@ class RecordedFleet:
         return cls(recent=int(min(timeout for timeout in timeouts if timeout or timeout == timeouts[0]) * 1e9))
 
     def is_defined_by_clusters(self, frame: Frame) -> bool:
-        """Whether a frame consists of its clusters only: no side data, assumptions or reservations."""
-        if frame.feeds or frame.ledgers or frame.nominations or frame.excluded:
+        """Whether a frame consists of its clusters and feeds only: no assumptions or reservations. Rows that are set
+        aside are recorded by their names."""
+        if frame.ledgers or frame.nominations:
             return False
         if frame.placed is not self._placed[0]:
             self._placed = (frame.placed, not any(frame.placed))
@@ -121,11 +122,17 @@ class RecordedFleet:
 
 def reads_heartbeats(profile: CompiledProfile) -> bool:
     """Whether an out-of-tree plugin may read heartbeats: one that declares them in READS, or has no declaration."""
-    hooked = (entry.plugin for hook in _DECIDING for entry in profile.hooks[hook])
-    return any(
-        not type(plugin).__module__.startswith(_IN_TREE) and _HEARTBEATS & set(getattr(plugin, "READS", ("*",)))
-        for plugin in hooked
-    )
+    return any(_HEARTBEATS & reads for is_in_tree, reads in _list_reads(profile) if not is_in_tree)
+
+
+def reads_feeds(profile: CompiledProfile) -> bool:
+    """Whether a plugin may: one that declares feeds in READS, or is out of tree and has no declaration."""
+    return any("feeds" in reads or ("*" in reads and not is_in_tree) for is_in_tree, reads in _list_reads(profile))
+
+
+def _list_reads(profile: CompiledProfile) -> Iterator[tuple[bool, set[str]]]:
+    for plugin in (entry.plugin for hook in _DECIDING for entry in profile.hooks[hook]):
+        yield type(plugin).__module__.startswith(_IN_TREE), set(getattr(plugin, "READS", ("*",)))
 
 
 def _resize_like(column: Int64Array, other: Int64Array | None) -> Int64Array:

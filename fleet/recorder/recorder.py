@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
+from fleet.framework.context import encode_results
+from fleet.framework.request import annotation_field
 from fleet.history import (
     Columns,
     History,
@@ -24,12 +26,14 @@ from fleet.history import (
     RecordedInputs,
     RetentionLimits,
 )
-from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.keys import GATES, OPTIONS, SCHEDULER_NAME
 from fleet.model.views import Metadata, PolicySnapshot
 from fleet.recorder.attempt_summary import FINAL_RESULTS, summarize_attempt
 from fleet.recorder.columns import columns_of
-from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_heartbeats
+from fleet.recorder.fleet_changes import RecordedFleet, Row, reads_feeds, reads_heartbeats
 from fleet.scheduler.attempt_record import AttemptRecord, NoRecorder, Recorder
+from fleet.snapshot.columns.bitset import each_row
+from fleet.snapshot.recorded_feeds import encode_feeds
 
 if TYPE_CHECKING:
     from fleet.clock import Clock
@@ -48,6 +52,9 @@ _PUBLISHED: Final = 400
 _SCORE: Final = 24  # three columns of 64 bits
 _CLUSTER_OF_A_FRAME: Final = 32
 _CHANGED_CLUSTER: Final = 3_300  # a waiting frame keeps the old version
+
+_SECONDS_TO_OPEN: Final = 0.5
+"""A process does not wait longer for its history: first looks that take longer go on in the background."""
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +81,7 @@ def open_history(
         digests=recorder.digests_total,
         keeps_inputs=retention.inputs,
         clock=clock,
+        patience=_SECONDS_TO_OPEN,
     )
 
 
@@ -81,10 +89,10 @@ def open_history(
 async def run_history(
     settings: Settings, *, url: str | None = None, may_migrate: bool = False, clock: Clock | None = None
 ) -> AsyncIterator[History | None]:
-    """The history with its writer running; attempts that wait at the end are written first."""
+    """The history with its writer running, if attempts are recorded; those that wait at the end are written first."""
     history = await asyncio.to_thread(open_history, settings, url=url, may_migrate=may_migrate, clock=clock)
-    if history is not None and settings.recorder.enabled:
-        history.start()
+    if history is not None:
+        (history.start if settings.recorder.enabled else history.watch)()
     try:
         yield history
     finally:
@@ -199,12 +207,7 @@ class RecordedAttempt:
 
     def inputs(self) -> RecordedInputs | None:
         inputs, snapshot = self.record.inputs, self.record.snapshot
-        if (
-            inputs is None
-            or snapshot is None
-            or inputs.query_results
-            or not self.fleet.is_defined_by_clusters(inputs.frame)
-        ):
+        if inputs is None or snapshot is None or not self.fleet.is_defined_by_clusters(inputs.frame):
             return None
         policy = PolicySnapshot(metadata=_name_scheduler(snapshot.view.metadata, inputs), spec=snapshot.view.spec)
         return RecordedInputs(
@@ -214,6 +217,10 @@ class RecordedAttempt:
             previous=msgspec.json.encode(inputs.previous),
             now=inputs.now,
             cursor=inputs.cursor,
+            nominated=inputs.nominated,
+            set_aside=tuple(map(inputs.frame.name, each_row(inputs.frame.excluded))),
+            results=encode_results(inputs.query_results),
+            feeds=encode_feeds(inputs.frame) if inputs.frame.feeds and reads_feeds(inputs.profile) else b"",
         )
 
     def profile(self) -> bytes:
@@ -242,11 +249,12 @@ class RecordedAttempt:
 
 
 def _name_scheduler(metadata: Metadata, inputs: DecisionInput) -> Metadata:
-    """The metadata of a policy snapshot, with the profile that its placement names."""
-    name = inputs.request.scheduler_name
-    if not name:
-        return metadata
-    return msgspec.structs.replace(metadata, annotations={**(metadata.annotations or {}), SCHEDULER_NAME: name})
+    """The metadata of a policy snapshot, with the profile that its placement names and its mistaken annotations."""
+    request = inputs.request
+    own = {SCHEDULER_NAME: request.scheduler_name} if request.scheduler_name else {}
+    for problem in request.problems:
+        own |= {key: str(problem.value) for key in (OPTIONS, GATES) if problem.field == annotation_field(key)}
+    return msgspec.structs.replace(metadata, annotations={**(metadata.annotations or {}), **own}) if own else metadata
 
 
 def _weigh_columns(decision: Decision | None) -> int:

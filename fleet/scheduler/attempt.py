@@ -1,14 +1,16 @@
-"""Attempt: one scheduling cycle of one placement: read, decide, write, publish.
+"""Attempt: one scheduling cycle of one placement: read, decide, act, write, publish.
 
-Every step may be repeated after a failure at any point, because everything is derived again from the state of the hub.
-Errors are classified here (`AttemptResult`); the queue decides when to try again.
+A worker is busy with it until it is decided and permitted; writes and waits follow without the worker. Every step may
+be repeated after a failure at any point, because everything is derived again from the state of the hub. Errors are
+classified here (`AttemptResult`); the queue decides when to try again.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import Final
@@ -16,21 +18,15 @@ from typing import Final
 import structlog
 
 from fleet.clock import Clock, epoch_nanoseconds
-from fleet.errors import (
-    ApiError,
-    InvalidKey,
-    LeadershipLost,
-    NotLeading,
-    PluginError,
-    QueueClosed,
-    StaleInputs,
-)
+from fleet.errors import ApiError, ExtenderUnavailable, InvalidKey, PluginError, StaleInputs
 from fleet.explain.remarks.mistakes import Mistake, find_mistakes
+from fleet.external.extender_client import ExtenderClient
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.policy.size import has_more_parts
 from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.framework import Framework
+from fleet.framework.runtime.reserve_permit import PermitResult, newly_chosen
 from fleet.framework.state import CycleState
 from fleet.framework.status import as_error
 from fleet.informers.cache import Caches, PlacementKinds, PolicyVersion
@@ -38,18 +34,48 @@ from fleet.model.keys import SCHEDULER_CLEANUP
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Binding, Observed, Placement, PolicySnapshot
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.scheduler.binding.binding_cycle import STOPPING, BindingCycle, BindingCycles, CycleFailed
+from fleet.scheduler.binding.handover import Handover
 from fleet.scheduler.cleanup import Cleanup
+from fleet.scheduler.companions import Companions
 from fleet.scheduler.dispatch.binding_calls import BindingWriter, Precondition, raise_failure
 from fleet.scheduler.dispatch.status_calls import StatusWriter
-from fleet.scheduler.profiles import Frameworks, read_scheduler_name
+from fleet.scheduler.profiles import Frameworks
 from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
-from fleet.scheduler.telemetry.kubernetes_events import SchedulingEvents
+from fleet.scheduler.telemetry.kubernetes_events import FAILED, SchedulingEvents
 from fleet.worker_thread import WorkerThread
 
 log = structlog.get_logger(__name__)
 
 _VIEW: Final = attrgetter("view")
-_STOPPING: Final = (NotLeading, LeadershipLost, QueueClosed)
+
+
+@dataclass(slots=True, kw_only=True)
+class AttemptScope:
+    """What an attempt is about, once it is known what to decide."""
+
+    record: AttemptRecord
+    handover: Handover
+    framework: Framework
+    kinds: PlacementKinds
+    placement: Observed[Placement]
+    snapshot: Observed[PolicySnapshot]
+    request: PlacementRequest
+    is_large: bool
+    state: CycleState = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = self.framework.new_state(self.record.number)
+
+    def renew_state(self) -> None:
+        """For another run of the decision."""
+        self.state.expire()
+        self.state = self.framework.new_state(self.record.number)
+
+    @property
+    def precondition(self) -> Precondition:
+        uid, policy = self.placement.view.metadata.uid, PolicyVersion.of(self.snapshot.view)
+        return Precondition(self.record.key, uid, policy)
 
 
 class AttemptRunner:
@@ -61,11 +87,14 @@ class AttemptRunner:
         bindings: BindingWriter,
         statuses: StatusWriter,
         cleanup: Cleanup,
+        cycles: BindingCycles,
         events: SchedulingEvents,
         clock: Clock,
         reads_live: bool = False,
         on_decided: Callable[[], None] = lambda: None,
         requests: RequestCache | None = None,
+        companions: Companions | None = None,
+        extenders: ExtenderClient | None = None,
     ) -> None:
         """With `reads_live`, every attempt lists the bindings, not only if the cache may lack one of our own writes.
         `on_decided` is called right after every decision, with any outcome."""
@@ -74,27 +103,36 @@ class AttemptRunner:
         self._bindings = bindings
         self._statuses = statuses
         self._cleanup = cleanup
+        self._cycles = cycles
+        self._reserving = asyncio.Lock()
+        """Held from a decision until its clusters are reserved, which the next decision reads."""
         self._events = events
         self._clock = clock
         self._reads_live = reads_live
         self._on_decided = on_decided
         self._uncertain: set[PlacementKey] = set()
         """Placements with writes of unknown outcome."""
-        self._requests = requests or RequestCache()
+        self._companions = companions or Companions(caches)
+        self._requests = requests or RequestCache(self._companions.scheduler_name_of)
+        self._extenders = extenders or ExtenderClient()
         self._cursors: dict[str, int] = {}
         """By profile, the row at which the next scan of a part of the fleet begins."""
         self._thread = WorkerThread("decisions")
 
-    async def run(self, key: PlacementKey, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
+    async def run(
+        self, key: PlacementKey, handover: Handover, *, number: int, triggers: tuple[str, ...] = ()
+    ) -> AttemptRecord:
         """Raises only if no further write is allowed."""
         record = AttemptRecord(key=key, number=number, triggers=triggers, started=epoch_nanoseconds(self._clock))
         try:
-            record.result = await self._schedule(record)
-        except _STOPPING:
+            record.result = await self._schedule(record, handover)
+        except STOPPING:
             raise
+        except CycleFailed as error:
+            self._note_failure(record, error)
         except InvalidKey as error:
             record.result, record.error = AttemptResult.GONE, error
-        except (ApiError, StaleInputs) as error:
+        except (ApiError, StaleInputs, ExtenderUnavailable) as error:
             record.result, record.error = AttemptResult.TRANSIENT, error
         except Exception as error:
             record.result, record.error = AttemptResult.INTERNAL, error
@@ -102,18 +140,31 @@ class AttemptRunner:
         self._note_uncertainty(record)
         return record
 
-    async def _schedule(self, record: AttemptRecord) -> AttemptResult:
+    def is_large(self, key: PlacementKey) -> bool:
+        """Whether its attempts compute in the thread."""
+        latest = self._caches.latest_snapshots(key)
+        return len(latest) == 1 and _is_large(latest[0])
+
+    def close(self) -> None:
+        self._thread.close()
+
+    async def _schedule(self, record: AttemptRecord, handover: Handover) -> AttemptResult:
         key = record.key
         kinds = self._caches.kinds_of(key)
         # A cache that lacks a placement does not prove that it does not exist.
         placement = kinds.get_placement(key) or await kinds.placements.objects.find(str(key))
         if placement is None:
+            await handover.leave_worker()
             return await self._finish_deleted(kinds, key)
-        scheduler_name = read_scheduler_name(placement.view.metadata)
-        if self._frameworks.is_foreign(scheduler_name):
-            return AttemptResult.FOREIGN
-        if placement.view.metadata.deletion_timestamp:
+        metadata = placement.view.metadata
+        scheduler_name = self._companions.scheduler_name_of(metadata)
+        is_foreign = self._frameworks.is_foreign(scheduler_name)
+        # Our finalizer stays on a placement that is handed to another scheduler, as its bindings do.
+        if metadata.deletion_timestamp and (not is_foreign or SCHEDULER_CLEANUP in metadata.finalizers):
+            await handover.leave_worker()
             return await self._clean_up(kinds, placement)
+        if is_foreign:
+            return AttemptResult.FOREIGN
         latest = kinds.latest_snapshots(key)
         if not latest:
             return AttemptResult.NO_SNAPSHOT
@@ -122,7 +173,23 @@ class AttemptRunner:
             self._events.report_several_latest(kinds, placement, names)
             raise StaleInputs(f"placement {key} has {len(latest)} latest policy snapshots: {names}")
         framework = self._frameworks.choose(scheduler_name)
-        return await self._decide_and_write(record, framework, kinds, placement, latest[0])
+        record.snapshot = latest[0]
+        is_large = _is_large(latest[0])
+        compile_latest = partial(self._requests.get, latest[0], placement=placement.view.metadata)
+        scope = AttemptScope(
+            record=record,
+            handover=handover,
+            framework=framework,
+            kinds=kinds,
+            placement=placement,
+            snapshot=latest[0],
+            request=await self._thread.run(compile_latest) if is_large else compile_latest(),
+            is_large=is_large,
+        )
+        try:
+            return await self._decide_and_act(scope)
+        finally:
+            scope.state.expire()
 
     async def _clean_up(self, kinds: PlacementKinds, placement: Observed[Placement]) -> AttemptResult:
         if SCHEDULER_CLEANUP in placement.view.metadata.finalizers:
@@ -140,64 +207,123 @@ class AttemptRunner:
     async def _delete_orphans(self, kinds: PlacementKinds, key: PlacementKey) -> None:
         await self._cleanup.delete_orphans(kinds, key, self._caches.bindings(key))
 
-    async def _decide_and_write(
-        self,
-        record: AttemptRecord,
-        framework: Framework,
-        kinds: PlacementKinds,
-        placement: Observed[Placement],
-        snapshot: Observed[PolicySnapshot],
-    ) -> AttemptResult:
-        record.snapshot = snapshot
-        metadata = placement.view.metadata
-        is_large = has_more_parts(snapshot.view.spec.policy, PARTS_ON_LOOP)
-        compile_latest = partial(self._requests.get, snapshot, placement=metadata)
-        request = await self._thread.run(compile_latest) if is_large else compile_latest()
-        if not request.problems and SCHEDULER_CLEANUP not in metadata.finalizers:
-            with self._time_phase(record, "finalizer"):
-                if await self._cleanup.add_finalizer(kinds, placement) is None:
-                    raise StaleInputs(f"placement {record.key} is being deleted")
+    # --- deciding and acting ------------------------------------------------------------------------------------------
+
+    async def _decide_and_act(self, scope: AttemptScope) -> AttemptResult:
+        record = scope.record
+        if self._reads_live:
+            await self._add_finalizer(scope)
         with self._time_phase(record, "read"):
-            bindings = () if request.problems else await self._read_bindings(kinds, record.key)
-        with self._time_phase(record, "decide"):
-            decision = await self._decide(record, framework, request, snapshot, bindings, is_large=is_large)
-        _raise_error_of(decision)
-        if decision.operations:
-            with self._time_phase(record, "write"):
-                precondition = Precondition(record.key, metadata.uid, PolicyVersion.of(snapshot.view))
-                record.writes = await self._bindings.write_operations(
-                    kinds, request, decision.operations, precondition=precondition
-                )
-            raise_failure(record.writes)
+            bindings = () if scope.request.problems else await self._read_bindings(scope.kinds, record.key)
+        if scope.framework.profile.has_effects and not scope.request.problems:
+            decision = await self._run_binding_cycle(scope, bindings)
+        else:
+            _, decision = await self._decide(scope, bindings)
+            await self._write(scope, decision)
         with self._time_phase(record, "publish"):
-            if decision.published is not None:
-                record.status_written = await self._statuses.write_status(kinds, snapshot, decision.published)
-        await self._report_decision(kinds, placement, decision, record.inputs, is_large=is_large)
-        if request.problems:
+            record.status_written = await self._publish(scope, decision)
+        await self._report_decision(scope, decision)
+        if scope.request.problems:
             return AttemptResult.BAD_INPUT
         return AttemptResult.DECIDED if decision.fulfilled else AttemptResult.SHORT
 
-    async def _decide(
-        self,
-        record: AttemptRecord,
-        framework: Framework,
-        request: PlacementRequest,
-        snapshot: Observed[PolicySnapshot],
-        bindings: tuple[Binding, ...],
-        *,
-        is_large: bool,
-    ) -> Decision:
+    async def _write(self, scope: AttemptScope, decision: Decision) -> None:
+        """The whole decision at once: no plugin acts on it."""
+        record = scope.record
+        await self._add_finalizer(scope)
+        if decision.operations:
+            with self._time_phase(record, "write"):
+                await scope.handover.leave_worker()
+                record.writes = await self._bindings.write_operations(
+                    scope.kinds, scope.request, decision.operations, precondition=scope.precondition
+                )
+            raise_failure(record.writes)
+
+    async def _run_binding_cycle(self, scope: AttemptScope, bindings: tuple[Binding, ...]) -> Decision:
+        """Returns the decision that was carried out: another than the first where a cluster could not be reserved."""
+        record, handover = scope.record, scope.handover
+        with self._cycles.parked.open(record.key, scope.request) as item:
+            cycle = BindingCycle(
+                self._cycles,
+                framework=scope.framework,
+                kinds=scope.kinds,
+                precondition=scope.precondition,
+                item=item,
+            )
+            async with self._reserving if scope.framework.profile.hooks["reserve"] else nullcontext():
+                inputs, decision = await self._decide(scope, bindings)
+                permitted: PermitResult | None = None
+                if newly_chosen(decision):
+                    permitted = await cycle.reserve_and_permit(inputs, decision, scope.state)
+                    record.inputs, record.decision = permitted.inputs, permitted.decision
+            if permitted is None:
+                await self._write(scope, decision)
+                await cycle.end_wait()
+                return decision
+            try:
+                await handover.leave_worker()
+                await cycle.raise_refusal()
+                async with cycle.undoing():
+                    await self._add_finalizer(scope)
+                    await cycle.wait(handover, partial(self._report_parked, scope, cycle))
+                    await cycle.prepare()
+                    with self._time_phase(record, "write"):
+                        await cycle.bind()
+            finally:
+                record.effects, record.writes = cycle.results, cycle.writes
+            return permitted.decision
+
+    async def _add_finalizer(self, scope: AttemptScope) -> None:
+        if scope.request.problems or SCHEDULER_CLEANUP in scope.placement.view.metadata.finalizers:
+            return
+        with self._time_phase(scope.record, "finalizer"):
+            await scope.handover.leave_worker()
+            held = await self._cleanup.add_finalizer(scope.kinds, scope.placement)
+            if held is None:
+                raise StaleInputs(f"placement {scope.record.key} is being deleted")
+            scope.placement = held
+
+    async def _publish(self, scope: AttemptScope, decision: Decision) -> bool:
+        published = decision.published
+        if published is None:
+            return False
+        if published.differs_from(scope.snapshot.view.status):
+            await scope.handover.leave_worker()
+        return await self._statuses.write_status(scope.kinds, scope.snapshot, published)
+
+    async def _decide(self, scope: AttemptScope, bindings: tuple[Binding, ...]) -> tuple[DecisionInput, Decision]:
         """The columns that only a large policy reads are not kept: every heartbeat would have to look at them."""
-        cursor = self._cursors.get(framework.scheduler_name, 0)
-        inputs = framework.inputs(request, bindings, now=record.started, previous=snapshot.view.status, cursor=cursor)
-        record.inputs = replace(inputs, frame=inputs.frame.apart()) if is_large else inputs
-        state = framework.new_state(record.number)
-        if is_large:
-            record.decision = await self._thread.run(self._decide_and_render, framework, record.inputs, state)
-        else:
-            record.decision = self._run_plugins(framework, record.inputs, state)
-        self._cursors[framework.scheduler_name] = record.decision.next_cursor % max(record.inputs.frame.count, 1)
-        return record.decision
+        record, framework = scope.record, scope.framework
+        inputs = framework.inputs(
+            scope.request,
+            bindings,
+            now=record.started,
+            previous=scope.snapshot.view.status,
+            cursor=self._cursors.get(framework.scheduler_name, 0),
+            nominated=self._list_nominated(scope),
+        )
+        inputs = replace(inputs, frame=inputs.frame.apart()) if scope.is_large else inputs
+        while True:
+            with self._time_phase(record, "decide"):
+                if scope.is_large:
+                    decision = await self._thread.run(self._decide_and_render, framework, inputs, scope.state)
+                else:
+                    decision = self._run_plugins(framework, inputs, scope.state)
+            record.inputs, record.decision = inputs, decision
+            query = decision.pending_query
+            if not self._extenders.can_answer(query):
+                break
+            with self._time_phase(record, "ask"):
+                inputs = await self._extenders.answer(inputs, query)
+            scope.renew_state()
+        self._cursors[framework.scheduler_name] = decision.next_cursor % max(inputs.frame.count, 1)
+        _raise_error_of(decision)
+        return inputs, decision
+
+    def _list_nominated(self, scope: AttemptScope) -> tuple[str, ...]:
+        if not scope.framework.profile.has_effects:
+            return ()
+        return self._cycles.list_nominated(scope.record.key, scope.request.uid)
 
     def _decide_and_render(self, framework: Framework, inputs: DecisionInput, state: CycleState) -> Decision:
         decision = self._run_plugins(framework, inputs, state)
@@ -210,32 +336,41 @@ class AttemptRunner:
         finally:
             self._on_decided()
 
-    async def _report_decision(
-        self,
-        kinds: PlacementKinds,
-        placement: Observed[Placement],
-        decision: Decision,
-        inputs: DecisionInput | None,
-        *,
-        is_large: bool,
-    ) -> None:
+    # --- reporting ----------------------------------------------------------------------------------------------------
+
+    def _report_parked(self, scope: AttemptScope, cycle: BindingCycle) -> None:
+        scope.handover.park(replace(scope.record, result=AttemptResult.WAITING, effects=cycle.results))
+        self._events.report_waiting(scope.kinds, scope.placement, cycle.describe_wait())
+
+    async def _report_decision(self, scope: AttemptScope, decision: Decision) -> None:
         """Everything is written by now: an error in reporting must not make it a failure."""
+        inputs = scope.record.inputs
         try:
             mistakes: Sequence[Mistake] = ()
             if inputs is not None and not decision.request.problems:
                 find = partial(find_mistakes, decision.request, decision.frame, inputs.profile)
-                mistakes = await self._thread.run(find) if is_large else find()
-            self._events.report_decision(kinds, placement, decision, mistakes)
+                mistakes = await self._thread.run(find) if scope.is_large else find()
+            self._events.report_decision(scope.kinds, scope.placement, decision, mistakes)
         except Exception:
             log.exception("the decision could not be reported", placement=decision.request.key)
 
-    def _report_failure(self, key: PlacementKey, error: Exception) -> None:
+    def _note_failure(self, record: AttemptRecord, error: CycleFailed) -> None:
+        """A refusal of Reserve or Permit makes the placement wait; anything else backs off."""
+        record.failed = failure = error.failure
+        record.error = error
+        if failure.reason == "BindFailed":
+            record.result = AttemptResult.BIND_FAILED
+        else:
+            record.result = AttemptResult.INTERNAL if failure.internal else AttemptResult.REJECTED
+        self._report_failure(record.key, error, failure.reason)
+
+    def _report_failure(self, key: PlacementKey, error: Exception, reason: str = FAILED) -> None:
         """Of the scheduler or a plugin. Failures of the API server are in the log and the metrics only."""
         try:
             kinds = self._caches.kinds_of(key)
             placement = kinds.get_placement(key)
             if placement is not None:
-                self._events.report_failure(kinds, placement, error)
+                self._events.report_failure(kinds, placement, error, reason)
         except Exception:
             log.exception("the failure could not be reported", placement=str(key))
 
@@ -248,7 +383,7 @@ class AttemptRunner:
         return tuple(map(_VIEW, self._caches.bindings(key)))
 
     def _note_uncertainty(self, record: AttemptRecord) -> None:
-        if record.result in (AttemptResult.TRANSIENT, AttemptResult.INTERNAL):
+        if record.result in (AttemptResult.TRANSIENT, AttemptResult.INTERNAL, AttemptResult.BIND_FAILED):
             self._uncertain.add(record.key)
         elif record.result is not AttemptResult.BAD_INPUT:
             self._uncertain.discard(record.key)
@@ -257,6 +392,7 @@ class AttemptRunner:
         """The placement is gone."""
         self._uncertain.discard(key)
         self._requests.forget(key)
+        self._cycles.store.forget(key)
         self._events.forget(key)
 
     @contextmanager
@@ -265,7 +401,11 @@ class AttemptRunner:
         try:
             yield
         finally:
-            record.seconds[phase] = self._clock.monotonic() - started
+            record.seconds[phase] = record.seconds.get(phase, 0.0) + self._clock.monotonic() - started
+
+
+def _is_large(snapshot: Observed[PolicySnapshot]) -> bool:
+    return has_more_parts(snapshot.view.spec.policy, PARTS_ON_LOOP)
 
 
 def _raise_error_of(decision: Decision) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from fleet.framework.cycle.cycle import DecisionInput
     from fleet.framework.cycle.decision import Decision
+    from fleet.framework.runtime.effects import Failure, HookResult
     from fleet.model.placement_key import PlacementKey
     from fleet.model.views import Observed, PolicySnapshot
     from fleet.scheduler.dispatch.binding_calls import WriteResult
@@ -27,6 +28,12 @@ class AttemptResult(enum.Enum):
     FOREIGN = "Foreign"
     """The placement names a profile that this process does not have: it is left alone."""
     GONE = "Gone"
+    WAITING = "Waiting"
+    """Reserved, and waiting for Permit plugins. The same attempt is recorded again when it ends."""
+    REJECTED = "Rejected"
+    """Reserve or Permit refused a cluster: no binding was written."""
+    BIND_FAILED = "BindFailed"
+    """A PreBind or Bind plugin failed: what was not bound is unreserved."""
     BAD_INPUT = "BadInput"
     """The policy cannot be evaluated. Only its status was written, with the error."""
     TRANSIENT = "Transient"
@@ -34,7 +41,12 @@ class AttemptResult(enum.Enum):
 
     @property
     def is_failure(self) -> bool:
-        return self in (AttemptResult.BAD_INPUT, AttemptResult.TRANSIENT, AttemptResult.INTERNAL)
+        return self in _FAILURES
+
+
+_FAILURES: Final = frozenset(
+    (AttemptResult.BIND_FAILED, AttemptResult.BAD_INPUT, AttemptResult.TRANSIENT, AttemptResult.INTERNAL)
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +58,8 @@ class AttemptRecord:
     """The events that enqueued the placement since its last attempt."""
     number: int = 0
     """Counts the attempts of this process."""
+    epoch: int = 0
+    """Of the leadership, see `Leadership.epoch`."""
     started: int = 0
     """Nanoseconds since the epoch: also the moment of the decision."""
     result: AttemptResult = AttemptResult.DECIDED
@@ -53,10 +67,14 @@ class AttemptRecord:
     snapshot: Observed[PolicySnapshot] | None = None
     inputs: DecisionInput | None = None
     decision: Decision | None = None
+    effects: Sequence[HookResult] = ()
+    """The answers of Reserve, Permit, PreBind and Bind plugins, in the order in which they came."""
+    failed: Failure | None = None
+    """The answer that ended the attempt."""
     writes: Sequence[WriteResult] = ()
     status_written: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
-    """By phase: read, decide, write, publish."""
+    """By phase: read, decide, ask, write, publish."""
 
     @property
     def failure(self) -> str:

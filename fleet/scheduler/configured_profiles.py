@@ -15,6 +15,7 @@ from fleet.framework.arguments import RawArgs
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.profiles.adapter import adapt, is_scalar
 from fleet.framework.profiles.discovery import find_distribution, list_installed, register_installed
+from fleet.framework.profiles.extender import ExtenderRef
 from fleet.framework.profiles.profile import (
     METHODS,
     PluginRef,
@@ -39,10 +40,6 @@ from fleet.similarity import nearest
 from plugins import extended_profile, in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, default_profile
 
-IDLE_HOOKS: Final = ("preEnqueue", "reserve", "permit", "preBind", "postBind")
-"""Nothing runs these yet."""
-BINDER: Final = "HubBindingBinder"
-"""Bindings are written by the dispatcher, which this name stands for: no other Bind plugin would be asked."""
 _ADAPTIVE: Final = 0
 _IN_FRONT: Final = re.compile(r"^error initializing plugin \"[^\"]*\": ")
 _AT_PATH: Final = re.compile(r" - at `\$\.?([^`]*)`$")
@@ -72,23 +69,6 @@ def build_profiles(settings: Settings) -> tuple[tuple[Profile, ...], Registry]:
     return tuple(profiles), registry
 
 
-def list_idle_plugins(plugins: Mapping[str, Sequence[PluginRef]]) -> Iterator[tuple[str, str, str]]:
-    """Hook, plugin and problem of plugins at hooks that nothing runs: they would be listed and never asked."""
-    for hook in IDLE_HOOKS:
-        for plugin in plugins.get(hook, ()):
-            yield (
-                hook,
-                plugin.name,
-                f"plugin {plugin.name} at {hook}: nothing runs this hook yet; remove it from {hook}",
-            )
-    for plugin in plugins.get("bind", ()):
-        if plugin.name != BINDER:
-            message = (
-                f"plugin {plugin.name} at bind: bindings are written without asking it; leave {BINDER} alone there"
-            )
-            yield "bind", plugin.name, message
-
-
 def find_package(name: str) -> str:
     """Name and version of the distribution of a plugin; empty for one that is in-tree."""
     return "" if name in in_tree_registry() else find_distribution(name)
@@ -99,6 +79,7 @@ def describe_deviation(profile: Profile) -> str:
     default = default_profile()
     parts = [hook for hook in METHODS if _names(profile.plugins.get(hook, ())) != _names(default.plugins.get(hook, ()))]
     changes = [f"other plugins at {', '.join(parts)}"] if parts else []
+    changes += [f"extenders {', '.join(ref.name for ref in profile.extenders)}"] if profile.extenders else []
     changes += [f"ranking {profile.ranking}"] if profile.ranking != default.ranking else []
     changes += [f"tieBreak {profile.tie_break}"] if profile.tie_break != default.tie_break else []
     return "; ".join(changes)
@@ -111,7 +92,23 @@ def _names(refs: Sequence[PluginRef]) -> list[str]:
 def _build_default(settings: Settings) -> Profile:
     percentage = settings.evaluation.percentage_of_clusters_to_score
     changes: dict[str, Any] = {} if percentage is None else {"percentage_of_clusters": percentage}
+    if settings.extenders:  # their opinion changes without an event
+        changes |= {"extenders": _list_extenders(settings), "backoff_on_rejection": True}
     return default_profile(limits=StatusLimits(**settings.published_limits()), **settings.profile_changes(), **changes)
+
+
+def _list_extenders(settings: Settings) -> tuple[ExtenderRef, ...]:
+    return tuple(
+        ExtenderRef(
+            name=extender.name,
+            filters=bool(extender.filter_verb),
+            prioritizes=bool(extender.prioritize_verb),
+            weight=extender.weight,
+            ignorable=extender.ignorable,
+            names_only=extender.names_only,
+        )
+        for extender in settings.extenders
+    )
 
 
 # --- plugins ----------------------------------------------------------------------------------------------------------
@@ -173,7 +170,8 @@ class _Builder:
         self._plugins = self._build_plugins(base)
         plugins = self._merge(base)
         self._check_disabled(base)
-        self._check_hooks(plugins)
+        self._check_hooks()
+        self._check_feeds(plugins)
         if len(self._problems) > before:
             return None
         profile = self._build_profile(plugins)
@@ -203,8 +201,10 @@ class _Builder:
         config = self._configs.get(name)
         path = self._document.path if config is None else f"{config.path}.args"
         text = str(error) if config is None else config.hide_values(str(error))
+        is_known = config is not None and isinstance(error, ConfigurationError)
+        prefix = "" if is_known else f'error initializing plugin "{name}": '
         for line in text.splitlines() or [type(error).__name__]:
-            self._report(*_locate_argument(path, _IN_FRONT.sub("", line), is_known=config is not None))
+            self._report(*_locate_argument(path, prefix + _IN_FRONT.sub("", line), is_known=is_known))
 
     def _merge(self, base: BaseLists) -> dict[str, tuple[PluginRef, ...]]:
         known = {
@@ -233,21 +233,28 @@ class _Builder:
                     "disable it at its hooks",
                 )
 
-    def _check_hooks(self, plugins: Mapping[str, Sequence[PluginRef]]) -> None:
+    def _check_hooks(self) -> None:
         for hook, changes in self._document.plugins.items():
             for choice in changes.enabled:
                 if hook == MULTI_POINT or choice.name not in self._plugins or self._implements(choice.name, hook):
                     continue
                 hooks = [other for other in HOOKS if self._implements(choice.name, other)]
                 self._report(choice.path, f"{choice.name} has no {hook} hook; it has {', '.join(hooks) or 'none'}")
-        for hook, name, message in list_idle_plugins(plugins):
-            choices = [
-                choice
-                for place in (hook, MULTI_POINT)
-                for choice in self._document.plugins.get(place, PluginSet()).enabled
-                if choice.name == name
-            ]
-            self._report(choices[0].path if choices else self._document.path, message)
+
+    def _check_feeds(self, plugins: Mapping[str, Sequence[PluginRef]]) -> None:
+        known = [feed.name for feed in self._settings.feeds]
+        for name in dict.fromkeys(ref.name for refs in plugins.values() for ref in refs):
+            list_feeds = getattr(self._plugins.get(name), "list_feeds", None)
+            config = self._configs.get(name)
+            path = self._document.path if config is None else f"{config.path}.args"
+            read = () if list_feeds is None else list_feeds()
+            if list_feeds is not None and not read:
+                self._report(path, f"{name} reads no feed: name one in its args")
+            for feed in read:
+                if feed not in known:
+                    near = nearest(feed, known)
+                    hint = f"; did you mean {near}?" if near else f"; feeds has {', '.join(known) or 'none'}"
+                    self._report(path, f"{name}: no feed named {feed} exists{hint}")
 
     def _build_profile(self, plugins: Mapping[str, Sequence[PluginRef]]) -> Profile:
         document, settings = self._document, self._settings
@@ -264,7 +271,10 @@ class _Builder:
             tie_break=tie_break,
             limits=StatusLimits(**settings.published_limits()),
             percentage_of_clusters=self._choose_percentage(plugins),
-            backoff_on_rejection=bool(document.backoff_on_rejection),
+            backoff_on_rejection=document.backoff_on_rejection
+            or (document.backoff_on_rejection is None and bool(settings.extenders)),
+            reserve_fallback=bool(document.reserve_fallback),
+            extenders=_list_extenders(settings),
             packages={name: origin for name in names if (origin := find_package(name))},
             has_secrets=any(config.args != redact_all(config.written) for config in document.plugin_config),
             **changes,

@@ -1,30 +1,43 @@
-"""Workers: take placements from the queue, run one attempt for each, and report its result to the queue."""
+"""Workers: take placements from the queue, run one attempt for each, and report its result to the queue.
+
+A worker is free for the next placement when an attempt is decided; its writes and waits go on in a task of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable, Set
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
 
 from fleet.clock import Clock
 from fleet.errors import QueueClosed
+from fleet.framework.runtime.effects import Failure
+from fleet.framework.status import Code, is_success
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult, Recorder
+from fleet.scheduler.binding.handover import Handover
 from fleet.scheduler.dispatch.binding_calls import WriteResult
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.hints import EventKind, QueueEvent
 from fleet.scheduler.queue.item import QueueItem
-from fleet.scheduler.queue.scheduling_queue import AsyncQueue
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics
 
 UNEXPECTED: Final = "Binding/Unexpected"
+BINDING_DELETED: Final = EventKind("Binding", "Delete")
 _COMPLETED: Final = (AttemptResult.DECIDED, AttemptResult.SHORT)
 
 _NAMES_LOGGED: Final = 20
+_LARGE_WORKERS: Final = 2
+"""For large policies: one attempt computes while the other one reads."""
+
+StartAttempt = Callable[[QueueItem], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
 
@@ -40,24 +53,60 @@ class Loop:
     clock: Clock
     max_delay: float
     """Seconds before a policy that cannot be evaluated is tried again, unless it is edited."""
+    slots: asyncio.Semaphore
+    """Bounds the attempts that write after they have left their worker."""
 
-    async def run(self, workers: int) -> None:
-        """Until the queue is closed and every worker has finished its attempt."""
-        numbers = iter(range(2**63)).__next__
+    async def run(self, workers: int, *, epoch: int = 0) -> None:
+        """Until the queue is closed and every attempt has finished. `epoch` is recorded with each."""
+        numbers, large = iter(range(2**63)).__next__, LargeItems()
         async with asyncio.TaskGroup() as group:
-            for position in range(workers):
-                group.create_task(self._work(numbers), name=f"scheduling worker {position}")
+            start = partial(self._start_attempt, group, numbers, epoch)
+            for position in range(_LARGE_WORKERS):
+                group.create_task(self._work_on_large(large, start), name=f"scheduling large {position}")
+            working = [
+                group.create_task(self._work(large, start), name=f"scheduling worker {position}")
+                for position in range(workers)
+            ]
+            await asyncio.wait(working)
+            large.close()
 
-    async def _work(self, next_number: Callable[[], int]) -> None:
+    async def _work(self, large: LargeItems, start: StartAttempt) -> None:
+        """Large policies are left to their own workers: the thread that decides about them takes one at a time."""
         with suppress(QueueClosed):
             while True:
-                await self._schedule_one(await self.queue.get(), next_number())
+                item = await self.queue.get()
+                if self.attempts.is_large(item.key):
+                    large.put(item)
+                else:
+                    await start(item)
 
-    async def _schedule_one(self, item: QueueItem, number: int) -> None:
+    async def _work_on_large(self, large: LargeItems, start: StartAttempt) -> None:
+        with suppress(QueueClosed):
+            while True:
+                await start(await large.get())
+
+    async def _start_attempt(
+        self, group: asyncio.TaskGroup, next_number: Callable[[], int], epoch: int, item: QueueItem
+    ) -> None:
+        """Returns when the attempt needs its worker no longer."""
+        handover = Handover(self.slots, epoch=epoch, on_park=self._report_parked)
+        with self.metrics.track_worker():
+            group.create_task(self._run_attempt(item, next_number(), handover), name=f"attempt {item.key}")
+            await handover.wait_until_left()
+
+    async def _run_attempt(self, item: QueueItem, number: int, handover: Handover) -> None:
+        with suppress(QueueClosed):
+            try:
+                await self._schedule_one(item, number, handover)
+            finally:
+                handover.end()
+
+    async def _schedule_one(self, item: QueueItem, number: int, handover: Handover) -> None:
         started = self.clock.monotonic()
         self.metrics.observe_dequeue(item)
-        with self.metrics.track_worker(), self.track_attempt(item.key) as appeared:
-            record = await self.attempts.run(item.key, number=number, triggers=item.triggers)
+        with self.track_attempt(item.key) as appeared:
+            record = await self.attempts.run(item.key, handover, number=number, triggers=item.triggers)
+        record.epoch = handover.epoch
         if appeared and record.result in _COMPLETED and not appeared <= record.bindings:
             self.queue.add(
                 item.key, trigger=UNEXPECTED
@@ -70,17 +119,41 @@ class Loop:
         except Exception:
             log.exception("the attempt could not be reported", placement=str(item.key))
 
+    def _report_parked(self, record: AttemptRecord) -> None:
+        """The clusters are settled: no event changes anything for this attempt any more."""
+        self.queue.mark_permitted(record.key)
+        try:
+            self.recorder.record(record)
+        except Exception:
+            log.exception("the attempt could not be reported", placement=str(record.key))
+
     def _report_to_queue(self, record: AttemptRecord) -> None:
         """The queue decides whether and when the placement is tried again."""
         key, decision = record.key, record.decision
+        if record.result not in _COMPLETED:
+            self._report_given_back(record)
         if record.result is AttemptResult.SHORT and decision is not None:
             self.queue.mark_unschedulable(key, rejectors=decision.rejectors, pending=decision.pending)
+        elif record.result is AttemptResult.REJECTED and record.failed is not None:
+            self._report_rejection(key, record.failed)
         elif record.result is AttemptResult.BAD_INPUT:
             self.queue.mark_failed(key, at_least_seconds=self.max_delay)
         elif record.result.is_failure:
             self.queue.mark_failed(key)
         else:
             self.queue.mark_succeeded(key)
+
+    def _report_given_back(self, record: AttemptRecord) -> None:
+        """What it had reserved is free for the others. Who was refused before that, too, would wake them for nothing,
+        and they it, without end."""
+        reserved = {each.plugin for each in record.effects if each.hook == "reserve" and is_success(each.status)}
+        if reserved:
+            self.queue.handle_event(QueueEvent(BINDING_DELETED, excluding=record.key, plugins=reserved))
+
+    def _report_rejection(self, key: PlacementKey, failed: Failure) -> None:
+        names = (failed.rejector,) if failed.rejector else ()
+        is_pending = failed.status.code is Code.PENDING
+        self.queue.mark_unschedulable(key, rejectors=() if is_pending else names, pending=names if is_pending else ())
 
     def _observe(self, record: AttemptRecord, seconds: float) -> None:
         self.metrics.observe_attempt(record, seconds)
@@ -93,6 +166,29 @@ class Loop:
                 log.info("decided", placement=str(record.key), **_summarize(record))
         else:
             log.debug("nothing to change", placement=str(record.key), result=record.result.value)
+
+
+class LargeItems:
+    """Items with large policies, in the order of the queue. They stay in flight there, so that each has one attempt."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[QueueItem | None] = asyncio.Queue()
+
+    def put(self, item: QueueItem) -> None:
+        self._waiting.put_nowait(item)
+
+    async def get(self) -> QueueItem:
+        item = await self._waiting.get()
+        if item is None:
+            raise QueueClosed
+        return item
+
+    def close(self) -> None:
+        """What waits is dropped, as in the queue."""
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+        for _ in range(_LARGE_WORKERS):
+            self._waiting.put_nowait(None)
 
 
 def _summarize(record: AttemptRecord) -> dict[str, object]:

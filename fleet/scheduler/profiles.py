@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
 
-from fleet.errors import ConfigurationError
-from fleet.framework.explaining import EventSource, EventSources
+from fleet.framework.explaining import EventSources, RegisteredSource
 from fleet.framework.handle import OfflineHandle
 from fleet.framework.profiles.profile import CompiledProfile, Profile, compile_profile
 from fleet.framework.profiles.queue_sort import QueueSort
 from fleet.framework.request import is_scheduler_name
 from fleet.framework.runtime.framework import Framework, FrameworkOption, build_frameworks, close_plugins
 from fleet.model.keys import SCHEDULER_NAME
-from fleet.model.views import Metadata
-from fleet.scheduler.configured_profiles import build_profiles, list_idle_plugins
+from fleet.model.views import MemberCluster, Metadata
+from fleet.scheduler.configured_profiles import build_profiles
 from fleet.settings import Settings
 from fleet.settings.tree import EligibilitySection
 from fleet.snapshot.columns.signals import Eligibility
@@ -126,12 +125,21 @@ class Frameworks:
     @property
     def event_sources(self) -> EventSources:
         """Of all profiles; plugins with equal arguments register the same events."""
-        sources: dict[tuple[str, str], tuple[str, EventSource]] = {}
+        sources: dict[tuple[str, str, bool], RegisteredSource] = {}
         for framework in self:
             args = framework.plugin_args()
-            for name, plugin in framework.profile.event_sources:
-                sources.setdefault((name, args.get(name, "")), (name, plugin))
+            for registered in framework.profile.event_sources:
+                name = registered.name
+                sources.setdefault((name, args.get(name, ""), registered.judges_fixed), registered)
         return tuple(sources.values())
+
+    def list_eligibility_rules(self) -> tuple[Callable[[MemberCluster, int], bool], ...]:
+        """By which clusters become eligible, of all profiles. To a profile without such a plugin all are."""
+        rules: dict[Eligibility | None, None] = {}
+        for framework in self:
+            plugins = framework.profile.find_plugins("eligibility")
+            rules.update(dict.fromkeys([plugin.eligibility for _, plugin in plugins] or [None]))
+        return tuple(_is_in_fleet if rule is None else rule.of for rule in rules)
 
     @property
     def judge_names(self) -> list[str]:
@@ -140,8 +148,6 @@ class Frameworks:
     def prepare(self, settings: Settings) -> PreparedProfiles:
         """Build the profiles that differ, without changing anything. Raises ConfigurationError."""
         profiles, registry = build_profiles(settings)
-        for profile in profiles:
-            check_hooks_run(profile)
         changes = []
         for profile in profiles:
             framework = self._by_name.get(profile.scheduler_name)
@@ -159,6 +165,11 @@ class Frameworks:
                 log.error("plugins could not be closed", exc_info=errors)
 
 
+def _is_in_fleet(cluster: MemberCluster, now: int) -> bool:
+    del now
+    return cluster.metadata.deletion_timestamp is None
+
+
 def close_retired(profile: CompiledProfile) -> None:
     """An error of a plugin changes nothing any more."""
     try:
@@ -169,21 +180,12 @@ def close_retired(profile: CompiledProfile) -> None:
 
 def build_compiled_profiles(settings: Settings) -> CompiledProfiles:
     profiles, registry = build_profiles(settings)
-    for profile in profiles:
-        check_hooks_run(profile)
     handle = OfflineHandle()
     return CompiledProfiles({each.scheduler_name: compile_profile(registry, each, handle) for each in profiles})
 
 
-def check_hooks_run(profile: Profile) -> None:
-    for _, _, message in list_idle_plugins(profile.plugins):
-        raise ConfigurationError(f"profile {profile.scheduler_name}: {message}")
-
-
 def build_configured_frameworks(settings: Settings, *options: FrameworkOption) -> Frameworks:
     profiles, registry = build_profiles(settings)
-    for profile in profiles:
-        check_hooks_run(profile)
     return Frameworks(build_frameworks(registry, profiles, *options))
 
 

@@ -3,36 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Set
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Final
 
 import structlog
 
-from fleet.clock import Clock
+from fleet.clock import Clock, to_nanoseconds
+from fleet.external.extender_client import ExtenderClient
+from fleet.external.feed_collector import FeedCollector
+from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.profiles.profile import CompiledProfile
-from fleet.framework.runtime.framework import with_probe, with_snapshot_lister
+from fleet.framework.runtime.framework import (
+    with_approval_facts,
+    with_hook_caller,
+    with_locks,
+    with_max_permit_wait,
+    with_probe,
+    with_snapshot_lister,
+    with_waiting_room,
+)
+from fleet.framework.runtime.locks import ReadWriteLock
 from fleet.informers.cache import Caches, FleetTable
+from fleet.kube.api import Api
 from fleet.kube.objects import RetryPolicy
 from fleet.kube.scopes import MEMBER_CLUSTERS
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Metadata
+from fleet.model.views import ApprovalRule, MemberCluster, Metadata
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.attempt_record import Recorder
+from fleet.scheduler.binding.approval_watch import ApprovalWatch
+from fleet.scheduler.binding.binding_cycle import BindingCycles
+from fleet.scheduler.binding.companion_status import CompanionStatus
+from fleet.scheduler.binding.hook_calls import HookCalls
+from fleet.scheduler.binding.parked_placements import ParkedPlacements
 from fleet.scheduler.cleanup import BindingReleases, Cleanup
+from fleet.scheduler.companions import Companions, list_approval_rules, read_approval_facts
 from fleet.scheduler.dispatch.binding_calls import BindingWriter
 from fleet.scheduler.dispatch.dispatcher import Dispatcher
 from fleet.scheduler.dispatch.status_calls import StatusWriter
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
+from fleet.scheduler.events.feed_hints import FeedHints
+from fleet.scheduler.events.plugin_hints import PluginHints
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.profiles import build_configured_frameworks, build_eligibility, close_retired, read_scheduler_name
-from fleet.scheduler.queue.item import BACKOFF_POLICY, DEFAULT_POLICY, PlacementTraits
-from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
+from fleet.scheduler.pre_enqueue import PreEnqueueRunner
+from fleet.scheduler.priority_classes import PriorityClasses
+from fleet.scheduler.profiles import build_configured_frameworks, close_retired
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.hints import QueueingHints
+from fleet.scheduler.queue.item import ItemState, QueueItem
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.requests import RequestCache
 from fleet.scheduler.telemetry.kubernetes_events import EventSink, SchedulingEvents
 from fleet.scheduler.telemetry.metrics import PluginTimer, SchedulerMetrics
 from fleet.settings import Settings
+from fleet.snapshot.sidedata import FeedSample
+
+PRIORITY_CHANGED: Final = "PriorityClass/Changed"
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +75,7 @@ class Scheduler:
         caches: Caches,
         settings: Settings,
         *,
+        hub: Api,
         events: EventSink,
         metrics: SchedulerMetrics,
         recorder: Recorder,
@@ -52,12 +83,47 @@ class Scheduler:
         jitter: Callable[[], float],
     ) -> None:
         self.table = FleetTable(caches.clusters)
+        self.parked = ParkedPlacements()
+        self.companions = Companions(caches)
         plugin_timer = PluginTimer(metrics)
+        self._hook_calls = HookCalls(threads=settings.evaluation.parallelism, observe=metrics.observe_hook)
         self.frameworks = build_configured_frameworks(
-            settings, with_snapshot_lister(self.table.frame), with_probe(plugin_timer)
+            settings,
+            with_snapshot_lister(self.table.frame),
+            with_probe(plugin_timer),
+            with_waiting_room(self.parked),
+            with_approval_facts(self._read_approval_facts),
+            with_hook_caller(self._hook_calls),
+            with_locks(ReadWriteLock),
+            with_max_permit_wait(to_nanoseconds(settings.max_permit_wait_seconds)),
         )
-        self.queue = AsyncQueue(_build_queue(settings, self.frameworks.queue_sort.key, self._describe), clock=clock)
+        self.epoch = 0
+        """Of the leadership; set before `run`."""
         self._caches = caches
+        requests = RequestCache(self.companions.scheduler_name_of)
+        self._priority_classes = PriorityClasses(caches.priority_classes, self._refresh_priorities)
+        self._pre_enqueue = PreEnqueueRunner(
+            caches=caches,
+            frameworks=self.frameworks,
+            companions=self.companions,
+            classes=self._priority_classes,
+            requests=requests,
+            clock=clock,
+        )
+        hints = ClusterHints(caches, profile_of=self._profile_of, requests=requests, clock=clock)
+        self._plugin_hints = PluginHints(
+            profile_of=self._profile_of_key,
+            compile_request=hints.compile_request,
+            observe=metrics.observe_hint,
+            clock=clock,
+        )
+        self._plugin_hints.register(framework.profile for framework in self.frameworks)
+        self.queue = AsyncQueue(
+            _build_queue(settings, self.frameworks.queue_sort.key, self._pre_enqueue, self._plugin_hints.registered),
+            clock=clock,
+            on_gated=self._report_gated,
+        )
+        self._events = SchedulingEvents(events)
         self._settings = settings
         self._dispatcher = Dispatcher(
             clock=clock, concurrency=settings.api.write_concurrency, on_executed=metrics.observe_call
@@ -73,16 +139,37 @@ class Scheduler:
             dispatcher=self._dispatcher, retry_policy=retry_policy, clock=clock, on_write=metrics.count_status_write
         )
         self._releases = BindingReleases(bindings, self._enqueue_released, clock=clock, on_problem=_log_release_problem)
-        requests, self._sources = RequestCache(), self.frameworks.event_sources
+        self._sources = self.frameworks.event_sources
+        self._eligibility_rules = self.frameworks.list_eligibility_rules()
+        self.feeds = FeedCollector(settings.feeds, hub=hub, clock=clock, apply=self._feed, observe=metrics.count_sample)
+        self._extenders = ExtenderClient(settings.extenders, observe=metrics.observe_extender)
         self._retired: list[tuple[CompiledProfile, set[PlacementKey]]] = []
         """Former profiles, and the placements whose attempts may still use them."""
-        hints = ClusterHints(caches, profile_of=self._profile_of, requests=requests, clock=clock)
+        caches.clusters.subscribe(self._end_waits_for)
+        self.companion_status = CompanionStatus(
+            caches,
+            self.companions,
+            is_foreign=self._is_foreign,
+            retry_policy=retry_policy,
+            clock=clock,
+        )
+        self._approval_watch = ApprovalWatch(
+            caches,
+            self.parked,
+            facts_of=self._read_approval_facts,
+            list_rules=self._list_approval_rules,
+            requeue=self._enqueue_answered,
+            observe=metrics.count_approval,
+            clock=clock,
+        )
         self._handlers = EventHandlers(
             caches,
-            self.queue,
+            WaitEndingQueue(self.queue, self.parked),
             sources_of=lambda _: self._sources,
             hints=hints if settings.queue.hints else None,
-            eligibility=EligibilityClock(build_eligibility(settings.eligibility), clock),
+            feed_hints=FeedHints(self._profile_of_key, self._read_rejectors, clock) if settings.queue.hints else None,
+            offer=partial(self._plugin_hints.offer, self.queue) if settings.queue.hints else None,
+            eligibility=EligibilityClock(lambda: self._eligibility_rules, clock),
             release=self._releases.add,
             on_event=metrics.observe_event,
             clock=clock,
@@ -96,24 +183,36 @@ class Scheduler:
                 bindings=bindings,
                 statuses=statuses,
                 cleanup=Cleanup(bindings=bindings, retry_policy=retry_policy),
-                events=SchedulingEvents(events),
+                cycles=BindingCycles(
+                    bindings=bindings,
+                    parked=self.parked,
+                    store=self.companion_status,
+                    clock=clock,
+                    observe_wait=metrics.observe_permit_wait,
+                    requeue=lambda key, trigger: self.queue.add(key, trigger=trigger),
+                ),
+                events=self._events,
                 clock=clock,
                 reads_live=settings.bindings.read == "List",
                 on_decided=plugin_timer.flush,
                 requests=requests,
+                companions=self.companions,
+                extenders=self._extenders,
             ),
-            track_attempt=self._handlers.track_attempt,
+            track_attempt=self._track_attempt,
             recorder=recorder,
             metrics=metrics,
             clock=clock,
             max_delay=settings.queue.max_delay.seconds,
+            slots=asyncio.Semaphore(settings.worker_count + settings.api.write_concurrency),
         )
         self._attach_metrics(metrics, caches)
 
     def _attach_metrics(self, metrics: SchedulerMetrics, caches: Caches) -> None:
         kinds = [informer.resource.kind for kinds in caches.kinds for informer in kinds]
         plugins = self.frameworks.judge_names
-        metrics.initialize_series(kinds=[MEMBER_CLUSTERS.kind, *kinds], plugins=plugins)
+        feeds = [feed.name for feed in self._settings.feeds]
+        metrics.initialize_series(kinds=[MEMBER_CLUSTERS.kind, *kinds], plugins=plugins, feeds=feeds)
         metrics.watch_queue(
             self.queue.count_items,
             by_plugin=self.queue.count_unschedulable_by_plugin,
@@ -127,9 +226,13 @@ class Scheduler:
         what needs a restart. Raises ConfigurationError, and has changed nothing then."""
         self._close_retired()
         prepared = self.frameworks.prepare(settings)
+        self._extenders.reload(settings.extenders)
+        self.feeds.reload(settings.feeds)
         in_flight = set(self._handlers.in_flight())
         self._retired += [(profile, set(in_flight)) for profile in prepared.install()]
         self._sources = self.frameworks.event_sources
+        self._eligibility_rules = self.frameworks.list_eligibility_rules()
+        self._plugin_hints.register(framework.profile for framework in self.frameworks)
         self._handlers.reload(lambda placement: self._profile_name_of(placement) in prepared.names)
         return prepared.needs_restart
 
@@ -149,13 +252,43 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="sending writes")
             releasing = group.create_task(self._releases.run(), name="releasing bindings")
-            working = group.create_task(self._loop.run(self._settings.worker_count), name="scheduling")
+            watching = group.create_task(self._priority_classes.run(), name="priority classes")
+            scheduling = self._loop.run(self._settings.worker_count, epoch=self.epoch)
+            working = group.create_task(scheduling, name="scheduling")
+            sampling = group.create_task(self.feeds.run(), name="sampling feeds")
+            await self.feeds.wait_until_tried()
+            group.create_task(self.companion_status.run(), name="writing the status of options")
+            group.create_task(self._approval_watch.run(), name="watching approvals")
             self._handlers.start()
             await stopping.wait()
+            sampling.cancel()
             self.queue.close()
+            self.parked.close()
             self._releases.close()
+            self.companion_status.close()
+            self._approval_watch.close()
             await asyncio.wait((working, releasing))
+            watching.cancel()
             self._dispatcher.close()
+
+    def close(self) -> None:
+        """Plugins and threads are created with the process, whether it ever leads or not."""
+        self._loop.attempts.close()
+        self._hook_calls.close()
+        self.frameworks.close()
+
+    def _feed(self, name: str, sample: FeedSample) -> None:
+        before = self.table.frame()
+        self.table.feed(name, sample)
+        self._handlers.on_feed(name, before, self.table.frame())
+
+    def _read_rejectors(self, key: PlacementKey) -> frozenset[str] | None:
+        item = self.queue.peek(key)
+        return None if item is None or item.state is ItemState.IN_FLIGHT else item.rejectors
+
+    def _track_attempt(self, key: PlacementKey) -> AbstractContextManager[Set[str]]:
+        self.companion_status.report_gate(key, None)
+        return self._handlers.track_attempt(key)
 
     def in_flight(self) -> set[str]:
         """Placements that are being scheduled, and bindings that are being released."""
@@ -163,22 +296,70 @@ class Scheduler:
 
     def _profile_of(self, placement: Metadata | None) -> CompiledProfile:
         """The profile that decides about the placement."""
-        return self.frameworks.choose("" if placement is None else read_scheduler_name(placement)).profile
+        return self.frameworks.choose("" if placement is None else self.companions.scheduler_name_of(placement)).profile
+
+    def _profile_of_key(self, key: PlacementKey) -> CompiledProfile:
+        placement = self._caches.placement(key)
+        return self._profile_of(None if placement is None else placement.view.metadata)
 
     def _profile_name_of(self, placement: Metadata | None) -> str:
         return self._profile_of(placement).scheduler_name
 
-    def _describe(self, key: PlacementKey) -> PlacementTraits:
+    def _refresh_priorities(self, class_name: str) -> None:
+        """Of the placements that wait: they rank by it, or are held no longer, and are not tried again otherwise."""
+        self.queue.refresh(list(self._pre_enqueue.list_users(class_name)), trigger=PRIORITY_CHANGED)
+
+    def _report_gated(self, item: QueueItem) -> None:
+        placement = self._caches.placement(item.key)
+        self.companion_status.report_gate(item.key, item.gate)
+        if placement is not None and item.gate is not None:
+            self._events.report_gated(self._caches.kinds_of(item.key), placement, item.gate.message)
+
+    def _end_waits_for(self, old: MemberCluster | None, new: MemberCluster | None) -> None:
+        if old is not None and (new is None or new.metadata.deletion_timestamp):
+            self.parked.end_departed(old.metadata.name)
+
+    def _is_foreign(self, placement: Metadata) -> bool:
+        return self.frameworks.is_foreign(self.companions.scheduler_name_of(placement))
+
+    def _read_approval_facts(self, key: PlacementKey | str) -> ApprovalFacts:
+        known = PlacementKey.parse(key) if isinstance(key, str) else key
+        return read_approval_facts(self._caches, self.companions, known)
+
+    def _list_approval_rules(self, key: PlacementKey, facts: ApprovalFacts) -> list[ApprovalRule]:
         placement = self._caches.placement(key)
-        backs_off = self._profile_of(None if placement is None else placement.view.metadata).backoff_on_rejection
-        return PlacementTraits(uid=str(key), policy=BACKOFF_POLICY if backs_off else DEFAULT_POLICY)
+        return list_approval_rules(self._profile_of(None if placement is None else placement.view.metadata), facts)
+
+    def _enqueue_answered(self, key: PlacementKey, trigger: str) -> None:
+        self.queue.add(key, trigger=trigger)
 
     def _enqueue_released(self, key: PlacementKey) -> None:
         self.queue.add(key, trigger="Binding/Released")
 
 
+class WaitEndingQueue:
+    """The queue as event handlers see it: a placement that is added has changed, and does not wait any longer for
+    permission to be what it was."""
+
+    def __init__(self, queue: AsyncQueue, parked: ParkedPlacements) -> None:
+        self._queue, self._parked = queue, parked
+
+    def __contains__(self, key: PlacementKey) -> bool:
+        return key in self._queue
+
+    def add(self, key: PlacementKey, *, trigger: str) -> None:
+        self._queue.add(key, trigger=trigger)
+        self._parked.end(key, trigger)
+
+    def requeue(self, keys: Iterable[PlacementKey], *, trigger: str, batched: bool = False) -> None:
+        self._queue.requeue(keys, trigger=trigger, batched=batched)
+
+
 def _build_queue(
-    settings: Settings, order: Callable[[Any], Any], describe: Callable[[PlacementKey], PlacementTraits]
+    settings: Settings,
+    order: Callable[[Any], Any],
+    pre_enqueue: PreEnqueueRunner,
+    hints: QueueingHints,
 ) -> SchedulingQueue:
     queue = settings.queue
     return SchedulingQueue(
@@ -193,8 +374,10 @@ def _build_queue(
             burst=queue.burst,
             batch_period=queue.batch_period.seconds if queue.mode == "batched" else 0.0,
         ),
-        describe=describe,
+        hints=hints,
+        describe=pre_enqueue.describe,
         order=order,
+        pre_enqueue=pre_enqueue.find_gate,
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -25,8 +26,9 @@ from fleet.settings.sources import (
     collect_assignments,
     collect_environment,
     collect_file,
+    collect_root,
 )
-from fleet.settings.tree import DECIDING, Settings
+from fleet.settings.tree import Settings, is_deciding
 from fleet.settings.values import Duration
 from fleet.similarity import nearest
 
@@ -52,6 +54,10 @@ class Effective:
     """The origin of each setting, by name: `default`, `fleet.yaml:7`, `env:FLEET_WORKERS`, `--set`."""
     warnings: tuple[str, ...] = ()
     """About the file, which is used nevertheless."""
+    secret_names: tuple[str, ...] = ()
+    """Secrets that the file takes values from."""
+    secrets: Mapping[str, str] | None = field(default=None, repr=False)
+    """What they hold, by key, if they were read or there are none: for the next look at the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +70,24 @@ class Flag:
 
 
 def load_settings(
-    file: Path | None, environ: Mapping[str, str], assignments: Iterable[str], *, flags: Iterable[Flag] = ()
+    file: Path | None,
+    environ: Mapping[str, str],
+    assignments: Iterable[str],
+    *,
+    flags: Iterable[Flag] = (),
+    secrets: Mapping[str, str] | None = None,
 ) -> Effective:
-    """Raises ConfigurationError with all problems, one per line."""
+    """Raises ConfigurationError with all problems, one per line. `secrets` has the values of the Secrets that the file
+    names, by key; without it references to them stay as written."""
     collected = CollectedSettings()
     if file is not None:
-        collect_file(file, collected, environ)
+        collect_file(file, collected, environ, secrets)
     collect_environment(environ, collected)
     collect_assignments(assignments, collected)
     for flag in flags:
         collected.add(flag.name, flag.value, flag.option)
-    return _build_effective(collected)
+    is_complete = secrets is None and not collected.secret_names
+    return replace(_build_effective(collected), secrets={} if is_complete else secrets)
 
 
 def read_settings(
@@ -96,12 +109,16 @@ def read_settings(
     return _build_effective(collected).settings
 
 
+def list_converted_problems(file: Path, root: yaml.Node) -> list[str]:
+    """Of a document that was converted, apart from variables, whose sources are named when it is loaded."""
+    collected = CollectedSettings()
+    collect_root(file, root, collected, {})
+    problems = collected.problems + [problem for value in collected.values for problem in _check_value(value)]
+    return [problem for problem in problems if "${" not in problem]
+
+
 def deciding_settings() -> dict[str, SettingInfo]:
-    return {
-        name: setting
-        for name, setting in known_settings().items()
-        if name.partition(".")[0] in DECIDING and not setting.is_planned
-    }
+    return {name: setting for name, setting in known_settings().items() if is_deciding(name) and not setting.is_planned}
 
 
 def _reject_name(name: str) -> str:
@@ -118,12 +135,19 @@ def _build_effective(collected: CollectedSettings) -> Effective:
     problems = collected.problems + [problem for value in collected.values for problem in _check_value(value)]
     if problems:
         raise ConfigurationError("\n".join(problems))
-    settings = Settings.model_validate(_build_tree(collected.values) | {"profiles": collected.profiles})
+    parts: dict[str, Any] = {
+        "profiles": collected.profiles,
+        "extenders": collected.extenders,
+        "feeds": collected.feeds,
+    }
+    if collected.max_permit_wait_seconds is not None:
+        parts["max_permit_wait_seconds"] = collected.max_permit_wait_seconds
+    settings = Settings.model_validate(_build_tree(collected.values) | parts)
     origins = dict.fromkeys(known_settings(), DEFAULT) | {value.name: value.origin for value in collected.values}
     problems = [f"{_format_origins(names, origins)}{message}" for names, message in find_contradictions(settings)]
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return Effective(settings, origins, tuple(collected.warnings))
+    return Effective(settings, origins, tuple(collected.warnings), collected.secret_names)
 
 
 def _check_value(given: SettingValue) -> list[str]:

@@ -14,8 +14,11 @@ from typing import Final
 
 import yaml
 
+from fleet.settings.document.extenders import ExtenderDocument
+from fleet.settings.document.feeds import FeedDocument
 from fleet.settings.document.kubescheduler import convert_document, is_foreign
 from fleet.settings.document.model import ProfileDocument
+from fleet.settings.document.nodes import is_octal
 from fleet.settings.document.reading import DOCUMENT_FIELDS, is_document, read_document
 from fleet.settings.document.substitution import Substitution
 from fleet.settings.names import PREFIX, known_settings, section_names
@@ -53,6 +56,10 @@ class CollectedSettings:
     problems: list[str] = field(default_factory=list)
     profiles: tuple[ProfileDocument, ...] = ()
     """Of the file, if it is a configuration document that has any."""
+    extenders: tuple[ExtenderDocument, ...] = ()
+    feeds: tuple[FeedDocument, ...] = ()
+    max_permit_wait_seconds: int | None = None
+    secret_names: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
 
     def report(self, origin: str, message: str) -> None:
@@ -119,13 +126,14 @@ def _suggest_variable(variable: str, known: Mapping[str, str]) -> str | None:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def collect_file(path: Path, collected: CollectedSettings, environ: Mapping[str, str]) -> None:
+def collect_file(
+    path: Path, collected: CollectedSettings, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None
+) -> None:
     """A mapping of sections, or a configuration document, which may have profiles beside them. Scalars are taken as
     written, so that `Off` is a string and 1:30 is not a number."""
     is_read, root = compose_file(path, collected)
     if not is_read:
         return
-    substitution = Substitution()
     if is_foreign(root):
         assert isinstance(root, yaml.MappingNode)
         converted = convert_document(root)
@@ -133,10 +141,25 @@ def collect_file(path: Path, collected: CollectedSettings, environ: Mapping[str,
             collected.report(f"{path}:{refused.line}", f"{refused.path}: {refused.note}")
         collected.warnings += [f"{path}: {warning}" for warning in converted.warnings]
         root = converted.root
+    collect_root(path, root, collected, environ, secrets)
+
+
+def collect_root(
+    path: Path,
+    root: yaml.Node | None,
+    collected: CollectedSettings,
+    environ: Mapping[str, str],
+    secrets: Mapping[str, str] | None = None,
+) -> None:
+    substitution = Substitution()
     if is_document(root):
         assert isinstance(root, yaml.MappingNode)
-        parts = read_document(root, str(path), environ, collected.report)
+        parts = read_document(root, str(path), environ, collected.report, secrets=secrets)
         collected.profiles, substitution = parts.profiles, parts.substitution
+        collected.extenders, collected.feeds = parts.extenders, parts.feeds
+        collected.max_permit_wait_seconds = parts.max_permit_wait_seconds
+        collected.secret_names = substitution.secret_names
+        collected.warnings += parts.warnings
     _File(path, collected, substitution, DOCUMENT_FIELDS if is_document(root) else ()).read(root)
 
 
@@ -226,6 +249,11 @@ class _File:
             self.collected.add(name, "", origin)
         elif node.tag == _NULL:
             self.collected.report(origin, f"setting {name} has no value; leave the line out for its default")
+        elif is_octal(node):
+            message = (
+                f"setting {name}: {node.value} should stand without leading zeros, by which YAML reads it as octal"
+            )
+            self.collected.report(origin, message)
         elif isinstance(node, yaml.ScalarNode):
             is_quoted = node.style is not None and node.tag == _STRINGS
             text, problems = self.substitution.resolve(node.value) if self.elsewhere else (node.value, [])

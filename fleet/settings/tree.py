@@ -6,12 +6,15 @@ The reference page, the names of environment variables and the messages about wr
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 from pydantic.alias_generators import to_camel
 
-from fleet.settings.document.model import ProfileDocument
+from fleet.settings.document.extenders import ExtenderDocument
+from fleet.settings.document.feeds import FeedDocument
+from fleet.settings.document.model import LONGEST_PERMIT_WAIT, ProfileDocument
 from fleet.settings.secrets import redact
 from fleet.settings.values import Address, Duration, Kinds, Namespaces, PositiveDuration, Rate
 
@@ -104,7 +107,12 @@ class EvaluationSection(Section):
     """How a decision is computed."""
 
     parallelism: Annotated[
-        int, Field(ge=1, description="Threads per decision. Decisions are vectorized and use one."), Planned()
+        int,
+        Field(
+            ge=1,
+            description="Threads for plugins that act on decisions (Reserve, Permit, PreBind, Bind, PostBind) and are "
+            "no coroutines. Decisions are vectorized and use none of them.",
+        ),
     ] = 4
     percentage_of_clusters_to_score: Annotated[
         int | None,
@@ -426,6 +434,18 @@ class Settings(Section):
     logging: LoggingSection = LoggingSection()
     profiles: Annotated[tuple[InstanceOf[ProfileDocument], ...], Field(exclude=True)] = ()
     """Of a configuration document; without one there is the default profile."""
+    extenders: Annotated[tuple[InstanceOf[ExtenderDocument], ...], Field(exclude=True)] = ()
+    feeds: Annotated[tuple[InstanceOf[FeedDocument], ...], Field(exclude=True)] = ()
+    max_permit_wait_seconds: Annotated[int, Field(exclude=True)] = LONGEST_PERMIT_WAIT
+
+    def list_document_values(self) -> Iterator[tuple[str, Any, str]]:
+        """Path, value as written and origin of what is no setting."""
+        for profile in self.profiles:
+            yield from profile.list_values()
+        for extender in self.extenders:
+            yield from extender.list_values()
+        for feed in self.feeds:
+            yield from feed.list_values()
 
     @property
     def worker_count(self) -> int:
@@ -457,8 +477,14 @@ class Settings(Section):
         return {name: redact(name, value) for name, value in leaves}
 
 
-DECIDING: Final = ("eligibility", "status", "spread", "downscale", "sorter", "evaluation")
+DECIDING: Final = ("eligibility", "selection", "status", "spread", "downscale", "sorter", "evaluation")
 """The sections that affect a single decision, and that `fleet simulate` therefore accepts."""
+_CARRIES_OUT: Final = "evaluation.parallelism"
+
+
+def is_deciding(name: str) -> bool:
+    """Whether a setting affects a single decision."""
+    return name.partition(".")[0] in DECIDING and name != _CARRIES_OUT
 
 
 def _collect_changes(section: Section, **renamed: str) -> dict[str, Any]:

@@ -48,6 +48,24 @@ class Feed:
     columns: Mapping[str, FloatArray]
     sampled_at: Int64Array
     """Per row, nanoseconds since the epoch; 0 where never sampled."""
+    max_age: int = 0
+    """Nanoseconds after which a sample counts as stale; 0: never."""
+
+    def is_stale(self, row: int, now: int) -> bool:
+        return 0 < self.max_age < now - int(self.sampled_at[row])
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSample:
+    """What a feed says: by column the number of each cluster, all sampled at one moment."""
+
+    columns: Mapping[str, Mapping[str, float]]
+    sampled_at: int
+    max_age: int = 0
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        return frozenset(name for values in self.columns.values() for name in values)
 
 
 def presence(placed: Iterable[tuple[PlacedBinding, ...]]) -> Presence:

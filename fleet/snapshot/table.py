@@ -214,7 +214,14 @@ class Table:
         self._ledgers[ledger] = booked
         self._bump_versions()
 
-    def feed(self, name: str, samples: Mapping[str, Mapping[str, float]], *, sampled_at: Mapping[str, int]) -> None:
+    def feed(
+        self,
+        name: str,
+        samples: Mapping[str, Mapping[str, float]],
+        *,
+        sampled_at: Mapping[str, int],
+        max_age: int = 0,
+    ) -> None:
         """Replace a feed: per column the value of each cluster, and when each cluster was sampled."""
         self._thaw()
         columns = {column: self._by_row(values) for column, values in samples.items()}
@@ -224,7 +231,7 @@ class Table:
             if row is not None:
                 times[row] = moment
         times.flags.writeable = False
-        self._feeds[name] = Feed(columns=columns, sampled_at=times)
+        self._feeds[name] = Feed(columns=columns, sampled_at=times, max_age=max_age)
         self._bump_versions()
 
     def _by_row(self, values: Mapping[str, float]) -> FloatArray:
@@ -245,7 +252,7 @@ class Table:
                 column[row] = np.nan
                 column.flags.writeable = False
             times.flags.writeable = False
-            self._feeds[name] = Feed(columns=columns, sampled_at=times)
+            self._feeds[name] = Feed(columns=columns, sampled_at=times, max_age=feed.max_age)
 
 
 def overlay(
@@ -277,7 +284,7 @@ def _grown_feed(feed: Feed, size: int) -> Feed:
     times = enlarge(feed.sampled_at, size, 0)
     for array in (*columns.values(), times):
         array.flags.writeable = False
-    return Feed(columns=columns, sampled_at=times)
+    return Feed(columns=columns, sampled_at=times, max_age=feed.max_age)
 
 
 def differ_beyond_heartbeat(before: MemberCluster | None, after: MemberCluster | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.app import create_app
-from api.auth.access import AccessRequest, Caller, HubAuthorizer, operator_access
+from api.auth.access import AccessRequest, Caller, CallerAuthorizer, HubAuthorizer, operator_access
 from api.auth.permissions import Permissions
 from fleet.errors import Unreachable
 from fleet.settings import load_settings
@@ -195,7 +195,7 @@ async def test_W_10_who_may_see_what_is_not_known_while_the_hub_does_not_say_it_
         await permissions.filter_placements(["web", "shop/cache"])
 
 
-class _AwayForNames:
+class _AwayForNames(CallerAuthorizer):
     """Denies reading all, and fails for a single name."""
 
     async def authenticate(self, token: str) -> Caller:
@@ -207,7 +207,7 @@ class _AwayForNames:
         return False
 
 
-class _ButNotPlacements:
+class _ButNotPlacements(CallerAuthorizer):
     """Everything is granted to everybody, but no placement of one kind."""
 
     def __init__(self, plural: str) -> None:

@@ -36,7 +36,8 @@ from fleet.kube.scopes import find_scope
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import MINUTE, SECOND
 from fleet.model.views import MemberCluster
-from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.settings import load_settings
 from fleet.settings.tree import EligibilitySection
 from fleet.snapshot.columns.signals import Eligibility

@@ -45,6 +45,10 @@ async def ask(stage: Stage, method: str, path: str, cookie: str, body: Any = Non
         return await client.request(method, path, json=body)
 
 
+def redeems(code: str, user: str = "rosa") -> dict[str, str]:
+    return {"code": code, "user": user}
+
+
 async def create_code(stage: Stage, token: str = READER) -> str:
     link = (await stage.post(LINK, None, token)).json()
     path, _, code = link["path"].partition("#")
@@ -119,6 +123,18 @@ async def test_a_session_that_is_signed_out_is_over(stage: Stage) -> None:
 
 
 @staged
+async def test_who_has_no_session_any_more_can_sign_out(stage: Stage) -> None:
+    cookie = await sign_in(stage)
+    for _ in range(2):  # the second time it is over
+        gone = await ask(stage, "DELETE", SESSION, cookie, **SAME)
+        assert gone.status_code == 204
+        assert "Max-Age=0" in gone.headers["set-cookie"]
+
+    assert (await ask(stage, "DELETE", SESSION, "")).status_code == 204
+    assert (await ask(stage, "DELETE", SESSION, "", **ELSEWHERE[0])).status_code == 403
+
+
+@staged
 async def test_a_bearer_token_counts_and_the_cookie_beside_it_does_not(stage: Stage) -> None:
     cookie = await sign_in(stage, ADMIN)
 
@@ -141,8 +157,8 @@ async def test_made_up_cookies_and_callers_without_a_token_get_no_session(stage:
 async def test_a_link_signs_in_once(stage: Stage) -> None:
     code = await create_code(stage)
 
-    first = await stage.post(SESSION, {"code": code}, None)
-    second = await stage.post(SESSION, {"code": code}, None)
+    first = await stage.post(SESSION, redeems(code), None)
+    second = await stage.post(SESSION, redeems(code), None)
 
     assert first.status_code == 200
     assert first.json()["user"] == "rosa"
@@ -153,10 +169,22 @@ async def test_a_link_signs_in_once(stage: Stage) -> None:
 
 
 @staged
+async def test_nobody_is_signed_in_by_a_link_before_they_know_as_whom(stage: Stage) -> None:
+    code = await create_code(stage)
+
+    for body in ({"code": code}, redeems(code, "olga")):
+        asked = await stage.post(SESSION, body, None, **SAME)
+        assert asked.status_code == 202
+        assert asked.json() == {"user": "rosa", "expires": None}
+        assert "set-cookie" not in asked.headers
+    assert (await stage.post(SESSION, redeems(code), None, **SAME)).status_code == 200
+
+
+@staged
 async def test_of_many_at_once_one_signs_in(stage: Stage) -> None:
     code = await create_code(stage)
 
-    answers = await asyncio.gather(*(stage.post(SESSION, {"code": code}, None) for _ in range(10)))
+    answers = await asyncio.gather(*(stage.post(SESSION, redeems(code), None) for _ in range(10)))
 
     assert sorted(answer.status_code for answer in answers) == [200] + [401] * 9
 
@@ -240,11 +268,11 @@ def test_no_other_page_signs_its_visitor_in(running: Running, headers: dict[str,
     """It would show what was meant for another user."""
     code = running.call(create_code(running.stage))
 
-    refused = running.call(running.stage.post(SESSION, {"code": code}, None, **headers))
+    refused = running.call(running.stage.post(SESSION, redeems(code), None, **headers))
 
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers
-    assert running.call(running.stage.post(SESSION, {"code": code}, None, **SAME)).status_code == 200
+    assert running.call(running.stage.post(SESSION, redeems(code), None, **SAME)).status_code == 200
 
 
 def test_a_request_without_a_host_has_no_origin() -> None:
@@ -271,9 +299,9 @@ def test_sessions_and_codes_end_after_their_time(sessions: BrowserSessions, cloc
     code, _ = sessions.issue_code("rosa", READER)
 
     clock.advance(CODE_SECONDS - 1)
-    assert sessions.has_code(code)
+    assert sessions.find_code(code) is not None
     clock.advance(1)
-    assert not sessions.has_code(code)
+    assert sessions.find_code(code) is None
     assert sessions.redeem(code) is None
     clock.advance(SESSION_SECONDS - CODE_SECONDS - 1)
     assert sessions.find(cookie) is session
@@ -319,10 +347,10 @@ def test_nothing_that_is_printed_has_a_token_or_a_secret(sessions: BrowserSessio
 async def test_no_log_line_has_a_token_a_cookie_or_a_code(stage: Stage) -> None:
     with structlog.testing.capture_logs() as lines:
         code = await create_code(stage)
-        answer = await stage.post(SESSION, {"code": code}, None)
+        answer = await stage.post(SESSION, redeems(code), None)
         cookie = answer.headers["set-cookie"].partition(";")[0]
         await ask(stage, "GET", "/v1/clusters", cookie)
-        await stage.post(SESSION, {"code": code}, None)
+        await stage.post(SESSION, redeems(code), None)
         await stage.post(SESSION, {"code": code, "more": 1}, None)
         await ask(stage, "DELETE", SESSION, cookie, **SAME)
 

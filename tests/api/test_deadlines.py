@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from api.http.deadlines import Deadlines
+from api.http.middleware import Deadlines
 from tests.faults.virtual import virtual
 
 GET: Scope = {"type": "http", "path": "/slow", "headers": []}

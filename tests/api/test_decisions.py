@@ -115,6 +115,16 @@ async def test_events_carry_the_number_to_resume_from(stage: Stage) -> None:
     assert ": \n\n" in resumed.text
 
 
+@staged
+async def test_events_that_begin_with_the_next_decision_say_where_to_resume(stage: Stage) -> None:
+    newest = lines((await stage.get("/v1/decisions")).text)[-1]["seq"]
+    opening = f'id: {newest}\nevent: start\ndata: {{"seq": {newest}}}\n\n'
+
+    assert (await stage.get("/v1/decisions", Accept=EVENTS)).text.startswith(opening)
+    assert "event: start" not in (await stage.get(f"/v1/decisions?since={newest}", Accept=EVENTS)).text
+    assert "start" not in (await stage.get("/v1/decisions?follow=true")).text
+
+
 @alone
 async def test_decisions_are_told_as_they_are_made(stage: Stage) -> None:
     async with stage.client() as client:
@@ -127,7 +137,7 @@ async def test_decisions_are_told_as_they_are_made(stage: Stage) -> None:
     assert [one["key"] for one in found] == ["later"]
 
 
-class _Hiccup:
+class _Hiccup(CallerAuthorizer):
     """Fails to review one access request."""
 
     def __init__(self, access: CallerAuthorizer) -> None:

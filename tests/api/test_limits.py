@@ -14,8 +14,8 @@ from fastapi import FastAPI
 
 from api.app import create_app, create_bare_app
 from api.auth.access import HubAuthorizer
-from api.http.deadlines import Deadlines
 from api.http.limits import EvaluationLimiter
+from api.http.middleware import Deadlines
 from api.http.paging import make_cursor, read_cursor, take_page
 from api.http.problems import ProblemError
 from api.http.server import ListenOptions

@@ -108,7 +108,7 @@ def test_a_profile_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_C_07_two_profiles_decide_on_one_cache(package: Path) -> None:
+def test_C_07_F3_046_two_profiles_decide_on_one_cache(package: Path) -> None:
     async def main() -> None:
         async with a_stage(package, file=write(package, TWO_PROFILES)) as stage:
             await place(stage, "irish", "mine", placementType="PickN", numberOfClusters=2)
@@ -130,6 +130,47 @@ def test_C_07_two_profiles_decide_on_one_cache(package: Path) -> None:
             await all_recorded(stage.controller, stage.history)
             report = (await stage.post("/v1/replay", {"select": {"limit": 100}})).json()
             assert (report["same"], report["different"]) == (report["attempts"], [])
+
+    asyncio.run(main())
+
+
+TURNED = """
+profiles:
+- schedulerName: DefaultScheduler
+- schedulerName: turned
+  plugins:
+    filter:
+      disabled: [{name: TaintToleration}]
+      enabled: [{name: OnlyDublin}, {name: TaintToleration}]
+"""
+
+
+def test_F3_132_F3_077_F3_140_W_14_every_verdict_agrees_with_the_first_and_changes_no_decision(package: Path) -> None:
+    async def main() -> None:
+        async with a_stage(package, file=write(package, TURNED)) as stage:
+            await place(stage, "irish", "turned", placementType="PickN", numberOfClusters=3)
+            await stage.world.soon_on("irish", "dub-1", "dub-2")
+            await stage.wait_until_recorded()
+            first, every = [await stage.json(f"/v1/placements/-/irish/why{ask}") for ask in ("", "?explain=all")]
+            digests = [answer["attempt"]["digest"] for answer in (first, every)]
+            assert digests == [first["recorded"]["digest"]] * 2
+
+            profile = await stage.json("/v1/profiles/turned")
+            filters = [plugin["name"] for plugin in profile["plugins"]["filter"]]
+            (warning,) = profile["warnings"]
+            assert "OnlyDublin" in warning
+            assert "TaintToleration" in warning
+            for shown, full in zip(*(answer["attempt"]["clusters"] for answer in (first, every)), strict=True):
+                verdicts = {each["plugin"]: each["verdict"] for each in full["rejections"]}
+                rejecting = [name for name in filters if verdicts.get(name) == "reject"]
+                assert [name for name in filters if name in verdicts] == list(verdicts)
+                assert shown["first"] == full["first"] == next(iter(rejecting), "")
+                assert [each["plugin"] for each in shown["rejections"]] == rejecting[:1]
+            osl = next(row for row in every["attempt"]["clusters"] if row["name"] == "osl-1")
+            assert [each["plugin"] for each in osl["rejections"] if each["verdict"] == "reject"] == [
+                "OnlyDublin",
+                "TaintToleration",
+            ]
 
     asyncio.run(main())
 

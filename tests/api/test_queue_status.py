@@ -24,8 +24,9 @@ from fleet.history.entries import RecordedWrite
 from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import HOUR
+from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.item import PlacementTraits, PreEnqueueGate, QueuePolicy
-from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from fleet.scheduler.telemetry.metrics import new_registry
 from fleet.settings import load_settings

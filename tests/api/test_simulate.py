@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import threading
 from typing import Any, Final
@@ -195,6 +196,25 @@ async def test_W_10_a_simulation_names_no_hidden_cluster(stage: Stage) -> None:
         assert answer.status_code == 200, answer.text
         assert not [name for name in HIDDEN if name in answer.text]
         assert NEW in answer.text
+
+
+@staged
+async def test_W_10_the_matrix_of_a_simulation_has_what_the_rows_have_and_no_hidden_cluster(stage: Stage) -> None:
+    for token in (ADMIN, AUTHOR):
+        body = ask(TOLERATED, explain="all", limit=500, matrix=True)
+        answer = (await stage.post("/v1/simulate", body, token)).json()
+        matrix, rows = answer["matrix"], {row["name"]: row for row in answer["answer"]["attempt"]["clusters"]}
+        verdicts = base64.b64decode(matrix["verdicts"])
+
+        assert matrix["clusters"] == sorted(rows)
+        assert matrix["redacted"] == answer["answer"]["redacted"]
+        for column, name in enumerate(matrix["clusters"]):
+            for part in rows[name]["rejections"]:
+                value = verdicts[matrix["plugins"].index(part["plugin"]) * len(rows) + column]
+                assert (value == 255, value == 0) == (part["verdict"] == "skipped", part["verdict"] == "pass")
+        bound = {matrix["clusters"][column] for column in matrix["bound"]}
+        assert bound == {name for name, row in rows.items() if row["outcome"] in ("selected", "already-selected")}
+    assert (await stage.post("/v1/simulate", ask(TOLERATED))).json()["matrix"] is None
 
 
 ONE: Final = "THE-CLUSTER"

@@ -47,7 +47,8 @@ _SCHEDULING: Final = (
 )
 _CREATING: Final = (
     "A burst of placements of 10 picks, from their creation to the condition Scheduled, with placement controller and "
-    "scheduler in one process and default settings; the plain client creates bindings. By the clock, on one machine."
+    "scheduler in one process and default settings; the plain client makes the same writes without deciding. By the "
+    "clock, on one machine."
 )
 
 GROUPS: Final = (

@@ -23,32 +23,38 @@ def heading(report: Report) -> str:
 
 
 def tables(report: Report, baseline: Report | None = None) -> str:
-    """Every group that was measured. Comparisons are shown where there is a baseline."""
+    """Every group that was measured, beside the baseline if there is one. Changes are shown where figures compare."""
     known = comparisons(report, baseline)
     blocks = []
     for group in GROUPS:
         figures = [figure for figure in report.figures if figure.group == group.name]
         if figures:
-            blocks.append(_block(group, figures, known if baseline is not None else None))
+            blocks.append(_block(group, figures, known, baseline))
     return "\n\n".join(blocks)
 
 
-def _block(group: Group, figures: Sequence[Figure], known: Mapping[str, Comparison] | None) -> str:
-    return f"### {group.title}\n\n{group.note}\n\n{markdown(list(_rows(figures, known)))}"
+def _block(group: Group, figures: Sequence[Figure], known: Mapping[str, Comparison], baseline: Report | None) -> str:
+    return f"### {group.title}\n\n{group.note}\n\n{markdown(list(_rows(figures, known, baseline)))}"
 
 
-def _rows(figures: Sequence[Figure], known: Mapping[str, Comparison] | None) -> Iterator[list[str]]:
+def _rows(figures: Sequence[Figure], known: Mapping[str, Comparison], baseline: Report | None) -> Iterator[list[str]]:
     parts = list(dict.fromkeys(figure.part for figure in figures))
     has_targets = any(figure.target is not None for figure in figures)
-    yield ["case", *parts, *(["target"] if has_targets else []), *(["baseline", "change"] if known is not None else [])]
+    yield [
+        "case",
+        *parts,
+        *(["target"] if has_targets else []),
+        *(["baseline", "change"] if baseline is not None else []),
+    ]
     for case in dict.fromkeys(figure.case for figure in figures):
         by_part = {figure.part: figure for figure in figures if figure.case == case}
         row = [case, *(_cell(by_part[part]) if part in by_part else "" for part in parts)]
         if has_targets:
             row.append(" · ".join(_target(one) for one in by_part.values() if one.target is not None))
-        if known is not None:
+        if baseline is not None:
+            before = [baseline.figure(one.id) for one in by_part.values()]
+            row.append(" · ".join(shown(one.median, one.kind) for one in before if one and one.tolerance is not None))
             found = [known[one.id] for one in by_part.values() if one.id in known]
-            row.append(" · ".join(shown(one.before.median, one.before.kind) for one in found))
             row.append(" · ".join(f"{one}{' WORSE' if one.is_worse else ''}" for one in found))
         yield row
 

@@ -134,6 +134,12 @@ def test_a_table_shows_the_baseline_with_the_tolerance_and_what_became_worse() -
     )
 
 
+def test_figures_of_another_machine_are_shown_beside_and_not_compared() -> None:
+    text = tables(a_report(a_figure(3.0)), a_report(a_figure(1.0), machine=ELSEWHERE))
+
+    assert text.splitlines()[-1] == "| some case | 3 ms   | 1 ms     |        |"
+
+
 def test_groups_come_in_their_order_with_title_and_note() -> None:
     text = tables(a_report(*(a_figure(group=name) for name in reversed(NAMES))))
 

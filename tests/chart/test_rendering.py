@@ -292,6 +292,37 @@ def test_profiles_become_a_document_beside_the_settings(helm: Helm, tmp_path: Pa
         assert "--config=/etc/fleet/config.yaml" in rendered.container("Deployment", name)["args"]
 
 
+def test_what_comes_from_outside_is_in_the_document_and_may_be_read(helm: Helm, tmp_path: Path) -> None:
+    parts = {
+        "extenders": [{"name": "budget", "urlPrefix": "${URL}", "filterVerb": "filter"}],
+        "feeds": [{"name": "prices", "configMap": {"namespace": "shop", "name": "prices"}}],
+        "substitution": {"fromSecret": ["outside", "shop/more"]},
+    }
+    rendered = helm.template(*(f"--set-json={name}={json.dumps(part)}" for name, part in parts.items()))
+    file = tmp_path / "config.yaml"
+    file.write_text(rendered.one("ConfigMap", "fleet-settings")["data"]["config.yaml"], encoding="utf-8")
+    effective = load_settings(file, {}, ())
+
+    assert [extender.name for extender in effective.settings.extenders] == ["budget"]
+    assert [feed.name for feed in effective.settings.feeds] == ["prices"]
+    assert effective.secret_names == ("outside", "shop/more")
+    roles = [one for one in rendered.of("Role") if one["metadata"]["name"] == "fleet-outside"]
+    allowed = {
+        (role["metadata"]["namespace"], rule["resources"][0], rule["resourceNames"][0], *rule["verbs"])
+        for role in roles
+        for rule in role["rules"]
+    }
+    assert allowed == {
+        ("shop", "configmaps", "prices", "get"),
+        ("shop", "secrets", "more", "get"),
+        ("fleet-system", "secrets", "outside", "get"),
+    }
+    bound = [one for one in rendered.of("RoleBinding") if one["metadata"]["name"] == "fleet-outside"]
+    assert {one["metadata"]["namespace"] for one in bound} == {"shop", "fleet-system"}
+    for one in bound:
+        assert {subject["name"] for subject in one["subjects"]} == {"fleet-controller", "fleet-api"}
+
+
 def load_settings_of(text: str, folder: Path) -> Settings:
     file = folder / "controller.yaml"
     file.write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from api.http.audit import Audit
+from api.http.middleware import Audit
 from fleet.clock import SystemClock
 from fleet.history import HistoryCounts, HistoryHealth
 from fleet.manager.manager import LeadershipMetrics

@@ -17,6 +17,8 @@ from tests.control_plane.sharing import ROOT
 
 CLUSTER: Final = "cluster.kubernetes-fleet.io"
 PLACEMENT: Final = "placement.kubernetes-fleet.io"
+SCHEDULING: Final = "scheduling.fleet.dev"
+COMPANIONS: Final = "placementoptions clusterplacementoptions placementapprovals clusterplacementapprovals"
 HOLDING_CONTENT: Final = {
     "appliedworks",
     "clusterresourceenvelopes",
@@ -162,6 +164,10 @@ DECIDING: Final = (
     | on(PLACEMENT, "clusterresourcebindings resourcebindings", "get list watch create patch delete")
     | on(PLACEMENT, "clusterschedulingpolicysnapshots schedulingpolicysnapshots", "get list watch")
     | on(PLACEMENT, "clusterschedulingpolicysnapshots/status schedulingpolicysnapshots/status", "update")
+    | on(SCHEDULING, "placementoptions clusterplacementoptions", "get list watch create")
+    | on(SCHEDULING, "placementoptions/status clusterplacementoptions/status", "update")
+    | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "list watch delete")
+    | on("scheduling.k8s.io", "priorityclasses", "list watch")
     | on("", "events", "create patch")
 )
 PLACING: Final = (
@@ -248,6 +254,9 @@ def test_the_api_may_read_and_ask_who_may(helm: Helm) -> None:
     assert rights_of(helm.combination("default").one("ClusterRole", "fleet-api")) == (
         on(CLUSTER, "memberclusters", "list watch")
         | on(PLACEMENT, kinds, "list watch")
+        | on(SCHEDULING, COMPANIONS, "list watch")
+        | on(SCHEDULING, "placementapprovals clusterplacementapprovals", "get create")
+        | on(SCHEDULING, "placementoptions clusterplacementoptions", "patch")
         | on("", "events", "list")
         | on("authentication.k8s.io", "tokenreviews", "create")
         | on("authorization.k8s.io", "subjectaccessreviews", "create")

@@ -64,6 +64,8 @@ def _rights(verb: str, *resources: str) -> list[Right]:
     return [Right(one, "placement.kubernetes-fleet.io", verb) for one in resources]
 
 
+_OPTIONS: Final = ("placementoptions", "clusterplacementoptions")
+_APPROVALS: Final = ("placementapprovals", "clusterplacementapprovals")
 NOT_USED: Final = {
     "to look again after somebody else's change came first": _rights(
         "get",
@@ -84,6 +86,12 @@ NOT_USED: Final = {
     "asked for by an admission plugin on behalf of whoever creates snapshots, which is no request": _rights(
         "update", "clusterresourceplacements/finalizers", "resourceplacements/finalizers"
     ),
+    "for placements with options, approvals or a priority class, of which the story has none": [
+        *(Right(kind, "scheduling.fleet.dev", verb) for kind in _OPTIONS for verb in ("create", "get", "patch")),
+        *(Right(f"{kind}/status", "scheduling.fleet.dev", "update") for kind in _OPTIONS),
+        *(Right(kind, "scheduling.fleet.dev", verb) for kind in _APPROVALS for verb in ("create", "get", "delete")),
+        *(Right("priorityclasses", "scheduling.k8s.io", verb) for verb in ("list", "watch")),
+    ],
 }
 """Rights that the story below need not use, and what they are there for."""
 

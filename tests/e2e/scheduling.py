@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 import msgspec
 
-from fleet.errors import AlreadyExists, Unavailable
+from fleet.errors import AlreadyExists, NotFound, Unavailable
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.informer import Informer
 from fleet.kube.objects import JSON_PATCH
@@ -323,7 +323,11 @@ class Stage(World):
         return True
 
     async def _on_hub(self, watched: Informer[Any]) -> dict[str, str]:
-        return {key_in(one): one["metadata"]["resourceVersion"] for one in await self.all(watched.resource)}
+        try:
+            found = await self.all(watched.resource)
+        except NotFound:  # its definition is optional and not installed
+            return {}
+        return {key_in(one): one["metadata"]["resourceVersion"] for one in found}
 
     # --- what was told ------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,10 @@ import pytest
 
 from fleet.history import History
 from fleet.history.schema import migrate
+from fleet.recorder.attempt_summary import summarize_attempt
 from fleet.recorder.recorder import HistoryRecorder, open_history
-from tests.e2e.world import World, configured, controlled, soon
+from fleet.scheduler.attempt_record import AttemptRecord
+from tests.e2e.world import World, configured, controlled, handed_over, soon
 from tests.faults.hub_api import a_hub
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -155,6 +157,37 @@ async def record_enough(url: str) -> None:
 async def _went_on(history: History, before: int) -> bool:
     await asyncio.to_thread(history.flush, seconds=90.0)
     return history.counts().offered > before
+
+
+class _Epochs:
+    """A recorder of no more than that."""
+
+    def __init__(self) -> None:
+        self.found: set[int] = set()
+
+    def record(self, attempt: AttemptRecord) -> None:
+        self.found.add(summarize_attempt(attempt, "a-1").epoch)
+
+
+def test_the_attempts_of_the_next_leader_have_a_greater_epoch() -> None:
+    """With leader election, and without it."""
+
+    async def record_in_turn() -> list[int]:
+        hub, epochs = a_hub(), []
+        world = World(hub)
+        await world.join("ams-1")
+        for number, elects in enumerate((True, True, False)):
+            recorder = _Epochs()
+            async with controlled(hub, elects=elects, recorder=recorder) as controller:
+                await world.place(f"web-{number}", {"placementType": "PickAll"})
+                await world.soon_scheduled(f"web-{number}")
+                await handed_over(controller)
+            (epoch,) = recorder.found
+            epochs.append(epoch)
+        return epochs
+
+    first, second, third = asyncio.run(record_in_turn())
+    assert 0 < first < second < third
 
 
 @pytest.mark.servers  # a thousand decisions

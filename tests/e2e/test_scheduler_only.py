@@ -18,7 +18,7 @@ from fleet.kube.client.rate_limiter import RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.kube.scopes import find_scope
 from fleet.manager.manager import SCHEDULER
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULER_CLEANUP
+from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULER_CLEANUP, SCHEDULING_GROUP
 from tests.conformance.crds import FOLDER, PATH, is_established
 from tests.conformance.embedded import new_hub
 from tests.control_plane.access import Access, kubeconfig
@@ -180,9 +180,10 @@ async def test_a_hub_of_kubefleet_is_served_with_the_rights_of_its_agent(bare: H
         for name in ("a", "b", "c", "d"):
             await fleet.join(name, namespaces=(NS,))
         await live_and_die(fleet, "web")
-        assert denied.requests == []
+        # Rights come before the look whether there is such a kind, and those of Fleet's own group are optional.
+        assert [one for one in denied.requests if SCHEDULING_GROUP not in str(one)] == []
         asked = {one.path.split("/")[2] for one in fleet.overheard.requests if one.path.startswith("/apis")}
-        assert asked == {PLACEMENT_GROUP, CLUSTER_GROUP, "coordination.k8s.io"}
+        assert asked == {PLACEMENT_GROUP, CLUSTER_GROUP, "coordination.k8s.io", SCHEDULING_GROUP}
         lease = HttpClient(bare.access).get(f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases/{LEASE}")
         assert lease.ok()["spec"]["holderIdentity"]
 
@@ -194,7 +195,7 @@ async def test_a_hub_of_kubefleet_is_served_with_the_rights_of_its_agent(bare: H
             await live_and_die(fleet, key)
             if "/" not in key:
                 await fleet.join("d", namespaces=(NS,))
-        assert denied.requests == []
+        assert [one for one in denied.requests if SCHEDULING_GROUP not in str(one)] == []
 
     # What is not in the role is refused: otherwise nothing above means anything.
     agent = HttpClient(bare.access, user=AGENT)

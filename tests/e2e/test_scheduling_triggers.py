@@ -309,7 +309,7 @@ async def test_a_placement_that_is_being_deleted_is_cleaned_up(fleet: Stage) -> 
 
 
 @on_stage(EVERY_READER, controllers=ONLY_SCHEDULER)
-async def test_an_attempt_that_changes_nothing_writes_nothing(fleet: Stage) -> None:
+async def test_Q_29_an_attempt_that_changes_nothing_writes_nothing(fleet: Stage) -> None:
     await every_kind_of_placement(fleet)
     before = {key: versions(await fleet.bindings(key)) for key in POLICIES}
     fleet.overheard.requests.clear()

@@ -172,3 +172,23 @@ async def test_a_hundred_edits_under_load_lose_no_placement(tmp_path: Path) -> N
         await site.edit(LENIENT)
         for name in names:
             await site.world.soon_on(name, "ams", "dub", "osl")
+
+
+FED: Final = f"""{HEAD}feeds:
+- name: prices
+  static: {{ams: 3, dub: 3}}
+profiles:
+- schedulerName: DefaultScheduler
+  plugins: {{filter: {{enabled: [{{name: FeedLimit}}]}}}}
+  pluginConfig: [{{name: FeedLimit, args: {{limits: [{{feed: prices, atMost: 2}}]}}}}]
+"""
+
+
+@virtual
+async def test_an_edited_feed_wakes_what_it_can_help(tmp_path: Path) -> None:
+    async with edited(written(tmp_path, FED)) as site:
+        await site.world.place("web", {"placementType": "PickN", "numberOfClusters": 1})
+        await site.world.soon_scheduled("web", status="False")
+        await site.edit(FED.replace("dub: 3", "dub: 1"))
+        await site.world.soon_on("web", "dub")
+        assert (site.count("applied"), site.reload.problem) == (1, "")

@@ -28,13 +28,16 @@ pytestmark = pytest.mark.timeout(300)
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "controller.md").read_text(encoding="utf-8")
 OF_THE_PROCESS: Final = ("process_", "python_")
 NO_VALUES_YET: Final = {
-    "fleet_queueing_hint_execution_duration_seconds",
     "fleet_permit_wait_duration_seconds",
     "fleet_preemption_attempts_total",
     "fleet_preemption_victims",
 }
 ONLY_AT_TIMES: Final = {
+    "fleet_queueing_hint_execution_duration_seconds",  # where plugins have hints
+    "fleet_extender_duration_seconds",  # where there are extenders
+    "fleet_feed_samples_total",  # where there are feeds
     "fleet_inflight_events",  # while something happens during an attempt
+    "fleet_placement_approvals_total",  # where placements wait for approval
     "fleet_leader",  # where controllers compete for a lease
 }
 
@@ -74,6 +77,7 @@ async def play(hub: HubApi, line: FaultyApi, clock: VirtualClock, controller: Ma
         await user.place("unlucky", {"placementType": "PickAll"})
         await user.place("greedy", {"placementType": "PickN", "numberOfClusters": 50})
         await asyncio.sleep(30)
+        line.fault = in_turn(Refuse(500), to=lambda request: "schedulingpolicysnapshots/greedy" in request.path)
         await user.patch(CLUSTER_SCOPED.policy_snapshot, "greedy-0", {"metadata": {"annotations": NONSENSE}})
         await asyncio.sleep(30)
         controller.stop()
@@ -127,3 +131,35 @@ def test_every_metric_has_values_except_those_that_cannot(figures: dict[str, Met
 
 def test_the_documentation_says_which_metrics_have_no_values_yet() -> None:
     assert {name for name, meaning in documented().items() if "no values yet" in meaning} == NO_VALUES_YET
+
+
+# --- throughput -------------------------------------------------------------------------------------------------------
+
+
+def test_Q_44_idle_hours_do_not_slow_the_throughput_and_everything_bound_is_in_it() -> None:
+    """Three placements in one second and one in another make two a second, with hours between and after them."""
+
+    async def run() -> dict[str, set[float]]:
+        clock, hub = VirtualClock(), a_hub()
+        settings = configured("eligibility.heartbeatTimeout=8760h")
+        controller, user = Manager(hub, settings, elects=False, clock=clock, jitter=no_jitter), World(hub)
+        for name in ("ams", "dub"):
+            await user.join(name)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(controller.run())
+            await controller.ready()
+            for names in (("web", "cache", "queue"), ("late",)):
+                await asyncio.sleep(3600.25)
+                for name in names:
+                    await user.place(name, {"placementType": "PickN", "numberOfClusters": 2})
+                for name in names:
+                    await user.soon_on(name, "ams", "dub")
+            await asyncio.sleep(3600)
+            figures = by_name(controller.registry.collect())
+            controller.stop()
+        return {name: {sample.value for sample in figures[name].samples} for name in figures if "throughput" in name}
+
+    assert run_virtually(run()) == {
+        "fleet_throughput_per_second": {2.0},
+        "fleet_throughput_quantile_per_second": {3.0},
+    }

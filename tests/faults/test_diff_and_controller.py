@@ -22,6 +22,9 @@ SEEDS: Final = range(10 if os.environ.get("FLEET_LONG") else 2)
 EDITS: Final = 30 if os.environ.get("FLEET_LONG") else 12
 """Of each seed: 300 in the long form."""
 
+LONG_SILENCE: Final = 2e8
+"""Seconds: longer than the heartbeat timeout here, which is a year."""
+
 Moves = dict[str, tuple[set[str], set[str]]]
 """By placement: clusters gained and lost."""
 
@@ -45,10 +48,14 @@ async def play(seed: int) -> int:
         await stage.rest()
         for number in range(EDITS):
             moved += await check(stage, author.draw() if number else author.draw_all())
-            for name in set(CLUSTERS) - author.clusters:
+            for name in sorted(set(CLUSTERS) - author.clusters):
                 if rng.random() < 0.5:
                     await stage.user.join(name, labels={"region": rng.choice(REGIONS)})
                     author.clusters.add(name)
+            # Files have no part in this: an agent falls silent, or is heard again.
+            if rng.random() < 0.3:
+                silence = rng.choice((0.0, 0.0, LONG_SILENCE))
+                await stage.user.report(rng.choice(sorted(author.clusters)), silent_for=silence)
             await stage.rest()
         stage.check()
     return moved
@@ -67,7 +74,7 @@ async def check(stage: Stage, edit: Edit) -> bool:
     await apply_edit(stage.hub, edit)
     await stage.rest()
     actual = differences(before, await in_use(stage))
-    assert expected == actual, f"before: {before}\n{edit}"
+    assert expected == actual, f"{expected} is not {actual}; before: {before}\n{edit}"
     assert report.moves is bool(actual)
     return report.moves
 

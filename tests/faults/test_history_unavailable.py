@@ -14,7 +14,7 @@ import sqlalchemy as sql
 
 from fleet.errors import HistoryUnavailable
 from fleet.history import History, migrate, writer
-from fleet.history.history import WriterTiming
+from fleet.history.history import MonitorTiming, WriterTiming
 from tests.databases import HASTY, OFTEN, SOON, recording
 from tests.postgres import Postgres, postgres
 from tests.unit.history.sources import Fleet, an_attempt, ids, keep
@@ -134,6 +134,23 @@ def test_a_locked_file_is_waited_for(url: str, file: Path) -> None:
                 yield end
 
         check_recovers(history, trouble)
+
+
+def test_a_look_that_began_before_the_end_of_an_outage_marks_none(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it failed with is over: a batch was written meanwhile."""
+    with recording(url, looks=MonitorTiming(interval=3600)) as history:
+        keep(history, an_attempt("before"))
+        check, fails = history._database.check_writable, [True]
+
+        def check_after_a_batch() -> None:
+            if fails.pop() if fails else False:
+                keep(history, an_attempt("meanwhile"))
+                raise HistoryUnavailable("locked")
+            check()
+
+        monkeypatch.setattr(history._database, "check_writable", check_after_a_batch)
+        assert history._monitor.look().unavailable_since is None
+        assert not fails
 
 
 def test_a_full_disk_is_waited_for(url: str) -> None:

@@ -26,11 +26,18 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SECONDS: Final = 300
 """A run that takes longer has been noticed."""
 NEVER_COPIED: Final = shutil.ignore_patterns(".git", ".venv", ".*_cache", "__pycache__", ".hypothesis", "build", "dist")
+SIMULATED: Final = ("tests/unit/cli/test_profile_*.py", "tests/unit/cli/test_simulated_stages.py")
 AREAS: Final = {
-    "framework": (["fleet/framework"], ["tests/unit/framework", "tests/property/test_plugins_*.py"]),
+    "framework": (["fleet/framework"], ["tests/unit/framework", "tests/property/test_plugins_*.py", *SIMULATED]),
     "plugins": (
         ["plugins"],
-        ["tests/unit/framework", "tests/property/test_plugins_*.py", "tests/property/test_oracle_agrees.py"],
+        [
+            "tests/unit/framework",
+            "tests/unit/explain/test_fixes.py",
+            "tests/property/test_plugins_*.py",
+            "tests/property/test_oracle_agrees.py",
+            *SIMULATED,
+        ],
     ),
     "snapshot": (
         ["fleet/snapshot"],

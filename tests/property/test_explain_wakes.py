@@ -14,7 +14,7 @@ from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot, fi
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.interest_index import InterestIndex, lacks_clusters
 from tests.builders import a_policy, label, measure, sorted_by
-from tests.property.test_scheduler_interests import EVENT_SOURCES, NOW, RULE, key_of, random_change, satisfied
+from tests.property.test_scheduler_interests import EVENT_SOURCES, became_eligible, key_of, random_change, satisfied
 from tests.strategies import random_scenario
 
 CPU = "resources.kubernetes-fleet.io/available-cpu"
@@ -32,7 +32,7 @@ def changes(*, long: bool) -> list[ClusterDiff]:
     found = []
     for seed in range(3000 if long else 300):
         views = (None if one is None else msgspec.convert(one, MemberCluster) for one in random_change(seed))
-        found.append(diff_clusters(*views, is_eligible=lambda cluster: RULE.of(cluster, NOW)))
+        found.append(diff_clusters(*views, became_eligible=became_eligible))
     return found
 
 

@@ -5,6 +5,7 @@ What is tried are the real parts, from the event of a store to the queue and the
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -29,6 +30,7 @@ from fleet.model.keys import (
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import Binding, MemberCluster, Metadata, PolicySnapshot, PolicySnapshotSpec, PolicySnapshotStatus
+from fleet.scheduler.events import cluster_hints
 from fleet.scheduler.events.cluster_hints import ClusterHints
 from fleet.scheduler.events.event_handlers import EligibilityClock, EventHandlers
 from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -52,6 +54,7 @@ WORLDS: Final = {"normal": 100, "long": 1000}
 PLACEMENTS: Final = 8
 NAMES: Final = tuple(f"c{number}" for number in range(8))
 STEPS: Final = 14
+ZONE: Final = "zone"
 
 Change = Callable[["Site"], None]
 
@@ -72,7 +75,7 @@ class Site:
             self.caches,
             self,
             sources_of=lambda _: PROFILE.event_sources,
-            eligibility=EligibilityClock(RULE, self.clock),
+            eligibility=EligibilityClock(lambda: (RULE.of,), self.clock),
             release=lambda *_: None,
             clock=self.clock,
             hints=hints if hinted else None,
@@ -216,16 +219,22 @@ class Story:
     now: int = START
     clusters: dict[str, MemberCluster] = field(default_factory=dict)
     snapshots: dict[str, PolicySnapshot] = field(default_factory=dict)
+    spreads: bool = False
+    """All placements spread over zones, and healthy clusters move between these."""
+
+    def __post_init__(self) -> None:
+        self.spreads = self.dice.chance(0.3)
 
     def opening(self) -> list[Change]:
-        changes = [self._joins(name) for name in NAMES[: self.dice.randint(0, 5)]]
+        most = len(NAMES) if self.spreads else 5
+        changes = [self._joins(name) for name in NAMES[: self.dice.randint(most - 5, most)]]
         for number in range(PLACEMENTS):
             changes.append(self._asks(f"p{number}"))
         return changes
 
     def step(self) -> tuple[list[Change], dict[PlacementKey, list[Change]]]:
         """Changes, and those that happen while placements are in flight that have just been edited."""
-        self.now += self.dice.choice((1, 10, 60, 290, 310, 900)) * SECOND
+        self.now += self.dice.choice((1, 2, 3) if self.spreads else (1, 10, 60, 290, 310, 900)) * SECOND
         if self.dice.chance(0.2):
             name = self.dice.choice(sorted(self.snapshots))
             key = PlacementKey(self.snapshots[name].metadata.namespace, name)
@@ -250,7 +259,8 @@ class Story:
             labels={PARENT_PLACEMENT: name, IS_LATEST_SNAPSHOT: "true"},
             annotations={PLACEMENT_GENERATION: "1", NUMBER_OF_CLUSTERS: str(self.dice.randint(0, 9))},
         )
-        spec = msgspec.convert({"policy": random_policy(self.dice, list(NAMES))}, PolicySnapshotSpec)
+        policy = self._spread_policy() if self.spreads else random_policy(self.dice, list(NAMES))
+        spec = msgspec.convert({"policy": policy}, PolicySnapshotSpec)
         after = self.snapshots[name] = PolicySnapshot(metadata=metadata, spec=spec)
 
         def change(site: Site) -> None:
@@ -261,6 +271,11 @@ class Story:
             site.put_snapshot(after)
 
         return change
+
+    def _spread_policy(self) -> dict[str, Any]:
+        whenever = self.dice.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"))
+        constraint = {"topologyKey": ZONE, "maxSkew": self.dice.choice((1, 1, 2)), "whenUnsatisfiable": whenever}
+        return {"placementType": "PickN", "topologySpreadConstraints": [constraint]}
 
     def _counts(self, name: str) -> Change:
         before = self.snapshots[name]
@@ -282,8 +297,10 @@ class Story:
         if not self.clusters or (away and self.dice.chance(0.2)):
             return self._joins(self.dice.choice(away))
         name = self.dice.choice(sorted(self.clusters))
-        kinds = {"beats": 3, "changes": 8, "becomes another": 1, "leaves": 1}
+        kinds = {"beats": 3, "changes": 8, "becomes another": 1, "leaves": 1, "moves": 40 if self.spreads else 0}
         match self.dice.weighed(kinds):
+            case "moves":
+                return self._moves(name)
             case "leaves":
                 return self._leaves(name)
             case "changes":
@@ -294,15 +311,25 @@ class Story:
         return self._puts(name, self.clusters[name])
 
     def _joins(self, name: str) -> Change:
-        troubled = self.dice.choice((0.0, 0.0, 0.3))
+        troubled = 0.0 if self.spreads else self.dice.choice((0.0, 0.0, 0.3))
         document = random_cluster(self.dice, name, troubled=troubled, namespaces=True)
-        return self._puts(name, msgspec.convert(document, MemberCluster))
+        if self.spreads and self.dice.chance(0.8):
+            document["spec"].pop("taints", None)
+        self.clusters[name] = msgspec.convert(document, MemberCluster)
+        return self._moves(name) if self.spreads else self._puts(name, self.clusters[name])
+
+    def _moves(self, name: str) -> Change:
+        """To a zone, or out of all."""
+        labels = dict(self.clusters[name].metadata.labels or {})
+        labels.pop(ZONE, None)
+        zone = self.dice.choice(("z1", "z1", "z2", "z2", "z3", "z3", ""))
+        return self._puts(name, with_metadata(self.clusters[name], labels=labels | ({ZONE: zone} if zone else {})))
 
     def _puts(self, name: str, cluster: MemberCluster) -> Change:
         """Nearly every report comes with a heartbeat, of now or late. No cluster is seen leaving: whoever happens to be
         attempted then gives up its bindings early."""
         cluster = with_metadata(cluster, deletion_timestamp=None)
-        late = self.dice.choice((0, 0, 3, 200, 400))
+        late = 0 if self.spreads else self.dice.choice((0, 0, 3, 200, 400))
         seen = self.clusters[name] = heard(cluster, self.now - late * SECOND) if self.dice.chance(0.9) else cluster
         return lambda site: site.put_cluster(seen)
 
@@ -357,3 +384,10 @@ def test_with_hints_the_bindings_are_those_of_waking_everybody(part: int, *, lon
         in_vain += more_in_vain
     assert [(str(one.key), one.triggers) for one in in_vain] == []
     assert hinted < everybody / 2
+
+
+def test_a_hint_that_forgets_what_compares_clusters_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else the worlds would prove nothing: clusters move between domains in them, and that makes room elsewhere."""
+    monkeypatch.setattr(cluster_hints, "_is_row_local", lambda plugin: True)
+    with pytest.raises(AssertionError, match="world"):
+        deque(map(play, range(WORLDS["normal"])), maxlen=0)

@@ -43,6 +43,10 @@ CHANGES = {"normal": 400, "long": 3000}
 FLEETS = {"normal": 100, "long": 3000}
 
 
+def became_eligible(old: MemberCluster | None, new: MemberCluster) -> bool:
+    return RULE.of(new, NOW) and (old is None or not RULE.of(old, NOW))
+
+
 @pytest.fixture(scope="module")
 def snapshots(*, long: bool) -> list[Json]:
     found = [random_scenario(seed)["policySnapshot"] for seed in range(POLICIES["long" if long else "normal"])]
@@ -149,7 +153,7 @@ def test_D25_the_index_finds_whom_the_documents_name(snapshots: list[Json], *, l
             if oracle.reacts(snapshot, old, new, NOW_OF_ORACLE, DEFAULTS)
         }
         views = (None if one is None else msgspec.convert(one, MemberCluster) for one in (old, new))
-        change = diff_clusters(*views, is_eligible=lambda cluster: RULE.of(cluster, NOW))
+        change = diff_clusters(*views, became_eligible=became_eligible)
         found = [str(key) for key in index.find_affected(change)]
         assert len(found) == len(set(found)), seed
         assert set(found) == want, seed

@@ -167,7 +167,8 @@ class QueueMachine(RuleBasedStateMachine):
         elif one.at_once:
             self.hurry(one)
         elif one.place is ItemState.UNSCHEDULABLE:
-            self.queue_up(one, QueueingStrategy.AFTER_BACKOFF)
+            skips = one.pending and not one.rejectors
+            self.queue_up(one, QueueingStrategy.IMMEDIATELY if skips else QueueingStrategy.AFTER_BACKOFF)
 
     def flush(self) -> None:
         for one in self.known.values():
@@ -224,7 +225,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.admit(key)
         elif one.place is ItemState.IN_FLIGHT:
             one.again = QueueingStrategy.IMMEDIATELY
-        else:
+        elif one.place is ItemState.UNSCHEDULABLE or not self.holds(one):
             self.hurry(one)
 
     @rule(keys=some_keys)

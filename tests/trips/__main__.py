@@ -48,10 +48,11 @@ class Trip:
 
     def start(self) -> None:
         """In this thread, and in those that are handed work from here on."""
-        to_thread = asyncio.to_thread
-        self._restore = lambda: setattr(asyncio, "to_thread", to_thread)
-        asyncio.to_thread = lambda work, *args, **options: to_thread(  # type: ignore[assignment]
-            self._in_thread, partial(work, *args, **options)
+        loop = asyncio.get_running_loop()
+        in_executor = loop.run_in_executor
+        self._restore = lambda: setattr(loop, "run_in_executor", in_executor)
+        loop.run_in_executor = lambda executor, work, *args: in_executor(  # type: ignore[method-assign]
+            executor, self._in_thread, partial(work, *args)
         )
         sys.setprofile(self._enter)
 

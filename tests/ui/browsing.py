@@ -30,6 +30,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 MINUS: Final = "\N{MINUS SIGN}"
+DASH: Final = "\N{EN DASH}"
 WITHIN: Final = 60_000
 """Milliseconds for anything to happen: a busy machine is not a failure."""
 ASKED_AGAIN: Final = (429, 503)
@@ -78,7 +79,10 @@ class Visit:
         self.page.wait_for_function(condition, arg=argument)
 
     def keep_bodies(self) -> None:
-        """From now on, of all answers but streams, which do not end."""
+        """From now on. Of streams, which do not end, every event as it comes."""
+        network = self.page.context.new_cdp_session(self.page)
+        network.on("Network.eventSourceMessageReceived", lambda event: self.bodies.append(event["data"]))
+        network.send("Network.enable")
 
         def fetch(route: Route) -> None:
             if "follow=" in route.request.url:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from typing import Final
 
 import pytest
+from fastapi import FastAPI
 
 from api.http.server import ListenOptions, serve_app
 from fleet.settings import Address
 from tests.api.stage import Running, a_running_stage
 from tests.ui.browsing import BrowserThread, Explorer
-
-LISTENING: Final = ListenOptions(address=Address("127.0.0.1:0"))
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +39,29 @@ def explorer(browser: BrowserThread, running: Running) -> Iterator[Explorer]:
 @contextmanager
 def served(running: Running) -> Iterator[str]:
     """The API of the stage on a free port."""
-    server = AsyncExitStack()
-
-    async def start() -> str:
-        return await server.enter_async_context(serve_app(running.stage.app, LISTENING))
-
-    url = running.call(start())
+    server = Server(running)
+    server.start(running.stage.app)
     try:
-        yield url
+        yield server.url
     finally:
-        running.call(server.aclose())
+        server.stop()
+
+
+class Server:
+    """Starts again on the port that it had."""
+
+    def __init__(self, running: Running) -> None:
+        self.url = "http://127.0.0.1:0"
+        self._running = running
+        self._open = AsyncExitStack()
+
+    def start(self, app: FastAPI) -> None:
+        listening = ListenOptions(address=Address(self.url.removeprefix("http://")))
+
+        async def start() -> str:
+            return await self._open.enter_async_context(serve_app(app, listening))
+
+        self.url = self._running.call(start())
+
+    def stop(self) -> None:
+        self._running.call(self._open.aclose())

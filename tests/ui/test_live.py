@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.api.stage import ADMIN, Running
-from tests.ui.browsing import MINUS, WITHIN, Explorer, Json, Visit
+from tests.api.test_sealed_sessions import a_replica, renew
+from tests.ui.browsing import MINUS, WITHIN, BrowserThread, Explorer, Json, Visit
+from tests.ui.conftest import Server
 
 pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
 
@@ -73,6 +76,51 @@ def test_every_decision_is_listed_once_however_often_the_stream_ends(explorer: E
         visit.check_calm()
 
     explorer.visit(ADMIN, look)
+
+
+@pytest.mark.parametrize("path", ["/ui/", "/ui/placements/-/web"])
+def test_a_restart_of_the_api_loses_and_doubles_no_decision(
+    browser: BrowserThread, running: Running, tmp_path: Path, path: str
+) -> None:
+    """Nothing was decided between the opening of the page and the restart: it still knows where to go on, and is signed
+    in."""
+    server = Server(running)
+    key = renew(tmp_path / "tls.key")
+
+    async def decide(*numbers: int) -> None:
+        for number in numbers:
+            await running.stage.world.edit_policy("web", numberOfClusters=number)
+            await running.stage.world.soon_scheduled("web")
+        await running.stage.wait_until_recorded()
+
+    def look(visit: Visit) -> None:
+        page = visit.open(path)
+        visit.wait_for("() => document.querySelector('#clock.is-live') !== null")
+        page.evaluate("() => { window.stayed = true; }")
+        server.stop()
+        running.call(decide(3, 2))
+        visit.wait_for("() => document.querySelector('#clock.is-waiting') !== null")
+        server.start(a_replica(running.stage, key).app)
+        running.call(decide(3, 2))
+        items = visit.get("/v1/placements/-/web/history?limit=100")["items"]
+        expected = [item["seq"] for item in items if item["seq"] > newest]
+        page.wait_for_selector(f'#live li[data-seq="{expected[0]}"]')
+        seen = [seq for seq in page.evaluate(SEEN) if seq in {item["seq"] for item in items}]
+        assert seen == expected
+        assert page.evaluate("() => window.stayed") is True
+
+    running.call(decide(2))
+    newest = running.call(newest_seq(running))
+    server.start(a_replica(running.stage, key).app)
+    try:
+        Explorer(browser, server.url).visit(ADMIN, look)
+    finally:
+        server.stop()
+
+
+async def newest_seq(running: Running) -> int:
+    items = (await running.stage.json("/v1/placements/-/web/history?limit=1"))["items"]
+    return int(items[0]["seq"])
 
 
 def test_the_history_can_be_gone_through_and_compared(explorer: Explorer, running: Running) -> None:

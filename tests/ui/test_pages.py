@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
@@ -13,18 +12,11 @@ import yaml
 from tests.api.stage import ADMIN, CLUSTERS, Running
 from tests.e2e.hub import soon
 from tests.policies import REMARKED, path_of
-from tests.ui.browsing import MINUS, Explorer, Json, Visit
+from tests.ui.browsing import Explorer, Visit
+from tests.ui.expected import check_placement, check_simulated
 
 pytestmark = pytest.mark.timeout(900)  # a browser on a busy machine takes its time
 
-KINDS: Final = """() => Object.fromEntries([...document.querySelectorAll('.cell[data-plugin]')].map((cell) =>
-    [cell.dataset.plugin + '|' + cell.dataset.cluster, [cell.dataset.kind, cell.getAttribute('aria-label')]]))"""
-COUNTS: Final = """() => Object.fromEntries([...document.querySelectorAll('#funnel [data-count]')].map((part) =>
-    [part.dataset.plugin || part.dataset.part, Number(part.dataset.count)]))"""
-CHIPS: Final = "() => [...document.querySelectorAll('#decision .chip.use')].map((chip) => chip.textContent)"
-TRIES: Final = 20
-PAUSE: Final = 1000
-"""Milliseconds before another try."""
 MORE_CLUSTERS: Final = {
     "iad-1": {"region": "us-east", "env": "prod", "tier": "gold"},
     "iad-2": {"region": "us-east", "env": "staging", "tier": "silver"},
@@ -54,89 +46,6 @@ def policies(running: Running) -> list[str]:
 
     running.call(place())
     return names
-
-
-def placement_path(key: str) -> str:
-    namespace, _, name = key.rpartition("/")
-    return f"{namespace or '-'}/{name}"
-
-
-def expected_cells(matrix: Json) -> dict[str, list[str]]:
-    """Cells as the page should have them, from the answer."""
-    clusters, plugins = matrix["clusters"], matrix["plugins"]
-    verdicts, bound = base64.b64decode(matrix["verdicts"]), set(matrix["bound"])
-    cells: dict[str, list[str]] = {}
-    for column, cluster in enumerate(clusters):
-        values = [verdicts[line * len(clusters) + column] for line in range(len(plugins))]
-        first = next((line for line, value in enumerate(values) if value not in (0, 255)), None)
-        for line, (plugin, value) in enumerate(zip(plugins, values, strict=True)):
-            words = {0: "passes", 255: "not run"}.get(value) or matrix["reasons"][value - 1]["text"]
-            if value == 255:
-                kind = "skip"
-            elif value == 0:
-                kind = "use" if column in bound else "pass"
-            else:
-                kind = "kept" if column in bound else "first" if line == first else "later"
-            standing = (
-                "in use"
-                if column in bound
-                else "fits, not chosen"
-                if first is None
-                else f"rejected by {plugins[first]}"
-            )
-            cells[f"{plugin}|{cluster}"] = [kind, f"{cluster}, {plugin}: {words}; {standing}"]
-    return cells
-
-
-def expected_counts(matrix: Json) -> dict[str, int]:
-    clusters, plugins = matrix["clusters"], matrix["plugins"]
-    verdicts, bound = base64.b64decode(matrix["verdicts"]), set(matrix["bound"])
-    counts = {"total": len(clusters), "use": len(bound), "fits": 0, **dict.fromkeys(plugins, 0)}
-    for column in set(range(len(clusters))) - bound:
-        rejecting = (
-            name for line, name in enumerate(plugins) if verdicts[line * len(clusters) + column] not in (0, 255)
-        )
-        counts[next(rejecting, "fits")] += 1
-    return counts
-
-
-def check_placement(visit: Visit, key: str) -> None:
-    """The queue may have moved between the page's questions and ours: then both are asked again."""
-    shown: Json = {}
-    expected: Json = {}
-    for _ in range(TRIES):
-        visit.open(f"/ui/placements/{placement_path(key)}")
-        shown, expected = read_placement(visit), ask_placement(visit, key)
-        if shown == expected:
-            break
-        visit.page.wait_for_timeout(PAUSE)
-    assert shown == expected
-    visit.check_calm()
-
-
-def read_placement(visit: Visit) -> Json:
-    page = visit.page
-    return {
-        "cells": page.evaluate(KINDS),
-        "counts": page.evaluate(COUNTS),
-        "sentence": page.text_content("#sentence"),
-        "state": page.get_attribute("#decision .state", "data-state"),
-        "targets": page.evaluate(CHIPS),
-        "fixes": page.evaluate("() => [...document.querySelectorAll('#fix-list b')].map((fix) => fix.textContent)"),
-    }
-
-
-def ask_placement(visit: Visit, key: str) -> Json:
-    matrix = visit.get(f"/v1/matrix?placement={key}")
-    why = visit.get(f"/v1/placements/{placement_path(key)}/why")
-    return {
-        "cells": expected_cells(matrix),
-        "counts": expected_counts(matrix),
-        "sentence": why["verdict"]["summary"],
-        "state": why["verdict"]["state"],
-        "targets": sorted(visit.get(f"/v1/placements/{placement_path(key)}")["targets"]),
-        "fixes": [fix["text"] for fix in why["fixes"] or ()],
-    }
 
 
 def test_the_placements_of_the_stage_are_shown_as_rest_has_them(explorer: Explorer) -> None:
@@ -192,10 +101,26 @@ def test_the_fleet_page_has_every_placement_on_its_clusters(explorer: Explorer) 
         for show, number in (
             ("", status["placements"]["total"]),
             ("short", status["placements"]["short"]),
+            ("undecided", status["placements"]["undecided"]),
             ("clusters", status["clusters"]["total"]),
+            ("ineligible", status["clusters"]["total"] - status["clusters"]["eligible"]),
             ("tainted", status["clusters"]["tainted"]),
+            ("moves", len(status["moves"]) + status["moreMoves"]),
         ):
             assert page.text_content(f'[data-show="{show}"] b') == str(number)
+        state = {cluster["name"]: cluster["state"] for cluster in fleet["clusters"]}
+        tips = page.evaluate(
+            """() => Object.fromEntries([...document.querySelectorAll('.strip-cell')].map((cell) => {
+                cell.dispatchEvent(new PointerEvent('pointerover', {bubbles: true}));
+                return [cell.dataset.placement + '|' + cell.dataset.cluster,
+                        document.querySelector('.tip b').textContent];
+            }))"""
+        )
+        assert len(tips) == len(shown)
+        for cell, words in tips.items():
+            key, _, name = cell.partition("|")
+            place = "there" if cell in there else "not there"
+            assert words == f"{key} on {name}: {place}" + (f"; cluster {state[name]}" if state[name] else "")
         visit.check_calm()
 
     explorer.visit(ADMIN, look)
@@ -251,35 +176,6 @@ def test_a_drain_shows_the_impact_that_simulate_has(explorer: Explorer) -> None:
         visit.check_calm()
 
     explorer.visit(ADMIN, look)
-
-
-def check_simulated(visit: Visit, key: str, edits: list[Any]) -> None:
-    """The page shows the answer of POST /v1/simulate to the same edits."""
-    page = visit.page
-    answer = visit.post("/v1/simulate", {"placement": {"ref": key}, "edits": edits, "explain": "all", "limit": 500})
-    page.wait_for_function(
-        "(words) => document.querySelector('#sentence')?.textContent === words",
-        arg=answer["answer"]["verdict"]["summary"],
-    )
-    chips = page.evaluate("() => [...document.querySelectorAll('#decision .chip')].map((one) => one.textContent)")
-    gained, lost = answer["compare"]["gained"], answer["compare"]["lost"]
-    used = [
-        row["name"]
-        for row in answer["answer"]["attempt"]["clusters"]
-        if row["outcome"].endswith("selected") and row["outcome"] != "fit-not-selected"
-    ]
-    assert chips == [f"+ {name}" for name in gained] + [f"{MINUS} {name}" for name in lost] + sorted(
-        set(used) - set(gained)
-    )
-    cells: dict[str, list[str]] = page.evaluate(KINDS)
-    for row in answer["answer"]["attempt"]["clusters"]:
-        for part in row["rejections"]:
-            kind, words = cells[f"{part['plugin']}|{row['name']}"]
-            is_rejected = kind in ("first", "later", "kept")
-            assert is_rejected is (part["verdict"] == "reject"), (row["name"], part)
-            assert (kind == "skip") is (part["verdict"] == "skipped")
-            if is_rejected:
-                assert (part["short"] or part["message"]) in words
 
 
 def test_a_slider_asks_what_if(explorer: Explorer) -> None:

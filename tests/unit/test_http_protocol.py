@@ -242,6 +242,23 @@ def test_a_whole_request_leaves_no_timer() -> None:
     assert asyncio.run(ask_twice()) == [None, None, False]
 
 
+def test_each_of_several_requests_without_a_pause_has_its_own_time() -> None:
+    async def pipeline() -> list[bool]:
+        protocol, _ = connect()
+        timers = []
+        for part in (b"GET / HT", b"TP/1.1\r\n\r\nGET / HT", b"TP/1.1\r\n\r\nGET /"):
+            protocol.data_received(part)
+            assert protocol._arrival is not None
+            timers.append(protocol._arrival)
+        ended = [timer.cancelled() for timer in timers]
+        for task in protocol.tasks:
+            task.cancel()
+        protocol.connection_lost(None)
+        return ended
+
+    assert asyncio.run(pipeline()) == [True, True, False]
+
+
 @pytest.mark.parametrize("taken, outcome", [(0, "aborted"), (1_000, "aborted"), (50_000, "open")])
 def test_a_reader_that_takes_next_to_nothing_is_ended(
     monkeypatch: pytest.MonkeyPatch, taken: int, outcome: str

@@ -48,7 +48,7 @@ Fleet with copies of Secrets, such as works, are not among them.
 {{- if contains "/" . }}{{ $groups = append $groups (splitList "/" . | first) }}{{ end -}}
 {{- end -}}
 {{- $never := list "v1" "authentication.k8s.io" "authorization.k8s.io" "cluster.kubernetes-fleet.io" "coordination.k8s.io" -}}
-{{- range concat $never (list "events.k8s.io" "explain.fleet" "metrics.k8s.io") }}{{ $groups = without $groups . }}{{ end -}}
+{{- range concat $never (list "events.k8s.io" "explain.fleet" "metrics.k8s.io" "scheduling.fleet.dev") }}{{ $groups = without $groups . }}{{ end -}}
 {{- uniq $groups | sortAlpha | toJson -}}
 {{- end -}}
 

@@ -7,15 +7,25 @@
 {{- toYaml (mergeOverwrite (deepCopy .Values.settings) $derived) -}}
 {{- end -}}
 
-{{/* The configuration document: the settings with the profiles. */}}
+{{/* The parts of the configuration document that are no settings, as far as there are any. */}}
+{{- define "fleet.documentParts" -}}
+{{- $parts := dict -}}
+{{- range $name := list "profiles" "extenders" "feeds" "substitution" -}}
+{{- with index $.Values $name }}{{ $_ := set $parts $name . }}{{ end -}}
+{{- end -}}
+{{- empty $parts | ternary "" (toYaml $parts) -}}
+{{- end -}}
+
+{{/* The configuration document: the settings with these parts. */}}
 {{- define "fleet.configuration" -}}
 {{- $envelope := dict "apiVersion" "scheduling.fleet.dev/v1" "kind" "FleetSchedulerConfiguration" -}}
-{{- toYaml (merge $envelope (dict "profiles" .Values.profiles) (include "fleet.settings" . | fromYaml)) -}}
+{{- $parts := include "fleet.documentParts" . | fromYaml -}}
+{{- toYaml (merge $envelope $parts (include "fleet.settings" . | fromYaml)) -}}
 {{- end -}}
 
 {{/* The file that processes read. */}}
 {{- define "fleet.configFile" -}}
-/etc/fleet/{{ ternary "config.yaml" "controller.yaml" (not (empty .Values.profiles)) }}
+/etc/fleet/{{ ternary "config.yaml" "controller.yaml" (not (empty (include "fleet.documentParts" .))) }}
 {{- end -}}
 
 {{/* Whole seconds of a duration. There is no function that parses durations, but one that adds them to a date. */}}

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from fleet.cli.client.last_up import find_latest_up
 from fleet.clock import SystemClock
-from fleet.errors import ApiError, ConfigurationError, Forbidden, NotFound, Unauthorized, Unreachable
+from fleet.errors import ConfigurationError, NotFound
 from fleet.kube.client.transport import Transport
-
-REQUEST: Final = re.compile(r"^[A-Z]+ /\S*: ")
-"""In front of the hub's messages."""
-_STEPS: Final[tuple[tuple[type[ApiError], str], ...]] = (
-    (NotFound, "`fleet get {plural}` lists what there is"),
-    (Forbidden, "ask an administrator of the hub for this right"),
-    (Unauthorized, "renew the credentials of your kubeconfig, or choose another one with --kubeconfig or --context"),
-    (Unreachable, "check that the hub runs, or choose another one with --kubeconfig or --context"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +44,10 @@ def find_kubeconfig(options: HubOptions, environ: Mapping[str, str] = os.environ
 
 
 @contextmanager
-def describe_hub_errors(plural: str) -> Iterator[None]:
-    """The hub's message without the request, and the next step."""
+def describe_missing(plural: str) -> Iterator[None]:
+    """What lists the objects that there are."""
     try:
         yield
-    except (NotFound, Forbidden, Unauthorized, Unreachable) as error:
-        step = next(step for kind, step in _STEPS if isinstance(error, kind)).format(plural=plural)
-        error.args = (f"{REQUEST.sub('', str(error))}\nnext: {step}",)
+    except NotFound as error:
+        error.args = (f"{error}\nnext: `fleet get {plural}` lists what there is",)
         raise

@@ -11,7 +11,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.error import URLError
@@ -29,6 +29,7 @@ from urllib.request import (
 from fleet import __version__
 from fleet.cli.client.connection import TOKEN_FILE, ApiConnection
 from fleet.cli.client.hub_refusals import describe_hub_refusal, describe_hub_unreachable, describe_missing_api
+from fleet.cli.progress import show_progress
 from fleet.errors import FleetError
 
 JSON: Final = "application/json"
@@ -61,6 +62,12 @@ class ApiRefusal(FleetError):
 
 class StreamInterrupted(ApiRefusal):
     """A stream broke off; everything received before is valid."""
+
+
+def build_mismatch(connection: ApiConnection, reason: str) -> ApiRefusal:
+    """For an answer that no API of this version gives."""
+    step = f"check the address, and that the API is of version {__version__}, as this command"
+    return ApiRefusal(f"{connection.url} is not a Fleet API: {reason}\nnext: {step}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +111,7 @@ def fetch_json(connection: ApiConnection, request: ApiRequest, *, timeout: float
     try:
         return json.loads(body)
     except ValueError as error:
-        raise ApiRefusal(f"{connection.url} is not a Fleet API: {request.path} did not return JSON") from error
+        raise build_mismatch(connection, f"{request.path} did not return JSON") from error
 
 
 @contextmanager
@@ -154,9 +161,10 @@ def _has_no_api(connection: ApiConnection) -> bool:
 
 def _send(connection: ApiConnection, request: ApiRequest, accept: str, timeout: float) -> http.client.HTTPResponse:
     try:
-        response: http.client.HTTPResponse = _opener(connection).open(
-            _request(connection, request, accept), timeout=timeout
-        )
+        # First, because a plugin for credentials may ask something on the terminal.
+        opener, prepared = _opener(connection), _request(connection, request, accept)
+        with show_progress(f"waiting for {connection.url}") if timeout >= DEFAULT_TIMEOUT else nullcontext():
+            response: http.client.HTTPResponse = opener.open(prepared, timeout=timeout)
     except URLError as error:
         raise ApiRefusal(_describe_unreachable(connection, error.reason)) from error
     except (OSError, http.client.HTTPException) as error:
@@ -223,8 +231,8 @@ def _build_refusal(response: http.client.HTTPResponse, connection: ApiConnection
         return ApiRefusal(describe_hub_refusal(connection, status, body, problem), status=status)
     if not isinstance(problem, dict) or "detail" not in problem:
         return ApiRefusal(
-            f"{connection.url} returned {status} {response.reason}, which is not an error of the Fleet API: "
-            "check the address",
+            f"{connection.url} returned {status} {response.reason}, which is not an error of the Fleet API\n"
+            "next: check the address",
             status=status,
         )
     return ApiRefusal(render_problem(status, problem), status=status)

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any, Final
 
-from fleet.cli.client.hub_access import HubOptions, connect_to_hub, describe_hub_errors
+from fleet.cli.client.hub_access import HubOptions, connect_to_hub, describe_missing
 from fleet.clock import SystemClock, epoch_nanoseconds
 from fleet.errors import Conflict, InputError
 from fleet.kube.api import WRITE_CLASS, Api, Method, Request
@@ -45,7 +45,7 @@ def run_approve(kind: str, name: str, namespace: str, hub: HubOptions) -> int:
 
 async def _run(resource: Resource, key: str, hub: HubOptions) -> None:
     async with connect_to_hub(hub) as api:
-        with describe_hub_errors(resource.plural):
+        with describe_missing(resource.plural):
             for attempt in range(_ATTEMPTS):
                 try:
                     await _approve(api, resource, key)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fleet.cli.client.connection import ConnectionOptions
-from fleet.cli.client.hub_access import HubOptions, connect_to_hub, describe_hub_errors
+from fleet.cli.client.hub_access import HubOptions, connect_to_hub, describe_missing
 from fleet.cli.clusters.cordon import CORDON, is_cordoned, read_cluster, set_cordon
 from fleet.cli.clusters.evictions import ClusterContent, EvictionResult, evict_all, load_content
 from fleet.cli.clusters.impact import confirm, print_impact
@@ -52,7 +52,7 @@ def run_drain(change: MaintenanceOptions) -> int:
 async def _cordon(change: MaintenanceOptions, *, cordoned: bool) -> int:
     verb = "cordon" if cordoned else "uncordon"
     async with connect_to_hub(change.hub) as api:
-        with describe_hub_errors("clusters"):
+        with describe_missing("clusters"):
             cluster = await read_cluster(api, change.cluster)
         if is_cordoned(cluster) is cordoned:
             sys.stdout.write(f"{change.cluster} is {'already' if cordoned else 'not'} cordoned\n")
@@ -74,7 +74,7 @@ async def _cordon(change: MaintenanceOptions, *, cordoned: bool) -> int:
 async def _drain(change: MaintenanceOptions) -> int:
     name = change.cluster
     async with connect_to_hub(change.hub) as api:
-        with describe_hub_errors("clusters"):
+        with describe_missing("clusters"):
             await read_cluster(api, name)
         content = await load_content(api, name)
         _describe(content, name)

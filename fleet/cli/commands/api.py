@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from api.app import create_app, reload_app
 from api.auth.access import HubAuthorizer
 from api.auth.front_proxy import FrontProxy
+from api.auth.sealing import Sealer
 from api.http.server import ListenOptions, serve_app
 from api.live.live import LiveState
 from fleet.clock import SystemClock
@@ -32,6 +33,7 @@ from fleet.kube.backoff import JITTER
 from fleet.manager import logs
 from fleet.manager.config_reload import ConfigReload
 from fleet.manager.hub_connection import connect
+from fleet.manager.secret_values import read_secret_values
 from fleet.recorder.metrics import HistoryMetrics
 from fleet.recorder.recorder import open_history
 from fleet.scheduler.configured_profiles import build_profiles
@@ -60,6 +62,9 @@ class ApiOptions:
 def run_api(options: ApiOptions) -> int:
     """Run until SIGTERM or SIGINT."""
     effective = load_settings(options.config, os.environ, options.settings)
+    if effective.secret_names:
+        secrets = read_secret_values(effective, kubeconfig=options.kubeconfig, context=options.context)
+        effective = load_settings(options.config, os.environ, options.settings, secrets=secrets)
     build_profiles(effective.settings)
     listening = ListenOptions(
         address=_address(options.address),
@@ -96,6 +101,8 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
         if history is not None:
             HistoryMetrics(live.registry, state=history.state)
         watching = [tasks.create_task(live.caches.run(), name="watching")]
+        if live.feeds is not None:
+            watching.append(tasks.create_task(live.feeds.run(), name="sampling feeds"))
         front_proxy = FrontProxy(transport, clock=clock) if options.aggregated else None
         app = create_app(
             live,
@@ -103,13 +110,14 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
             HubAuthorizer(transport, clock=clock),
             effective,
             front_proxy=front_proxy,
+            sealer=None if options.tls_key is None else Sealer(options.tls_key),
             explains_other=options.explain_only,
         )
         if options.config is not None:
             reload = ConfigReload(
                 options.config,
                 effective,
-                load=lambda: load_settings(options.config, os.environ, options.settings),
+                load=lambda: load_settings(options.config, os.environ, options.settings, secrets=effective.secrets),
                 apply=lambda edited: reload_app(app, edited),
                 registry=live.registry,
                 clock=clock,
@@ -131,6 +139,7 @@ async def _serve(options: ApiOptions, effective: Effective, listening: ListenOpt
         finally:
             for task in watching:
                 task.cancel()
+            app.state.shared.backend.close()
             live.frameworks.close()
 
 

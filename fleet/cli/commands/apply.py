@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fleet.cli.client.hub_access import REQUEST, HubOptions, connect_to_hub
+from fleet.cli.client.hub_access import HubOptions, connect_to_hub
 from fleet.cli.commands.apply_remarks import PLACEMENTS, list_apply_remarks
 from fleet.cli.commands.why import SUCCESS
 from fleet.cli.input.documents import ParsedDocument, parse_documents
 from fleet.cli.input.files import read_texts
 from fleet.cli.input.objects import InputObject, expand_lists, read_objects
 from fleet.cli.input.problems import Findings
+from fleet.cli.output.failures import strip_request
 from fleet.errors import ApiError, Conflict, FleetError, NotFound, Unauthorized, Unreachable
 from fleet.kube.api import WRITE_CLASS, Api, Method, Request
 from fleet.kube.resource import Resource
@@ -163,7 +164,7 @@ class KindResolver:
 def _describe_failure(error: FleetError) -> str:
     """The error message of the hub without the request; all causes, if it lists them."""
     if not isinstance(error, ApiError) or not error.causes:
-        return REQUEST.sub("", str(error))
+        return strip_request(str(error))
     causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
     if isinstance(error, Conflict):
         causes.append("use --force-conflicts to take over these fields")

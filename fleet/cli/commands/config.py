@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +14,10 @@ import yaml
 
 from fleet.cli.output.console import print_rows
 from fleet.errors import ConfigurationError
-from fleet.scheduler.configured_profiles import build_profiles
+from fleet.scheduler.profiles import build_compiled_profiles
 from fleet.settings import load_settings
-from fleet.settings.document.kubescheduler import convert_document, is_foreign
+from fleet.settings.document.kubescheduler import Conversion, ConvertedDocument, convert_document, is_foreign
+from fleet.settings.loading import list_converted_problems
 from fleet.settings.names import known_settings, render_value
 from fleet.settings.secrets import redact
 from fleet.settings.sources import CollectedSettings, compose_file
@@ -33,8 +35,8 @@ def show_config(file: Path | None, assignments: Sequence[str]) -> int:
         (name, render_value(redact(name, _find_value(effective.settings, name))), effective.origins[name])
         for name in known_settings()
     ]
-    for profile in effective.settings.profiles:
-        rows += [(path, str(redact(path, value)), origin) for path, value, origin in profile.list_values()]
+    document = effective.settings.list_document_values()
+    rows += [(path, str(redact(path, value)), origin) for path, value, origin in document]
     print_rows(("SETTING", "VALUE", "ORIGIN"), rows)
     return FINE
 
@@ -42,13 +44,15 @@ def show_config(file: Path | None, assignments: Sequence[str]) -> int:
 def check_config(file: Path) -> int:
     try:
         effective = load_settings(file, os.environ, ())
-        profiles, _ = build_profiles(effective.settings)
+        profiles = build_compiled_profiles(effective.settings).by_name
     except ConfigurationError as error:
         return _refuse(str(error).splitlines())
     for warning in effective.warnings:
         sys.stderr.write(f"warning: {warning}\n")
-    names = ", ".join(profile.scheduler_name for profile in profiles)
-    sys.stdout.write(f"{file} is correct; its profiles: {names}\n")
+    for name, profile in profiles.items():
+        for warning in profile.warnings:
+            sys.stderr.write(f"warning: profile {name}: {warning}\n")
+    sys.stdout.write(f"{file} is correct; its profiles: {', '.join(profiles)}\n")
     return FINE
 
 
@@ -60,15 +64,32 @@ def convert_config(file: Path) -> int:
     if not is_foreign(root) or not isinstance(root, yaml.MappingNode):
         return _refuse([f"{file}: is no document of kube-scheduler: there is nothing to convert"])
     converted = convert_document(root)
+    fields, others = _judge_fields(file, converted)
     sys.stdout.write(yaml.serialize(converted.root, Dumper=yaml.SafeDumper))
-    for field in converted.fields:
+    for field in fields:
         note = f": {field.note}" if field.note else ""
         sys.stderr.write(f"{field.treatment:<10} {field.path}{note}\n")
     for warning in converted.warnings:
         sys.stderr.write(f"warning: {warning}\n")
-    counts = Counter(field.treatment for field in converted.fields)
+    for problem in others:
+        sys.stderr.write(f"error: {problem}\n")
+    counts = Counter(field.treatment for field in fields)
     sys.stderr.write(f"{', '.join(f'{count} {name}' for name, count in sorted(counts.items()))}\n")
-    return WRONG if counts["refused"] else FINE
+    return WRONG if counts["refused"] or others else FINE
+
+
+def _judge_fields(file: Path, converted: ConvertedDocument) -> tuple[list[Conversion], list[str]]:
+    """The fields, refused where the converted document has a problem, and the problems of no field."""
+    fields, others = list(converted.fields), []
+    for problem in list_converted_problems(file, converted.root):
+        text = problem.removeprefix(f"{file}:").partition(": ")[2].removeprefix("setting ")
+        path, _, message = text.partition(": ")
+        position = next((at for at, field in enumerate(fields) if field.native == path), None)
+        if position is None:
+            others.append(problem)
+        else:
+            fields[position] = replace(fields[position], treatment="refused", note=message)
+    return fields, others
 
 
 def _find_value(settings: object, name: str) -> object:

@@ -77,7 +77,7 @@ def _run(
             controllers=controllers,
             config=options.config,
             effective=effective,
-            load=lambda: _load(options, environ),
+            load=lambda: _load(options, environ, effective.secrets),
         )
     )
 
@@ -108,6 +108,8 @@ def _load_effective(
 ) -> Effective | None:
     try:
         effective = _load(options, environ)
+        if effective.secret_names:
+            effective = _load(options, environ, _read_secrets(options, effective))
         if effective.settings.profiles:  # else there is nothing to check, and the import takes a while
             from fleet.scheduler.configured_profiles import build_profiles
 
@@ -118,8 +120,16 @@ def _load_effective(
         return None
 
 
-def _load(options: ControllerCommandOptions, environ: Mapping[str, str]) -> Effective:
-    return load_settings(options.config, environ, options.settings, flags=_collect_flags(options))
+def _load(
+    options: ControllerCommandOptions, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None
+) -> Effective:
+    return load_settings(options.config, environ, options.settings, flags=_collect_flags(options), secrets=secrets)
+
+
+def _read_secrets(options: ControllerCommandOptions, effective: Effective) -> Mapping[str, str]:
+    from fleet.manager.secret_values import read_secret_values
+
+    return read_secret_values(effective, kubeconfig=options.kubeconfig, context=options.context)
 
 
 def _collect_flags(options: ControllerCommandOptions) -> Iterator[Flag]:

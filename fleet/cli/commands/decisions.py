@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fleet.cli.client.connection import ApiConnection
 from fleet.cli.client.names import PlacementName
-from fleet.cli.client.requests import LINES, ApiRefusal, ApiRequest, StreamInterrupted, open_stream
+from fleet.cli.client.requests import LINES, ApiRequest, StreamInterrupted, build_mismatch, open_stream
 from fleet.cli.commands.why import SUCCESS
 from fleet.cli.output.console import write_text
 
@@ -125,5 +125,5 @@ def _parse_decision(line: bytes, connection: ApiConnection) -> Decision:
     except ValueError:
         decision = None
     if not isinstance(decision, dict) or "seq" not in decision:
-        raise ApiRefusal(f"{connection.url} is not a Fleet API: {line[:80]!r}")
+        raise build_mismatch(connection, repr(line[:80]))
     return decision

@@ -34,10 +34,12 @@ from fleet.cli.output.console import page_of, write_json, write_text, write_yaml
 from fleet.cli.output.diff_markdown import render_markdown
 from fleet.cli.output.diff_report import DiffReport, RemarkedPlacement
 from fleet.cli.output.diff_text import render_diff
+from fleet.cli.progress import show_progress
 from fleet.errors import InputError
 from fleet.explain.remarks.remarks import find_remarks
 from fleet.explain.whatif.moves import ChangedPlacement, report_moves
 from fleet.model.timestamps import format_timestamp
+from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.settings import Settings
 
@@ -89,7 +91,10 @@ def run_diff(options: DiffOptions) -> int:
     base = _read_base(options, findings)
     settings, profiles = read_given_settings([*base.settings, *options.settings], findings, options.config)
     moment = _read_moment(options, base, findings)
-    inputs = read_diff_inputs(base.objects, layers, deletions, findings, manager=options.field_manager)
+    resource_filter = build_resource_filter(settings)
+    inputs = read_diff_inputs(
+        base.objects, layers, deletions, findings, manager=options.field_manager, resource_filter=resource_filter
+    )
     if not inputs.objects and not findings.problems:
         findings.add("there is nothing to compare: the files contain no placement and no cluster")
     if base.name == _HUB:
@@ -104,7 +109,8 @@ def run_diff(options: DiffOptions) -> int:
     if findings.problems:
         return UNDECIDED
     asked = DiffQuestion(inputs, base.name, settings, profiles, moment or moment_of(inputs.before))
-    report = build_report(asked, findings)
+    with show_progress("deciding"):
+        report = build_report(asked, findings)
     _print_report(report, options.output)
     for each in report.undecided:
         sys.stderr.write(f"error: placement {each.key} cannot be decided: {each.message}\n")
@@ -187,7 +193,8 @@ def _read_base(options: DiffOptions, findings: Findings) -> _Base:
 
 async def _load_hub(hub: HubOptions) -> list[ParsedDocument]:
     async with connect_to_hub(hub) as api:
-        return [ParsedDocument(SourceLocation(_HUB), document) async for document in list_deciding_documents(api)]
+        with show_progress("reading from the hub"):
+            return [ParsedDocument(SourceLocation(_HUB), document) async for document in list_deciding_documents(api)]
 
 
 def _read_moment(options: DiffOptions, base: _Base, findings: Findings) -> Moment | None:

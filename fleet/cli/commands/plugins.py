@@ -151,6 +151,8 @@ def check_conformance(name: str) -> int:
 def create_plugin(name: str, folder: Path | None) -> int:
     if not _NAME.fullmatch(name):
         return _refuse(f"{name!r} is no name for a plugin: write it as RegionQuarantine")
+    if name in in_tree_registry():
+        return _refuse(f"a plugin named {name} exists in Fleet itself: choose another name")
     module = _WORD_START.sub("_", name).lower()
     target = folder or Path(name.lower())
     if target.exists() and any(target.iterdir()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fleet.cli.client.connection import ApiConnection
-from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json
+from fleet.cli.client.requests import ApiRequest, build_mismatch, fetch_json
 from fleet.cli.commands.why import NOT_SCHEDULED, SUCCESS
 from fleet.cli.input.edits import read_edits
 from fleet.cli.output.console import TEXT, write_document
@@ -50,7 +50,7 @@ def _fetch_pages(connection: ApiConnection, options: ReplayOptions) -> Iterator[
         select = _build_selection(options, after, left)
         page = fetch_json(connection, ApiRequest(path="/v1/replay", body={"select": select, **body}), timeout=_TIMEOUT)
         if not isinstance(page, dict) or not {"attempts", "different", "next"} <= page.keys():
-            raise ApiRefusal(f"{connection.url} is not a Fleet API: its response is not a replay report")
+            raise build_mismatch(connection, "its response is not a replay report")
         yield page
         left = None if left is None else left - page["attempts"] - len(page["skipped"])
         if page["next"] is None or page["next"] <= after or (left is not None and left <= 0):
@@ -118,7 +118,7 @@ def _print(report: Json, connection: ApiConnection, *, is_rehearsal: bool) -> No
     try:
         print_text("\n\n".join(part for part in _render_parts(report, is_rehearsal=is_rehearsal) if part))
     except (ValidationError, KeyError) as error:
-        raise ApiRefusal(f"{connection.url} is not a Fleet API: {error} in its replay report") from error
+        raise build_mismatch(connection, f"{error} in its replay report") from error
 
 
 def _render_parts(report: Json, *, is_rehearsal: bool) -> Iterator[str]:

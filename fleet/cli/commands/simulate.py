@@ -18,7 +18,9 @@ from fleet.cli.input.simulation_inputs import SimulationInputs, leave_foreign, r
 from fleet.cli.output.console import page_of
 from fleet.cli.output.report import build_report, format_json, format_yaml
 from fleet.cli.output.simulation_text import render_simulation
+from fleet.cli.progress import show_progress
 from fleet.errors import ConfigurationError, InputError
+from fleet.placement.selection.resource_filter import build_resource_filter
 from fleet.scheduler.profiles import CompiledProfiles, build_compiled_profiles
 from fleet.settings import Settings, read_settings
 from fleet.similarity import did_you_mean
@@ -47,7 +49,7 @@ def run_simulate(options: SimulateOptions) -> int:
     findings = Findings()
     settings, profiles = read_given_settings(options.settings, findings, options.config)
     moment = read_given_moment(options.now, options.now_from, findings)
-    inputs = read_inputs(options.files, findings)
+    inputs = read_inputs(options.files, findings, resource_filter=build_resource_filter(settings))
     _check_input_is_complete(inputs, findings)
     _check_names(options.why, inputs, findings)
     if not findings.problems:
@@ -55,7 +57,8 @@ def run_simulate(options: SimulateOptions) -> int:
     report_findings(findings, verbose=options.verbose, outcome="nothing was decided")
     if findings.problems:
         return BAD_INPUT
-    simulation = simulate(inputs, profiles, moment or moment_of(inputs))
+    with show_progress("deciding"):
+        simulation = simulate(inputs, profiles, moment or moment_of(inputs), feeds=settings.feeds)
     _print_result(simulation, settings, options)
     if simulation.has_failed:
         return FAILED

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from fleet.cli.client.connection import ApiConnection
-from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json
+from fleet.cli.client.requests import ApiRefusal, ApiRequest, build_mismatch, fetch_json
 from fleet.cli.commands.why import NOT_SCHEDULED, SUCCESS, suggest_cluster
 from fleet.cli.output.console import TEXT, page_of, print_text, write_document
 
@@ -61,4 +61,4 @@ def _convert(answer: Any, kind: type[T], connection: ApiConnection) -> T:
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
-        raise ApiRefusal(f"{connection.url} is not a Fleet API, or of another version: {error}") from error
+        raise build_mismatch(connection, str(error)) from error

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleet.cli.client.connection import ApiConnection
-from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json
+from fleet.cli.client.requests import ApiRequest, build_mismatch, fetch_json
 from fleet.errors import ConfigurationError
 
 LOOPBACK: Final = "127.0.0.1"
@@ -96,5 +96,5 @@ def _has_screen() -> bool:
 def _read(connection: ApiConnection, answer: Any, field: str) -> str:
     value = answer.get(field) if isinstance(answer, dict) else None
     if not isinstance(value, str):
-        raise ApiRefusal(f"{connection.url} is not a Fleet API, or of another version: its answer has no {field}")
+        raise build_mismatch(connection, f"its answer has no {field}")
     return value

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from fleet.cli.client.connection import ApiConnection
 from fleet.cli.client.name_completion import cluster_names, placement_names
 from fleet.cli.client.names import PlacementName
-from fleet.cli.client.requests import ApiRefusal, ApiRequest, fetch_json, fetch_text
+from fleet.cli.client.requests import ApiRefusal, ApiRequest, build_mismatch, fetch_json, fetch_text
 from fleet.cli.output.console import TEXT, page_of, write_document, write_text
 from fleet.errors import InputError
 
@@ -111,7 +111,7 @@ def read_state(answer: Any, connection: ApiConnection) -> str:
     except (AttributeError, KeyError, TypeError):
         state = None
     if not isinstance(state, str) or not state:
-        raise ApiRefusal(f"{connection.url} is not a Fleet API: its response has no verdict.state")
+        raise build_mismatch(connection, "its response has no verdict.state")
     return state
 
 

@@ -22,6 +22,7 @@ from fleet.cli.input.simulation_inputs import (
 from fleet.explain.whatif.moves import Change, ChangedPlacement, FieldChange, ObjectChange
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.kube.scopes import MEMBER_CLUSTERS
+from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.scheduler.profiles import CompiledProfiles
 from fleet.similarity import did_you_mean
@@ -59,6 +60,7 @@ def read_diff_inputs(
     findings: Findings,
     *,
     manager: str = FIELD_MANAGER,
+    resource_filter: ResourceFilter = EVERYTHING,
 ) -> DiffInputs:
     """If `findings` has problems, do not decide."""
     known = {item.id: item for item in base}
@@ -76,8 +78,8 @@ def read_diff_inputs(
     objects = [_describe_change(item, known.get(item.id)) for item in given]
     objects += [ObjectChange(kind=item.kind, key=item.key, change="deleted", place="") for item in removed]
     return DiffInputs(
-        before=build_inputs(base, Findings()),
-        after=build_inputs(kept, findings),
+        before=build_inputs(base, Findings(), resource_filter=resource_filter),
+        after=build_inputs(kept, findings, resource_filter=resource_filter),
         objects=tuple(objects),
     )
 

@@ -2,13 +2,13 @@
 
 Fields of the file replace those of the object, mappings are merged and lists are replaced. A field that the file does
 not have stays, unless an earlier apply put it there: the annotation of `kubectl apply` and the managed fields of a
-server-side apply record that. Conflicts with other field managers count as forced.
+server-side apply record that. It also stays while another field manager owns it. Conflicts count as forced.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 Json = dict[str, Any]
@@ -25,8 +25,9 @@ def merge_document(before: Mapping[str, Any], given: Mapping[str, Any], *, manag
     """The object after the document was applied to it."""
     applied = _read_last_applied(before)
     merged = _merge(_remove_applied(before, applied, given), given)
-    for fields in _find_owned(before, manager):
-        merged = _remove_owned(merged, fields, given)
+    owned, others = _find_owned(before, manager)
+    for fields in owned:
+        merged = _remove_owned(merged, fields, given, others)
     merged["metadata"] = _merge_metadata(before, merged)
     return merged
 
@@ -73,28 +74,33 @@ def _remove_applied(before: Mapping[str, Any], applied: Mapping[str, Any], given
     return result
 
 
-def _find_owned(before: Mapping[str, Any], manager: str) -> list[Mapping[str, Any]]:
-    """The sets of fields that the manager applied to the object itself."""
-    entries = before["metadata"].get("managedFields") or ()
-    return [
-        entry.get("fieldsV1") or {}
-        for entry in entries
-        if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource")
-    ]
+def _find_owned(before: Mapping[str, Any], manager: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The sets of fields that the manager applied to the object itself, and those of everyone else."""
+    owned: list[Mapping[str, Any]] = []
+    others: list[Mapping[str, Any]] = []
+    for entry in before["metadata"].get("managedFields") or ():
+        is_own = entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource")
+        (owned if is_own else others).append(entry.get("fieldsV1") or {})
+    return owned, others
 
 
-def _remove_owned(merged: Mapping[str, Any], fields: Mapping[str, Any], given: Mapping[str, Any]) -> Json:
+def _remove_owned(
+    merged: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    given: Mapping[str, Any],
+    others: Sequence[Mapping[str, Any]],
+) -> Json:
     """Fields inside lists are left alone: lists are replaced whole."""
     result = dict(merged)
     for path, inner in fields.items():
         name = path.removeprefix(_FIELD)
         if not path.startswith(_FIELD) or name not in result:
             continue
-        part = given.get(name)
+        part, shared = given.get(name), [other[path] for other in others if path in other]
         if isinstance(result[name], Mapping) and any(deeper.startswith(_FIELD) for deeper in inner):
-            result[name] = _remove_owned(result[name], inner, part if isinstance(part, Mapping) else {})
-            if not result[name] and part is None:
+            result[name] = _remove_owned(result[name], inner, part if isinstance(part, Mapping) else {}, shared)
+            if not result[name] and part is None and not shared:
                 del result[name]
-        elif part is None:
+        elif part is None and not shared:
             del result[name]
     return result

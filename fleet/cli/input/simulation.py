@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.errors import InputError, TimestampError
 from fleet.explain.answer.answer import Answer, build_answer
+from fleet.external.feed_sources import read_clusters
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.model.timestamps import parse_timestamp
 from fleet.scheduler.profiles import CompiledProfiles
+from fleet.settings.document.feeds import FeedDocument
 from fleet.snapshot.table import Table
 
 WALL_CLOCK: Final = "now"
@@ -80,8 +83,17 @@ def moment_of(inputs: SimulationInputs) -> Moment:
     return Moment(time.time_ns(), "wall clock") if newest is None else Moment(newest, "newest heartbeat")
 
 
-def simulate(inputs: SimulationInputs, profiles: CompiledProfiles, moment: Moment) -> Simulation:
-    frame = Table(inputs.clusters).freeze()
+def simulate(
+    inputs: SimulationInputs, profiles: CompiledProfiles, moment: Moment, *, feeds: Iterable[FeedDocument] = ()
+) -> Simulation:
+    """Of the feeds, those count whose numbers are in the document: nothing outside of the files is read."""
+    table = Table(inputs.clusters)
+    for feed in feeds:
+        if isinstance(feed.source, Mapping):
+            columns = read_clusters(feed.source)
+            times = {name: moment.nanoseconds for values in columns.values() for name in values}
+            table.feed(feed.name, columns, sampled_at=times)
+    frame = table.freeze()
     results = []
     for placement in inputs.placements:
         inp = DecisionInput(

@@ -19,6 +19,7 @@ from fleet.model.keys import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PICK_N, SCHED
 from fleet.model.timestamps import timestamp_or_none
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot
 from fleet.placement.selection.proposed_selectors import find_proposed_problems
+from fleet.placement.selection.resource_filter import EVERYTHING, ResourceFilter
 from fleet.placement.snapshots.hashing import are_policies_equal
 from fleet.placement.snapshots.proposal import propose_snapshot
 from fleet.scheduler.profiles import CompiledProfiles, describe_choice
@@ -66,11 +67,13 @@ class SimulationInputs:
         return max(known, default=None)
 
 
-def read_inputs(names: Iterable[str], findings: Findings) -> SimulationInputs:
+def read_inputs(
+    names: Iterable[str], findings: Findings, *, resource_filter: ResourceFilter = EVERYTHING
+) -> SimulationInputs:
     """The content of the files, later ones applied to earlier ones. If `findings` has problems, do not decide."""
     objects = read_layers(parse_layers(names, findings), findings)
     _note_unused(objects, findings)
-    return build_inputs(objects, findings)
+    return build_inputs(objects, findings, resource_filter=resource_filter)
 
 
 def parse_layers(names: Iterable[str], findings: Findings) -> Iterator[Iterator[ParsedDocument]]:
@@ -81,9 +84,11 @@ def parse_layers(names: Iterable[str], findings: Findings) -> Iterator[Iterator[
         yield (document for text in texts for document in parse_documents(text, findings))
 
 
-def build_inputs(objects: Sequence[InputObject], findings: Findings) -> SimulationInputs:
+def build_inputs(
+    objects: Sequence[InputObject], findings: Findings, *, resource_filter: ResourceFilter = EVERYTHING
+) -> SimulationInputs:
     clusters = tuple(item.view for item in objects if isinstance(item.view, MemberCluster))
-    return SimulationInputs(clusters, tuple(_collect_placements(objects, findings)))
+    return SimulationInputs(clusters, tuple(_collect_placements(objects, findings, resource_filter)))
 
 
 def leave_foreign(inputs: SimulationInputs, profiles: CompiledProfiles, findings: Findings) -> SimulationInputs:
@@ -113,13 +118,15 @@ def _note_unused(objects: Sequence[InputObject], findings: Findings) -> None:
 # --- placements and their policies ----------------------------------------------------------------------------------
 
 
-def _collect_placements(objects: Sequence[InputObject], findings: Findings) -> Iterator[PlacementInputs]:
+def _collect_placements(
+    objects: Sequence[InputObject], findings: Findings, resource_filter: ResourceFilter
+) -> Iterator[PlacementInputs]:
     placements = {(item.namespace, item.name): item for item in objects if item.kind in PLACEMENT_KINDS}
     snapshots = _by_placement((item for item in objects if item.kind in _SNAPSHOTS), findings)
     bindings = _by_placement((item for item in objects if item.kind in _BINDINGS), findings)
     for key in sorted({*placements, *snapshots}):
         own = snapshots.get(key, [])
-        inputs = _build_placement(key, placements.get(key), own, bindings.pop(key, []), findings)
+        inputs = _build_placement(key, placements.get(key), own, bindings.pop(key, []), findings, resource_filter)
         if inputs is not None:
             yield inputs
     for (namespace, name), orphans in sorted(bindings.items()):
@@ -134,6 +141,7 @@ def _build_placement(
     snapshots: list[InputObject],
     bindings: list[InputObject],
     findings: Findings,
+    resource_filter: ResourceFilter,
 ) -> PlacementInputs | None:
     name = "/".join(part for part in key if part)
     if placement is not None and placement.metadata.deletion_timestamp:
@@ -149,7 +157,7 @@ def _build_placement(
     if latest and (placement is None or placement.layer <= latest[0].layer):
         return _from_snapshot(latest[0], placement, views, findings)
     if placement is not None:
-        return _from_placement(placement, snapshots, views, findings)
+        return _from_placement(placement, snapshots, views, findings, resource_filter)
     findings.note(f"placement {name}: neither the placement nor its latest policy snapshot is in the files")
     return None
 
@@ -159,23 +167,36 @@ def _from_snapshot(
 ) -> PlacementInputs:
     uid = placement.metadata.uid if placement else _owner_uid(latest)
     name = placement.metadata.annotation(SCHEDULER_NAME) if placement else None
-    request = compile_request(_view(latest), placement_uid=uid, scheduler_name=name or "")
+    annotations = (placement.metadata.annotations if placement else None) or {}
+    request = compile_request(
+        _view(latest), placement_uid=uid, scheduler_name=name or "", placement_annotations=annotations
+    )
     if placement is not None and _differs(latest, request.wanted, placement):
         _note_difference(request, findings)
     return _build_inputs(request, _view(latest), bindings, from_placement=False)
 
 
 def _from_placement(
-    placement: InputObject, snapshots: Sequence[InputObject], bindings: tuple[Binding, ...], findings: Findings
+    placement: InputObject,
+    snapshots: Sequence[InputObject],
+    bindings: tuple[Binding, ...],
+    findings: Findings,
+    resource_filter: ResourceFilter,
 ) -> PlacementInputs:
     """By the snapshot that the placement controller would create, or keep, for the policy."""
     known = [snapshot.parsed.content for snapshot in snapshots]
     made = propose_snapshot(
         msgspec.structs.replace(placement.metadata, namespace=placement.namespace), read_policy(placement), known
     )
-    selectors = find_proposed_problems(placement.parsed.content.get("spec") or {}, namespace=placement.namespace)
+    spec = placement.parsed.content.get("spec") or {}
+    selectors = find_proposed_problems(spec, namespace=placement.namespace, resource_filter=resource_filter)
     name = placement.metadata.annotation(SCHEDULER_NAME) or ""
-    request = compile_request(made, placement_uid=placement.metadata.uid, scheduler_name=name).add_problems(selectors)
+    request = compile_request(
+        made,
+        placement_uid=placement.metadata.uid,
+        scheduler_name=name,
+        placement_annotations=placement.metadata.annotations or {},
+    ).add_problems(selectors)
     _note_lost_policies(request, bindings, {snapshot.name for snapshot in snapshots}, findings)
     return _build_inputs(request, made, bindings, from_placement=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -43,7 +43,7 @@ class ExplorerLink:
         self._code = ""
 
     def get(self) -> str:
-        if not self._sessions.has_code(self._code):
+        if self._sessions.find_code(self._code) is None:
             self._code, _ = self._sessions.issue_code(self._user, self._token)
         return f"{self._url}{SIGN_IN}#{self._code}"
 
@@ -74,7 +74,7 @@ async def serve_api(
     app = create_app(live, history, HubAuthorizer(hub, clock=live.clock), effective, shares_loop=True)
     state: AppState = app.state.shared
     user, token = _find_administrator(endpoint)
-    with _token_file(endpoint, token) as token_file:
+    with closing(state.backend), _token_file(endpoint, token) as token_file:
         async with serve_app(app, ListenOptions(address=Address(f"{LOOPBACK}:{port}"))) as url:
             instance = UpInstance(api=url, token_file=str(token_file), kubeconfig=str(endpoint.kubeconfig.resolve()))
             with announce(instance):

@@ -21,6 +21,7 @@ from typing import Any, Final, TextIO, cast
 
 import msgspec
 
+from fleet.cli.progress import show_progress
 from fleet.cli.up.api import LOOPBACK, ApiEndpoint, open_up_history, serve_api
 from fleet.cli.up.display import LogHeadlines, UpView, render_greeting
 from fleet.cli.up.interrupts import Interrupts
@@ -72,6 +73,8 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> int:
     effective = load_settings(options.config, os.environ, options.settings)
+    if effective.secret_names:
+        raise ConfigurationError("substitution.fromSecret: fleet up reads no Secrets; name variables in fromEnv")
     build_profiles(effective.settings)
     _check_writable(options)
     _check_port(options)
@@ -165,8 +168,9 @@ class Up:
         self, controller: Manager, lines: LineWriter, show: UpView, api: AbstractAsyncContextManager[ApiEndpoint]
     ) -> None:
         """Until cancelled."""
-        await controller.ready()
-        await wait_until_decided(controller.caches, placement_keys())
+        with show_progress("starting") if self._shows_view else contextlib.nullcontext():
+            await controller.ready()
+            await wait_until_decided(controller.caches, placement_keys())
         async with api as answers:
             if self._options.ready_file is not None:
                 write_ready_file(self._options.ready_file, self._endpoint, answers)

@@ -190,6 +190,9 @@ def _build_problem(problem: PolicyProblem) -> ProblemPart:
 
 def _describe_error(decision: Decision) -> str:
     if decision.pending_query is not None:
+        extender = decision.pending_query.payload.get("extender")
+        if extender is not None:
+            return f"extender {extender} was not asked about this"
         return f"a plugin waits for an answer to {decision.pending_query.key}"
     return message_of(decision.error)
 

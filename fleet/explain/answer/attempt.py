@@ -25,16 +25,18 @@ from fleet.explain.answer.parts import (
     WritePart,
 )
 from fleet.explain.answer.rows import Rows
-from fleet.explain.facts.full_domains import FullDomain, Unusable, find_full_domains
 from fleet.explain.facts.outcomes import ClusterOutcomes
 from fleet.explain.facts.redaction import STAND_IN, Redaction
 from fleet.explain.facts.rejections import (
     NAMES_SHOWN,
+    FullDomain,
     RejectionGroup,
+    Unusable,
     describe_lack,
     describe_reason,
     find_closest_row,
     find_first_rejection,
+    find_full_domains,
     group_rejections,
 )
 from fleet.explain.remarks.remark import Remark

@@ -13,8 +13,8 @@ import msgspec
 
 from fleet.explain.facts.clusters import Answer as PluginAnswer
 from fleet.explain.facts.clusters import BindingFate, Margin
-from fleet.explain.facts.full_domains import Unusable
 from fleet.explain.facts.outcomes import ClusterCounts
+from fleet.explain.facts.rejections import Unusable
 from fleet.explain.fixes.fixes import Fix
 from fleet.explain.remarks.remark import Remark
 
@@ -203,6 +203,10 @@ class HookStatus(AnswerPart, frozen=True, kw_only=True):
     code: str
     message: str = ""
     target: str = ""
+    deadline: str = ""
+    """Of a Permit plugin that waits."""
+    details: dict[str, Any] = {}
+    """As the plugin gave them."""
 
 
 class WritePart(AnswerPart, frozen=True, kw_only=True):

@@ -154,8 +154,8 @@ def _render_clusters(answer: Answer, page: Page, most_rows: int | None) -> Itera
     if answer.verdict.problems:  # nothing is selected, and what was stays
         yield _render_in_use(answer, page, most_rows)
         return
-    selected = "WOULD BE SELECTED" if answer.verdict.state == "Queued" else "SELECTED"
-    yield _render_ranked(selected, "selected", answer, page, most_rows)
+    is_pending = answer.verdict.state == "Queued" or answer.attempt.evaluated_on == "current"
+    yield _render_ranked("WOULD BE SELECTED" if is_pending else "SELECTED", "selected", answer, page, most_rows)
     yield _render_in_use(answer, page, most_rows)
     yield _render_retained(answer, page)
     yield _render_ranked("FIT", "fit-not-selected", answer, page, most_rows)
@@ -295,7 +295,11 @@ def _render_removed(answer: Answer, page: Page) -> str:
         for binding in row.bindings
         if binding.action == _UNSCHEDULE
     ]
-    return render_table(["REMOVED FROM", "BINDING", "WAS", "BECAUSE"], cells, width=page.width) if cells else ""
+    # What is evaluated on the present fleet has not happened: a cluster that leaves has its bindings until it is gone.
+    is_past = answer.attempt.evaluated_on == "recorded"
+    head = ["REMOVED FROM", "BINDING", "WAS", "BECAUSE"]
+    head = head if is_past else ["STILL ON", "BINDING", "IS", "THE NEXT DECISION REMOVES IT"]
+    return render_table(head, cells, width=page.width) if cells else ""
 
 
 def _render_fixes(answer: Answer) -> str:

@@ -22,7 +22,7 @@ from fleet.explain.facts.rejections import (
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision, Outcome, Round
 from fleet.framework.status import Code
-from fleet.snapshot.row_order import RowOrder
+from fleet.snapshot.columns.rows import RowOrder
 
 NEXT: Final = "would be the next"
 _IDLE: Final = (Outcome.UNCHANGED, Outcome.SHRINK)

@@ -9,12 +9,15 @@ import msgspec
 
 from fleet.explain.answer.answer import build_answer
 from fleet.explain.answer.parts import Answer
-from fleet.explain.facts.redaction import Hidden
+from fleet.explain.facts.compact import CompactVerdicts, build_compact_verdicts
+from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.fixes.fixes import Fixes
 from fleet.explain.whatif.compare import DecisionComparison, compare
 from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import Scenario
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.runtime.effects import EFFECT_HOOKS
+from fleet.framework.runtime.reserve_permit import newly_chosen
 
 Fixing = Callable[[Scenario, Decision], Fixes]
 
@@ -24,7 +27,9 @@ class Simulated(msgspec.Struct, frozen=True, rename="camel"):
     compare: DecisionComparison | None
     """None where it was not requested."""
     would_run: tuple[str, ...] = ()
-    """Effect hooks that would have run. Always empty: nothing runs these hooks yet."""
+    """Hooks with plugins that would have acted on the decision. Empty for a profile without such plugins."""
+    matrix: CompactVerdicts | None = None
+    """None where it was not requested."""
 
 
 def simulate(
@@ -32,6 +37,7 @@ def simulate(
     edits: Sequence[Edit],
     *,
     with_comparison: bool = True,
+    with_matrix: bool = False,
     before: Decision | None = None,
     redact: Hidden | None = None,
     fix: Fixing | None = None,
@@ -44,7 +50,19 @@ def simulate(
     comparison = None
     if with_comparison:
         comparison = compare(scenario.decide() if before is None else before, decision, redact=redact)
+    matrix = None
+    if with_matrix:
+        matrix = build_compact_verdicts(decision, after.question, Redaction(decision.frame, redact))
     return Simulated(
         answer=build_answer(after.question, decision, redact=redact, fixes=fix and fix(after, decision), **options),
         compare=comparison,
+        matrix=matrix,
+        would_run=_list_hooks_to_run(after, decision),
     )
+
+
+def _list_hooks_to_run(scenario: Scenario, decision: Decision) -> tuple[str, ...]:
+    profile = scenario.question.profile
+    if not profile.has_effects or not newly_chosen(decision):
+        return ()
+    return tuple(hook for hook in EFFECT_HOOKS if profile.hooks[hook])

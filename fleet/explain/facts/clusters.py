@@ -23,7 +23,7 @@ from fleet.framework.types import Component
 from fleet.framework.verdicts import FilterRejection, Verdicts
 from fleet.model.keys import PARENT_PLACEMENT, PICK_FIXED
 from fleet.model.views import Binding, ClusterScore
-from fleet.snapshot.row_order import RowOrder
+from fleet.snapshot.columns.rows import RowOrder
 
 Answer = Literal["pass", "reject", "skipped", "unknown"]
 Decider = Literal["topology", "affinity", "obsolete", "total", "name"]

@@ -8,8 +8,7 @@ from typing import Final
 
 from fleet.checkpoint import check
 from fleet.explain.facts.redaction import Redaction
-from fleet.explain.remarks.fleet_names import FleetNames
-from fleet.explain.remarks.mistakes import Mistake, find_mistakes
+from fleet.explain.remarks.mistakes import FleetNames, Mistake, find_mistakes
 from fleet.explain.remarks.nearest import find_nearest
 from fleet.explain.remarks.remark import NameCount, Remark
 from fleet.framework.profiles.profile import CompiledProfile

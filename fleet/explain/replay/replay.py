@@ -17,10 +17,13 @@ from fleet.explain.facts.outcomes import name_outcome
 from fleet.explain.whatif.diff import DiffSummary, Moved, diff_decisions, redact_move, redact_summary, summarize_diffs
 from fleet.explain.whatif.edits import Edit
 from fleet.explain.whatif.scenario import Scenario
+from fleet.framework.context import decode_results
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.model.decoding import decode
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
+from fleet.snapshot.recorded_feeds import restore_feeds
+from fleet.snapshot.table import Table
 
 if TYPE_CHECKING:
     from fleet.history import entries
@@ -53,6 +56,17 @@ class StoredInputs(Protocol):
     def now(self) -> int: ...
     @property
     def cursor(self) -> int: ...
+    @property
+    def nominated(self) -> tuple[str, ...]: ...
+    @property
+    def set_aside(self) -> tuple[str, ...]: ...
+    @property
+    def results(self) -> bytes:
+        """The answers of extenders; empty if none was asked."""
+
+    @property
+    def feeds(self) -> bytes:
+        """The numbers of feeds; empty if no plugin reads them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +80,10 @@ class InMemoryInputs:
     previous: bytes = b""
     now: int
     cursor: int = 0
+    results: bytes = b""
+    feeds: bytes = b""
+    nominated: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +157,10 @@ def load_recorded_scenario(recorded: StoredInputs, profile: CompiledProfile) -> 
     """The scenario as it was. A document that cannot be read is an InputError."""
     snapshot = decode(recorded.request, PolicySnapshot).view
     previous = decode(recorded.previous, PolicySnapshotStatus).view if recorded.previous else snapshot.status
+    table = Table(decode(cluster, MemberCluster).view for cluster in recorded.clusters)
+    restore_feeds(table, recorded.feeds)
     return Scenario.build(
-        clusters=[decode(cluster, MemberCluster).view for cluster in recorded.clusters],
+        clusters=table.freeze(),
         snapshot=snapshot,
         bindings=[decode(binding, Binding).view for binding in recorded.bindings],
         profile=profile,
@@ -148,6 +168,9 @@ def load_recorded_scenario(recorded: StoredInputs, profile: CompiledProfile) -> 
         placement_uid=recorded.placement_uid,
         previous=previous,
         cursor=recorded.cursor,
+        query_results=decode_results(recorded.results),
+        nominated=recorded.nominated,
+        set_aside=recorded.set_aside,
     )
 
 

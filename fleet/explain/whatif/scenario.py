@@ -6,7 +6,7 @@ and all of them end in the one decision function.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -16,10 +16,12 @@ from fleet.explain.facts.redaction import Hidden, Redaction
 from fleet.explain.whatif.cluster_edits import apply_to_fleet
 from fleet.explain.whatif.edits import Edit, Evict, scope_of
 from fleet.explain.whatif.policy_edits import apply_to_policy
+from fleet.framework.context import NO_QUERY_RESULTS
 from fleet.framework.cycle.cycle import NEVER_PUBLISHED, DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.profiles.profile import CompiledProfile
 from fleet.framework.request import PlacementRequest, compile_request
+from fleet.framework.types import ExternalResult
 from fleet.model.keys import PARENT_PLACEMENT
 from fleet.model.views import Binding, MemberCluster, PolicySnapshot, PolicySnapshotStatus
 from fleet.snapshot.frame import Frame
@@ -44,21 +46,32 @@ class Scenario:
         placement_uid: str = "",
         previous: PolicySnapshotStatus | None = None,
         cursor: int = 0,
+        query_results: Mapping[str, ExternalResult] = NO_QUERY_RESULTS,
+        nominated: tuple[str, ...] = (),
+        set_aside: Iterable[str] = (),
     ) -> Self:
         """Without `previous`, the status in the snapshot counts as published before."""
+        frame = clusters if isinstance(clusters, Frame) else Table(clusters).freeze()
+        rows = [row for row in map(frame.row_of, set_aside) if row is not None]
         question = DecisionInput(
-            frame=clusters if isinstance(clusters, Frame) else Table(clusters).freeze(),
+            frame=frame.exclude(rows) if rows else frame,
             request=compile_request(snapshot, placement_uid=placement_uid),
             bindings=bindings,
             profile=profile,
             now=now,
             previous=snapshot.status if previous is None else previous,
             cursor=cursor,
+            query_results=query_results,
+            nominated=nominated,
         )
         return cls(question, snapshot)
 
     def decide(self) -> Decision:
         return decide(self.question)
+
+    def answer(self, results: Mapping[str, ExternalResult]) -> Scenario:
+        """The same scenario with answers of extenders."""
+        return replace(self, question=replace(self.question, query_results=results)) if results else self
 
     def apply(self, edits: Sequence[Edit], *, hidden: Hidden | None = None) -> Scenario:
         """The scenario after the edits, in order. One that does not apply is an InputError with its place,
@@ -81,9 +94,9 @@ class Scenario:
         after = apply_to_policy(self.snapshot, edit, place=place, taken=taken)
         before = self.question.request
         request = replace(
-            compile_request(after, placement_uid=before.uid, scheduler_name=before.scheduler_name).add_problems(
-                before.list_selector_problems()
-            ),
+            compile_request(
+                after, placement_uid=before.uid, scheduler_name=before.scheduler_name, placement_annotations={}
+            ).add_problems(before.list_lasting_problems()),
             priority=before.priority,
             min_targets=before.min_targets,
             requests=before.requests,

@@ -64,6 +64,8 @@ class DecisionInput:
     """The policy snapshot's status as it is."""
     cursor: int = 0
     """Where a partial scan starts."""
+    nominated: tuple[str, ...] = ()
+    """Clusters that an earlier attempt chose for the placement: picked first, where they are feasible."""
     query_results: Mapping[str, ExternalResult] = field(default_factory=lambda: NO_QUERY_RESULTS)
     """Results of queries that plugins made in an earlier run of this attempt."""
 
@@ -88,6 +90,8 @@ class Cycle:
             ranking=inp.profile.ranking,
             tie_break=inp.profile.tie_break,
         )
+        rows = (inp.frame.row_of(name) for name in inp.nominated)
+        self.ctx.nominated = tuple(row for row in rows if row is not None)
         self.runner = Runner(inp.profile, self.ctx, state, inp.request, probe)
 
     def decide(self) -> Decision:

@@ -12,6 +12,7 @@ from fleet.framework.cycle.cycle import Cycle, DecisionInput
 from fleet.framework.cycle.decision import Decision
 from fleet.framework.cycle.runner import NULL_PROBE
 from fleet.framework.state import CycleState
+from fleet.framework.types import PluginTraits
 from fleet.framework.verdicts import FilterRejection
 from fleet.snapshot.columns.bitset import from_rows
 
@@ -37,6 +38,21 @@ def judge_unplaced(inp: DecisionInput) -> list[tuple[str, FilterRejection]]:
     return cycle.runner.judge_all(inp.frame, narrowing)
 
 
+def find_unfit(inp: DecisionInput, clusters: Iterable[str]) -> tuple[str, str] | None:
+    """The first of these clusters that is not in the frame, or that a filter rejects which judges each cluster by
+    itself, and the name of that filter; empty if the cluster is gone."""
+    local = {entry.name for entry in inp.profile.filters if getattr(entry.plugin, "ROW_LOCAL", PluginTraits.ROW_LOCAL)}
+    rejections = [(name, rejection.rows) for name, rejection in judge_unplaced(inp) if name in local]
+    for cluster in clusters:
+        row = inp.frame.row_of(cluster)
+        if row is None:
+            return cluster, ""
+        for name, rows in rejections:
+            if rows >> row & 1:
+                return cluster, name
+    return None
+
+
 def rank_all(decision: Decision, inp: DecisionInput) -> list[int]:
     """Every row the last round scored, best first: what `Round.order` is the beginning of."""
     last = decision.round
@@ -56,7 +72,9 @@ def excluding(inp: DecisionInput, rows: Iterable[int]) -> DecisionInput:
 
 
 def _again(inp: DecisionInput) -> Cycle:
-    return Cycle(inp, NULL_PROBE, CycleState())
+    cycle = Cycle(inp, NULL_PROBE, CycleState())
+    cycle.ctx.asks = False
+    return cycle
 
 
 def _picked_before_last(decision: Decision) -> int:

@@ -24,7 +24,7 @@ def run_rounds(runner: Runner, frame: Frame, desired: int) -> Picked:
     """The first and last round, the targets in the order of picking, and how many rounds it took."""
     limit = runner.run_post_batch(frame, desired)
     picker = runner.profile.step_picker
-    if picker is not None and picker.name not in runner.skipped.get("postBatch", ()):
+    if picker is not None and not runner.ctx.nominated and picker.name not in runner.skipped.get("postBatch", ()):
         return _run_one_pass(runner, frame, desired)
     return _run_rounds(runner, frame, desired, limit)
 
@@ -57,7 +57,15 @@ def _run_round(runner: Runner, frame: Frame, take: int) -> Round:
     else:
         order = _scan_order(runner, frame, verdicts)
         runner.ctx.scanned += min(take, len(order))
+    order = _nominated_first(runner.ctx.nominated, order, verdicts)
     return Round(verdicts, scores, order, tuple(order[:take].tolist()))
+
+
+def _nominated_first(nominated: tuple[int, ...], order: Rows, verdicts: Verdicts) -> Rows:
+    first = [row for row in nominated if verdicts.alive >> row & 1]
+    if not first:
+        return order
+    return np.concatenate((np.array(first, dtype=np.intp), order[~np.isin(order, first)]))
 
 
 def _scan_order(runner: Runner, frame: Frame, verdicts: Verdicts) -> Rows:

@@ -23,6 +23,7 @@ from fleet.framework.cycle.hook_checks import (
     check_verdict,
     parse_mask,
 )
+from fleet.framework.profiles.extender import Extender
 from fleet.framework.profiles.profile import BoundHook, CompiledProfile
 from fleet.framework.request import PlacementRequest
 from fleet.framework.scores import PluginScores, ScoreTable
@@ -156,7 +157,12 @@ class Runner:
             if picker and not only_fixed:
                 self.set_placed_aside(start)
             return start
-        return self._scan(frame, start, filters, need)
+        asking = [(position, entry) for position, entry in filters if isinstance(entry.plugin, Extender)]
+        scanned = self._scan(frame, start, [each for each in filters if each not in asking], need)
+        for position, entry in asking:
+            if scanned.alive:
+                scanned.reject(position, self._filter(entry, frame, scanned.alive))
+        return scanned
 
     def set_placed_aside(self, verdicts: Verdicts) -> None:
         """One cluster, one binding: also in profiles without a plugin that rejects such clusters."""

@@ -16,9 +16,10 @@ import msgspec
 
 from fleet.errors import ConfigurationError, UnknownPlugin
 from fleet.framework.arguments import RawArgs
-from fleet.framework.explaining import AnyUpdate, EventSource, EventSources
+from fleet.framework.explaining import AnyUpdate, EventSources, RegisteredSource
 from fleet.framework.handle import Handle
 from fleet.framework.profiles.adapter import adapt, is_scalar
+from fleet.framework.profiles.extender import Extender, ExtenderRef
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.status import MAX_CLUSTER_SCORE, MAX_TOTAL_SCORE, REJECTIONS
 from fleet.framework.types import Component, DownscaleOrder, PluginTraits, Ranking, TieBreak
@@ -46,6 +47,7 @@ METHODS: Final[Mapping[str, str]] = MappingProxyType(
 )
 _READS_NO_CLUSTER: Final = frozenset(("picks",))
 _EXACTLY_ONE: Final = ("queueSort", "batch", "sort")
+_EFFECT_HOOKS: Final = ("reserve", "permit", "preBind", "postBind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Profile:
     """Rejected placements back off before they are tried again, and are tried again after some time in any case."""
     packages: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Name and version of the distribution of each plugin that is not in-tree."""
+    extenders: Sequence[ExtenderRef] = ()
+    """They filter and score after all plugins."""
     has_secrets: bool = False
     """Whether arguments contain values that must not be stored: from the environment, or of fields like `token`."""
 
@@ -133,18 +137,30 @@ class CompiledProfile:
     """The PostBatch plugin that may make all picks in one pass, if this profile allows it."""
     scans_in_parts: bool
     """Whether a partial scan saves anything: only per-cluster plugins cost per row."""
+    has_effects: bool
+    """Whether any plugin acts on a decision, beside the one that stands for the writes themselves."""
 
     @property
     def event_sources(self) -> EventSources:
         """The plugins that name events. To one that judges clusters and names none, every change may matter."""
-        judging = {entry.name for entry in (*self.pre_filter, *self.filters, *self.post_batch)}
-        sources: list[tuple[str, EventSource]] = []
+        judging = {entry.name for entry in (*self.pre_filter, *self.filters, *self.post_batch, *self.late_judges)}
+        fixed = {entry.name for _, entry in self.fixed_filters}
+        sources = []
         for name, plugin in self._list_plugins():
             if hasattr(plugin, "events_to_register"):
-                sources.append((name, plugin))
+                sources.append(RegisteredSource(name, plugin, name in fixed))
             elif name in judging and not _READS_NO_CLUSTER.issuperset(_trait(plugin, "READS")):
-                sources.append((name, AnyUpdate()))
+                sources.append(RegisteredSource(name, AnyUpdate(), name in fixed))
         return sources
+
+    @property
+    def asks_extenders(self) -> bool:
+        return any(isinstance(entry.plugin, Extender) for entry in (*self.filters, *self.scores))
+
+    @property
+    def late_judges(self) -> tuple[BoundHook, ...]:
+        """The plugins that may reject what was decided."""
+        return (*self.hooks["reserve"], *self.hooks["permit"], *self.hooks["preBind"])
 
     def find_plugins(self, method: str) -> tuple[tuple[str, Any], ...]:
         """Those that have an optional method, in the order of `_list_plugins`."""
@@ -168,6 +184,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
     args = _args_by_plugin(profile)
     plugins = {name: _build(registry, name, args.get(name), handle) for name in _plugin_names(profile)}
     hooks = {hook: _bind(hook, profile.plugins.get(hook, ()), plugins) for hook in METHODS}
+    hooks |= _bind_extenders(profile, hooks)
     _check_hooks(hooks)
     filters = hooks["filter"]
     narrowing = [entry for entry in hooks["preFilter"] if entry.name not in {other.name for other in filters}]
@@ -199,6 +216,7 @@ def compile_profile(registry: Registry, profile: Profile, handle: Handle) -> Com
         sort=hooks["sort"][0],
         step_picker=_step_picker(profile, hooks),
         scans_in_parts=any(entry.scalar for entry in (*filters, *hooks["score"])),
+        has_effects=any(hooks[hook] for hook in _EFFECT_HOOKS) or not _is_write_path(hooks["bind"]),
     )
 
 
@@ -220,6 +238,8 @@ def encode_profile(profile: Profile) -> bytes:
     }
     if profile.packages:
         content["packages"] = dict(profile.packages)
+    if profile.extenders:
+        content["extenders"] = list(profile.extenders)
     return msgspec.json.encode(content, order="sorted")
 
 
@@ -233,6 +253,7 @@ class _EncodedProfile(msgspec.Struct, rename="camel"):
     scan: tuple[int, str | None]
     reserve_fallback: bool
     packages: dict[str, str] = {}
+    extenders: list[ExtenderRef] = []
 
 
 def parse_profile(document: bytes, *, scheduler_name: str) -> Profile:
@@ -253,6 +274,7 @@ def parse_profile(document: bytes, *, scheduler_name: str) -> Profile:
         scan_domain_key=encoded.scan[1],
         reserve_fallback=encoded.reserve_fallback,
         packages=encoded.packages,
+        extenders=tuple(encoded.extenders),
     )
 
 
@@ -303,6 +325,23 @@ def _bind(hook: str, refs: Sequence[PluginRef], plugins: Mapping[str, Any]) -> t
             raise ConfigurationError(f"plugin {ref.name} does not extend reserve plugin: unreserve is missing")
         bound.append(BoundHook(ref.name, plugin, call, is_scalar(plugin, METHODS[hook]), ref.weight or 1))
     return tuple(bound)
+
+
+def _bind_extenders(
+    profile: Profile, hooks: Mapping[str, tuple[BoundHook, ...]]
+) -> Mapping[str, tuple[BoundHook, ...]]:
+    known = {entry.name for bound in hooks.values() for entry in bound}
+    filters, scores = list(hooks["filter"]), list(hooks["score"])
+    for ref in profile.extenders:
+        if ref.name in known:
+            raise ConfigurationError(f"extender {ref.name}: there is a plugin or another extender of this name")
+        known.add(ref.name)
+        extender = Extender(ref)
+        if ref.filters:
+            filters.append(BoundHook(ref.name, extender, extender.filter, scalar=False, weight=1))
+        if ref.prioritizes:
+            scores.append(BoundHook(ref.name, extender, extender.score, scalar=False, weight=ref.weight))
+    return {"filter": tuple(filters), "score": tuple(scores)}
 
 
 # --- checking -------------------------------------------------------------------------------------------------------
@@ -359,6 +398,10 @@ def _step_picker(profile: Profile, hooks: Mapping[str, tuple[BoundHook, ...]]) -
         getattr(hooks["sort"][0].plugin, "RANKS_BY_PROFILE", False),
     )
     return limiting[0] if all(equal) else None
+
+
+def _is_write_path(binders: tuple[BoundHook, ...]) -> bool:
+    return len(binders) == 1 and bool(_trait(binders[0].plugin, "IS_WRITE_PATH"))
 
 
 def _trait(plugin: Any, name: str) -> Any:

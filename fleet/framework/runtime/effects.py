@@ -1,23 +1,23 @@
 """Runs the effect hooks of one attempt: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve after a failure.
 
 Effect hooks run per target, because each write can fail on its own: targets in rank order, and for each target the
-plugins in configured order. Nothing here waits, retries or writes logs. Refusals and errors are returned as a
-`Failure`; problems that must not stop anything, such as an exception in Unreserve, are kept in `violations` for the
-log.
+plugins in configured order. A hook is a plain function or a coroutine. Nothing here retries or writes logs. Refusals
+and errors are returned as a `Failure`; problems that must not stop anything, such as an exception in Unreserve, are
+kept in `violations` for the log.
 
-The scheduler decides on threads, on timing, and on what a failure means for the queue.
+The scheduler decides on threads, on deadlines (`HookCaller`), and on what a failure means for the queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from fleet.errors import PluginError
 from fleet.framework.context import HookContext
-from fleet.framework.cycle.runner import NULL_PROBE, Probe
 from fleet.framework.handle import MAX_PERMIT_WAIT, Deadlines
 from fleet.framework.operations import Target
 from fleet.framework.profiles.profile import BoundHook, CompiledProfile
@@ -27,6 +27,8 @@ from fleet.framework.state import CycleState
 from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, code_of, is_success, message_of
 from fleet.snapshot.frame import Frame
 
+EFFECT_HOOKS: Final = ("reserve", "permit", "preBind", "bind", "postBind")
+"""In the order in which they run."""
 _ALWAYS: Final = frozenset({Code.SUCCESS, Code.ERROR})
 _UNSCHEDULABLE: Final = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE})
 _LEGAL: Final[Mapping[str, frozenset[Code]]] = MappingProxyType(
@@ -40,6 +42,18 @@ _LEGAL: Final[Mapping[str, frozenset[Code]]] = MappingProxyType(
 )
 _NO_DEADLINES: Final[Deadlines] = MappingProxyType({})
 _DAY, _SECOND, _MICROSECOND = 86_400_000_000_000, 1_000_000_000, 1_000
+
+
+class HookCaller(Protocol):
+    async def __call__(self, hook: str, plugin: str, call: Callable[..., Any], *args: Any) -> Any:
+        """The result of `call(*args)`, awaited where it is a coroutine."""
+
+
+async def call_inline(hook: str, plugin: str, call: Callable[..., Any], *args: Any) -> Any:
+    """On the thread of the caller, without a deadline."""
+    del hook, plugin
+    answer = call(*args)
+    return await answer if isawaitable(answer) else answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,143 +130,149 @@ class Effects:
         state: CycleState,
         placement: PlacementRequest,
         frame: Frame,
-        probe: Probe = NULL_PROBE,
+        call_hook: HookCaller = call_inline,
         max_permit_wait: int = MAX_PERMIT_WAIT,
     ) -> None:
         self.ctx, self.state, self.placement = ctx, state, placement
         self.results: list[HookResult] = []
         self.violations: list[ContractViolation] = []
-        self._hooks, self._frame, self._probe, self._longest = profile.hooks, frame, probe, max_permit_wait
+        self._hooks, self._frame, self._call_hook, self._longest = profile.hooks, frame, call_hook, max_permit_wait
         self._preflights: dict[tuple[str, str], Status] = {}
 
     # --- Reserve and Permit -------------------------------------------------------------------------------------
 
-    def run_reserve(self, targets: Sequence[Target]) -> Failure | None:
+    async def run_reserve(self, targets: Sequence[Target]) -> Failure | None:
         """All or nothing: the first failure unreserves every target so far, its own included."""
         for position, target in enumerate(targets):
-            failure = self._first_failure("reserve", target)
+            failure = await self._first_failure("reserve", target)
             if failure is not None:
-                self.run_unreserve(targets[: position + 1])
+                await self.run_unreserve(targets[: position + 1])
                 return failure
         return None
 
-    def run_unreserve(self, targets: Sequence[Target]) -> None:
+    async def run_unreserve(self, targets: Sequence[Target]) -> None:
         """In the exact reverse of the order of reserving. Every plugin is called, also one that had not reserved yet;
         none can stop the others."""
         for target in reversed(targets):
             for entry in reversed(self._hooks["reserve"]):
-                self._notify("unreserve", entry, entry.plugin.unreserve, target)
+                await self._notify("unreserve", entry, entry.plugin.unreserve, target)
 
-    def run_permit(self, targets: Sequence[Target]) -> Permission:
-        """Never blocks. One denial decides, even after other plugins returned Wait."""
+    async def run_permit(self, targets: Sequence[Target]) -> Permission:
+        """Never waits. One denial decides, even after other plugins returned Wait. After Pending the other targets are
+        still asked: who has to agree is then known for all of them."""
         pending: dict[str, dict[str, int]] = {}
+        unready: Failure | None = None
         for target in targets:
             for entry in self._hooks["permit"]:
-                status, wait = self._call_permit(entry, target)
+                status, wait = await self._call_permit(entry, target)
                 if status.code is Code.WAIT:
                     deadline = self.ctx.now + wait
                     pending.setdefault(target.cluster, {})[entry.name] = deadline
                     self._record("permit", entry, target, status, deadline=deadline)
                     continue
                 self._record("permit", entry, target, status)
-                if not is_success(status):
+                if status.code is Code.PENDING:
+                    unready = unready or Failure("permit", target, status)
+                elif not is_success(status):
                     return Permission(denial=Failure("permit", target, status))
-        return Permission(pending)
+        return Permission(pending) if unready is None else Permission(denial=unready)
 
     # --- PreBind, Bind, PostBind --------------------------------------------------------------------------------
 
-    def needs_pre_bind(self, targets: Sequence[Target]) -> bool:
+    async def needs_pre_bind(self, targets: Sequence[Target]) -> bool:
         """Whether any plugin has something to prepare; checked before anything slow starts."""
-        return any(
-            self._preflight(entry, target).code is not Code.SKIP
-            for target in targets
-            for entry in self._hooks["preBind"]
-        )
-
-    def run_pre_bind(self, targets: Sequence[Target]) -> Failure | None:
         for target in targets:
             for entry in self._hooks["preBind"]:
-                status = self._preflight(entry, target)
+                if (await self._preflight(entry, target)).code is not Code.SKIP:
+                    return True
+        return False
+
+    async def run_pre_bind(self, targets: Sequence[Target]) -> Failure | None:
+        for target in targets:
+            for entry in self._hooks["preBind"]:
+                status = await self._preflight(entry, target)
                 if is_success(status):
-                    status = self._call_checked("preBind", entry, target)
+                    status = await self._call_checked("preBind", entry, target)
                 self._record("preBind", entry, target, status)
                 if status.code not in (Code.SUCCESS, Code.SKIP):
                     return Failure("preBind", target, status)
         return None
 
-    def run_bind(self, target: Target) -> Failure | None:
+    async def run_bind(self, target: Target) -> Failure | None:
         """The first plugin that does not skip the target decides."""
         for entry in self._hooks["bind"]:
-            status = self._call_checked("bind", entry, target)
+            status = await self._call_checked("bind", entry, target)
             self._record("bind", entry, target, status)
             if status.code is not Code.SKIP:
                 return None if is_success(status) else Failure("bind", target, status)
         return Failure("bind", target, Status.new(Code.ERROR, "no bind plugin handled"))
 
-    def run_post_bind(self, target: Target) -> None:
+    async def run_post_bind(self, target: Target) -> None:
         """Calls every plugin; their results are ignored."""
         for entry in self._hooks["postBind"]:
-            self._notify("postBind", entry, entry.call, target)
+            await self._notify("postBind", entry, entry.call, target)
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _first_failure(self, hook: str, target: Target) -> Failure | None:
+    async def _first_failure(self, hook: str, target: Target) -> Failure | None:
         for entry in self._hooks[hook]:
-            status = self._call_checked(hook, entry, target)
+            status = await self._call_checked(hook, entry, target)
             self._record(hook, entry, target, status)
             if not is_success(status):
                 return Failure(hook, target, status)
         return None
 
-    def _preflight(self, entry: BoundHook, target: Target) -> Status:
+    async def _preflight(self, entry: BoundHook, target: Target) -> Status:
         """Called once per plugin and target. A plugin without preflight always has work."""
         known = self._preflights.get((entry.name, target.cluster))
         if known is not None:
             return known
         call = getattr(entry.plugin, "pre_bind_preflight", None)
-        status = SUCCESS if call is None else self._call_checked("preBindPreflight", entry._replace(call=call), target)
+        status = SUCCESS
+        if call is not None:
+            status = await self._call_checked("preBindPreflight", entry._replace(call=call), target)
         self._preflights[entry.name, target.cluster] = status
         return status
 
-    def _call_checked(self, hook: str, entry: BoundHook, target: Target) -> Status:
+    async def _call_checked(self, hook: str, entry: BoundHook, target: Target) -> Status:
         try:
-            return self._check_status(hook, entry, target, self._call(hook, entry, entry.call, target))
+            return self._check_status(hook, entry, target, await self._call(hook, entry, entry.call, target))
         except Exception as error:
             return _error_status(entry, error)
 
-    def _call_permit(self, entry: BoundHook, target: Target) -> tuple[Status, int]:
+    async def _call_permit(self, entry: BoundHook, target: Target) -> tuple[Status, int]:
         """The status, and how many nanoseconds the target may wait."""
         try:
-            status, timeout = _pair(self._call("permit", entry, entry.call, target))
+            status, timeout = _pair(await self._call("permit", entry, entry.call, target))
             judged = self._check_status("permit", entry, target, status)
             return judged, self._clamp_timeout(timeout) if judged.code is Code.WAIT else 0
         except Exception as error:
             return _error_status(entry, error), 0
 
-    def _notify(self, hook: str, entry: BoundHook, call: Any, target: Target) -> None:
+    async def _notify(self, hook: str, entry: BoundHook, call: Any, target: Target) -> None:
         try:
-            answer = self._call(hook, entry, call, target)
+            answer = await self._call(hook, entry, call, target)
         except Exception as error:
             self._report_violation(hook, entry, target, f"{type(error).__name__}: {error}", error)
             return
         if answer is not None:
             self._report_violation(hook, entry, target, f"its answer is ignored: {answer}")
 
-    def _call(self, hook: str, entry: BoundHook, call: Any, target: Target) -> Any:
+    async def _call(self, hook: str, entry: BoundHook, call: Any, target: Target) -> Any:
         self.ctx.plugin = entry.name
         with enter_phase(Phase.ACTING, self._frame):
-            return self._probe.measure(hook, entry.name, call, self.ctx, self.state, self.placement, target)
+            return await self._call_hook(hook, entry.name, call, self.ctx, self.state, self.placement, target)
 
     def _check_status(self, hook: str, entry: BoundHook, target: Target, answer: object) -> Status:
         """A legal status with the plugin's name; anything else is an error of the plugin."""
         if not isinstance(answer, Status | None):
             raise PluginError(f"answered {type(answer).__name__}, not a Status")
         code = code_of(answer)
-        if answer is None or code is Code.SUCCESS:
+        if answer is None or (code is Code.SUCCESS and not answer.reasons and not answer.details):
             return SUCCESS
         if code not in _LEGAL[hook]:
             raise PluginError(f"invalid code {code} at {hook[0].upper()}{hook[1:]}")
-        if not message_of(answer) and code not in (Code.SKIP, Code.WAIT):
+        if not message_of(answer) and code not in (Code.SUCCESS, Code.SKIP, Code.WAIT):
             self._report_violation(hook, entry, target, f"{code} without a reason")
         return Status(code, answer.reasons, plugin=entry.name, error=answer.error, details=answer.details)
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from fleet.errors import ConfigurationError, PurityError, SnapshotUseError
+from fleet.framework.approvals import ApprovalFacts
 from fleet.framework.context import HookContext
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
@@ -30,7 +31,7 @@ from fleet.framework.profiles.profile import BoundHook, CompiledProfile, Profile
 from fleet.framework.profiles.queue_sort import QueueSort, queue_sort_of, require_one_queue_sort
 from fleet.framework.profiles.registry import Registry
 from fleet.framework.request import PlacementRequest
-from fleet.framework.runtime.effects import Effects
+from fleet.framework.runtime.effects import Effects, HookCaller, call_inline
 from fleet.framework.runtime.purity_guard import Phase, current_scope, enter_phase
 from fleet.framework.runtime.reserve_permit import PermitResult, reserve_and_permit
 from fleet.framework.state import CycleState, Lock, should_record_metrics
@@ -54,8 +55,12 @@ class FrameworkOptions:
     watches: WatchHub | None = None
     frames: SnapshotLister | None = None
     waiting: WaitingRoom = field(default_factory=EmptyWaitingRoom)
+    approval_facts: Callable[[str], ApprovalFacts] = lambda _: ApprovalFacts()
+    """By the key of a placement."""
     new_lock: Callable[[], Lock] | None = None
-    """For cycle states that several threads share; without one, states are for a single thread."""
+    """For cycle states that effect hooks share; without one, states are for a single thread."""
+    call_hook: HookCaller = call_inline
+    """Calls effect hooks."""
     probe: Probe = NULL_PROBE
     """Measures the plugins of sampled attempts."""
     metrics_percent: int = 10
@@ -76,9 +81,9 @@ class FrameworkOptions:
         """Whether to measure the process's n-th attempt: evenly spread, and exactly the configured share."""
         return attempt * self.metrics_percent % 100 < self.metrics_percent
 
-    def new_state(self, attempt: int) -> CycleState:
+    def new_state(self, attempt: int, *, is_shared: bool = True) -> CycleState:
         measured = self.samples(attempt)
-        if self.new_lock is None:
+        if self.new_lock is None or not is_shared:
             return CycleState(record_metrics=measured)
         return CycleState(new_lock=self.new_lock, record_metrics=measured)
 
@@ -123,7 +128,7 @@ class Framework:
 
     def new_state(self, attempt: int) -> CycleState:
         """For the process's n-th attempt."""
-        return self._options.new_state(attempt)
+        return self._options.new_state(attempt, is_shared=self.profile.has_effects)
 
     def inputs(self, request: PlacementRequest, bindings: Sequence[Binding], *, now: int, **more: Any) -> DecisionInput:
         """Inputs from the current fleet and the current profile."""
@@ -150,13 +155,13 @@ class Framework:
             state=state,
             placement=inp.request,
             frame=decision.frame,
-            probe=self._probe(state),
+            call_hook=self._options.call_hook,
             max_permit_wait=self._options.max_permit_wait,
         )
 
-    def reserve_and_permit(self, inp: DecisionInput, decision: Decision, effects: Effects) -> PermitResult:
+    async def reserve_and_permit(self, inp: DecisionInput, decision: Decision, effects: Effects) -> PermitResult:
         """Run Reserve and Permit; decide again without a refused cluster if the profile falls back."""
-        return reserve_and_permit(inp, decision, effects, decide=partial(self.decide, state=effects.state))
+        return await reserve_and_permit(inp, decision, effects, decide=partial(self.decide, state=effects.state))
 
     def _probe(self, state: CycleState | None) -> Probe:
         return self._options.probe if should_record_metrics(state) else NULL_PROBE
@@ -239,9 +244,17 @@ class Framework:
         _must_not_be_deciding("waiting placements")
         return self._options.waiting.get(uid)
 
+    def allow_waiting(self, uid: str, plugin: str, target: str = "*") -> bool:
+        _must_not_be_deciding("waiting placements")
+        return self._options.waiting.allow(uid, plugin, target)
+
     def reject_waiting(self, uid: str, plugin: str, message: str) -> bool:
         _must_not_be_deciding("waiting placements")
         return self._options.waiting.reject(uid, plugin, message)
+
+    def find_approval_facts(self, placement: str) -> ApprovalFacts:
+        _must_not_be_deciding("approvals")
+        return self._options.approval_facts(placement)
 
 
 def build_frameworks(
@@ -320,8 +333,16 @@ def with_waiting_room(room: WaitingRoom) -> FrameworkOption:
     return lambda options: replace(options, waiting=room)
 
 
+def with_approval_facts(find: Callable[[str], ApprovalFacts]) -> FrameworkOption:
+    return lambda options: replace(options, approval_facts=find)
+
+
 def with_locks(new_lock: Callable[[], Lock]) -> FrameworkOption:
     return lambda options: replace(options, new_lock=new_lock)
+
+
+def with_hook_caller(caller: HookCaller) -> FrameworkOption:
+    return lambda options: replace(options, call_hook=caller)
 
 
 def with_probe(probe: Probe) -> FrameworkOption:

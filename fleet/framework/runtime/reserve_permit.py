@@ -7,7 +7,7 @@ says so, is left out and the same attempt decides again: the whole decision, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from fleet.framework.cycle.cycle import DecisionInput
 from fleet.framework.cycle.decision import Decision
@@ -20,22 +20,14 @@ Decide = Callable[[DecisionInput], Decision]
 
 
 @dataclass(frozen=True, slots=True)
-class ReserveResult:
-    """The result of Reserve. After a failure no reservation is left."""
-
-    decision: Decision
-    """The last decision: another than the first when targets were left out."""
-    targets: tuple[Target, ...]
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PermitResult:
-    """The result of Permit. After a failure no reservation and no waiting placement is left."""
+    """The result of Reserve and Permit. After a failure no reservation and no waiting placement is left."""
 
+    inputs: DecisionInput
     decision: Decision
-    targets: tuple[Target, ...]
-    pending: Deadlines
+    """The last decision, and its inputs: others than the first when targets were left out."""
+    targets: tuple[Target, ...] = ()
+    pending: Deadlines = field(default_factory=dict)
     failure: Failure | None = None
 
 
@@ -44,26 +36,30 @@ def newly_chosen(decision: Decision) -> tuple[Target, ...]:
     return tuple(target for target in decision.targets if target.operation is not None)
 
 
-def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> ReserveResult:
+async def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> PermitResult:
     """Reserve all new targets. Errors are never worked around: only a plugin's refusal sets a cluster aside."""
     while True:
         targets = newly_chosen(decision)
-        failure = effects.run_reserve(targets)
-        if failure is None or failure.internal or not inp.profile.reserve_fallback:
-            return ReserveResult(decision, () if failure else targets, failure)
+        failure = await effects.run_reserve(targets)
+        if failure is None:
+            return PermitResult(inp, decision, targets)
+        if failure.internal or not inp.profile.reserve_fallback:
+            return PermitResult(inp, decision, failure=failure)
         inp = excluding(inp, [failure.target.row])
         decision = decide(inp)
         if not newly_chosen(decision):
-            return ReserveResult(decision, (), failure)
+            return PermitResult(inp, decision, failure=failure)
 
 
-def reserve_and_permit(inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide) -> PermitResult:
+async def reserve_and_permit(
+    inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide
+) -> PermitResult:
     """Run Reserve, then Permit; a denial undoes all reservations."""
-    reserved = reserve(inp, decision, effects, decide=decide)
+    reserved = await reserve(inp, decision, effects, decide=decide)
     if reserved.failure is not None:
-        return PermitResult(reserved.decision, (), {}, reserved.failure)
-    permission = effects.run_permit(reserved.targets)
+        return reserved
+    permission = await effects.run_permit(reserved.targets)
     if permission.denial is not None:
-        effects.run_unreserve(reserved.targets)
-        return PermitResult(reserved.decision, (), {}, permission.denial)
-    return PermitResult(reserved.decision, reserved.targets, permission.pending)
+        await effects.run_unreserve(reserved.targets)
+        return replace(reserved, targets=(), failure=permission.denial)
+    return replace(reserved, pending=permission.pending)

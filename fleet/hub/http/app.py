@@ -31,6 +31,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _LOG: Final = logging.getLogger(__name__)
 _COMPRESSED_FROM: Final = 128 * 1024  # bytes; compressing smaller bodies costs more than it saves
 LARGEST_BODY: Final = 3 * 1024 * 1024  # bytes, the API server's own limit
+MOST_UNSENT: Final = 256 * 1024 * 1024
+"""Bytes of responses that one caller has asked for and does not read."""
+_COUNTED_FROM: Final = 64 * 1024  # bytes
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 _OWN_SITES: Final = ("none", "same-origin")  # of Sec-Fetch-Site: typed into the browser, or linked from the hub itself
 
@@ -48,25 +51,34 @@ class Application:
         self._hub = hub
         self._listener = listener
         self._handler = RequestHandler(hub, listener.address)
+        self._unsent = UnsentResponses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        caller, size = "", 0
         try:
-            response = await self._handle(scope, receive)
+            response, caller = await self._handle(scope, receive)
+            if isinstance(response, Response):
+                response = _compress(response, scope["headers"])
+                size = self._unsent.reserve(caller, len(response.body))
         except RequestRefused as error:
             response = error_response(error)
         except Exception:
             _LOG.exception("%s %s failed", scope["method"], scope["path"])
             response = error_response(RequestRefused(500, "InternalError", "internal error; see the log of the hub"))
-        if isinstance(response, Stream):
-            await _stream(response, receive, send)
-        else:
-            await _send(_compress(response, scope["headers"]), send, bodiless=scope["method"] == "HEAD")
+        try:
+            if isinstance(response, Stream):
+                await _stream(response, receive, send)
+            else:
+                await _send(response, send, bodiless=scope["method"] == "HEAD")
+        finally:
+            self._unsent.release(caller, size)
 
-    async def _handle(self, scope: Scope, receive: Receive) -> Response | Stream:
+    async def _handle(self, scope: Scope, receive: Receive) -> tuple[Response | Stream, str]:
+        """The response, and the name of the caller."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        user = self._authenticate(headers)
+        user = caller = self._authenticate(headers)
         if b"impersonate-user" in headers:
             user = _impersonate(user, headers[b"impersonate-user"], scope["headers"])
         body = await _read_body(receive, headers) if scope["method"] not in ("GET", "HEAD") else b""
@@ -79,7 +91,7 @@ class Application:
             body=body,
             user=user,
         )
-        return await self._handler.handle(request)
+        return await self._handler.handle(request), caller.name
 
     def _authenticate(self, headers: dict[bytes, str]) -> User:
         token = parse_bearer_token(headers.get(b"authorization", ""))
@@ -92,6 +104,31 @@ class Application:
             return ANONYMOUS
         _refuse_browsers(headers)
         return LOCAL
+
+
+class UnsentResponses:
+    """Bytes of large responses by caller, as long as their readers have not taken them."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+
+    def reserve(self, caller: str, size: int) -> int:
+        """What to release. One response is sent whatever its size."""
+        if size < _COUNTED_FROM:
+            return 0
+        unsent = self._sizes.get(caller, 0)
+        if unsent and unsent + size > MOST_UNSENT:
+            text = f"{unsent} bytes of earlier responses were not read yet; read them, or list in pages with limit"
+            raise RequestRefused(429, "TooManyRequests", text, details={"retryAfterSeconds": 1}, retry_after=1)
+        self._sizes[caller] = unsent + size
+        return size
+
+    def release(self, caller: str, size: int) -> None:
+        left = self._sizes.get(caller, 0) - size
+        if left > 0:
+            self._sizes[caller] = left
+        else:
+            self._sizes.pop(caller, None)
 
 
 def _impersonate(user: User, name: str, headers: Iterable[tuple[bytes, bytes]]) -> User:
@@ -158,7 +195,10 @@ async def _send(response: Response, send: Send, *, bodiless: bool) -> None:
         *response.headers,
     ]
     await send({"type": "http.response.start", "status": response.code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if bodiless else response.body})
+    is_large = len(response.body) >= _COUNTED_FROM
+    await send({"type": "http.response.body", "body": b"" if bodiless else response.body, "more_body": is_large})
+    if is_large:
+        await send({"type": "http.response.body", "body": b""})  # returns once the reader has taken the rest
 
 
 async def _stream(stream: Stream, receive: Receive, send: Send) -> None:

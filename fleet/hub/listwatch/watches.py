@@ -76,6 +76,7 @@ class Watch:
                 bookmark = now + _BOOKMARK_EVERY
                 if self._options.bookmarks:
                     yield b"".join(self._build_bookmark({}))
+                    continue  # there may be changes since
             if not changes:
                 await self._wait_for_change(min(deadline, bookmark) - now)
         if self._options.bookmarks and timeout > 1:

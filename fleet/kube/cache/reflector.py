@@ -27,7 +27,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 import msgspec
 
 from fleet.clock import Clock
-from fleet.errors import ApiError, DeadlineExceeded, DocumentError, Gone, UnreadableAnswer
+from fleet.errors import ApiError, DeadlineExceeded, DocumentError, Forbidden, Gone, NotFound, UnreadableAnswer
 from fleet.kube.api import Api, Method, Request
 from fleet.kube.backoff import WATCH_BACKOFF, ExponentialBackoff, FailureBackoff, Jitter
 from fleet.kube.cache.store import Relist, Store, is_older
@@ -76,6 +76,8 @@ class ReflectorTimings:
     """A watch that lasted this long may be resumed at once."""
     shortest_watch: float = 300.0
     """Watches have a timeout of this up to twice this, so that those of many clients do not end together."""
+    absence: float = 30.0
+    """Between two lists of an optional kind that the server does not know."""
     pace: ExponentialBackoff = WATCH_BACKOFF
 
 
@@ -112,8 +114,10 @@ class Reflector(Generic[T]):
         jitter: Jitter,
         selection: ListFilter | None = None,
         timings: ReflectorTimings | None = None,
+        optional: bool = False,
         on_problem: Callable[[WatchProblem], None] | None = None,
     ) -> None:
+        """Of an `optional` kind that the server does not know there are no objects, which is no problem."""
         self.counts = ReflectorCounts()
         self.unreadable: dict[str, UnreadableObject] = {}
         self._api = api
@@ -127,6 +131,7 @@ class Reflector(Generic[T]):
         self._backoff = FailureBackoff(self._timings.pace, jitter)
         self._needs_list = True
         self._pages_expire = False
+        self._optional = optional
         self._stuck = 0
         self._synced = asyncio.Event()
         self._refreshes: list[asyncio.Event] = []
@@ -176,9 +181,13 @@ class Reflector(Generic[T]):
         """A list if one is needed, then a watch to its end. Returns the delay before the next round."""
         problem: ApiError | None = None
         while self._needs_list:
+            refreshes = self._refreshes.copy()
             try:
                 await (self._list() if self._refreshes else self._run_unless_refreshed(self._list()))
             except ApiError as error:
+                if self._optional and await self._is_absent(error):
+                    self._apply_absence(refreshes)
+                    return self._timings.absence
                 self._note(error)
                 return self._backoff.next_delay(at_least=error.retry_after)
         started, from_version = self._clock.monotonic(), self._store.version
@@ -232,6 +241,25 @@ class Reflector(Generic[T]):
         self._pages_expire = False
         self._synced.set()
         self._complete_refreshes(refreshes)
+
+    async def _is_absent(self, error: ApiError) -> bool:
+        """A client without the right to list a kind is refused before the server looks whether there is one. Everybody
+        may ask for the kinds of a group: if the server does not know the group, the kind is not hidden but absent."""
+        if isinstance(error, Forbidden):
+            try:
+                await self._api.call(Request(Method.GET, self._path.rpartition("/")[0]))
+            except ApiError as unknown:
+                return isinstance(unknown, NotFound)
+        return isinstance(error, NotFound)
+
+    def _apply_absence(self, refreshes: list[asyncio.Event]) -> None:
+        relist = self._store.relist()
+        relist.begin("")
+        relist.end()
+        self.unreadable.clear()
+        self._synced.set()
+        self._complete_refreshes(refreshes)
+        self._needs_list = True
 
     def _complete_refreshes(self, refreshes: list[asyncio.Event]) -> None:
         """Calls during the list need another one: this list may be older than the call."""

@@ -157,7 +157,7 @@ class Transport:
                     try:
                         return await attempt(request, target)
                     except Unauthorized:
-                        if not await self._reload(used):
+                        if request.bearer or not await self._reload(used):
                             raise
                         return await attempt(request, target)
         except TimeoutError as error:
@@ -168,7 +168,10 @@ class Transport:
         if endpoint.connections is None:
             return await self._exchange_through_session(request, target)
         message = _build_message(
-            request, f"{endpoint.prefix}{target}", endpoint.host_header, await _read_token(endpoint.configuration)
+            request,
+            f"{endpoint.prefix}{target}",
+            endpoint.host_header,
+            await _find_token(endpoint.configuration, request),
         )
         repeatable = request.method in _REPEATABLE
         try:
@@ -269,6 +272,16 @@ def _build_message(request: Request, target: str, host: str, token: str) -> byte
     return f"{head}Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode("ascii") + body
 
 
+async def _find_token(configuration: Configuration, request: Request) -> str:
+    if not request.bearer:
+        return await _read_token(configuration)
+    if configuration.cert_file:
+        raise ConfigurationError("a request with a token of another user cannot be sent beside a client certificate")
+    if not _is_plain(request.bearer):
+        raise Unauthorized("the token has characters that no header can carry")
+    return f"Bearer {request.bearer}"
+
+
 async def _read_token(configuration: Configuration) -> str:
     try:
         token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
@@ -287,7 +300,7 @@ def _is_plain(text: str) -> bool:
 
 async def _build_headers(configuration: Configuration, request: Request) -> dict[str, str]:
     headers = dict(_HEADERS)
-    token = await _read_token(configuration)
+    token = await _find_token(configuration, request)
     if token:
         headers["Authorization"] = token
     if request.body is not None:

@@ -56,11 +56,13 @@ _CLUSTER_SCOPED: Final[Mapping[str, frozenset[str]]] = {
 _NAMESPACE: Final = b'{"metadata": {}}'
 
 
-def find_proposed_problems(spec: Mapping[str, Any], *, namespace: str) -> tuple[PolicyProblem, ...]:
+def find_proposed_problems(
+    spec: Mapping[str, Any], *, namespace: str, resource_filter: ResourceFilter
+) -> tuple[PolicyProblem, ...]:
     """Of the spec of a valid placement. `namespace` is empty for a cluster-scoped one. At most one: it names all."""
     given = spec.get("resourceSelectors") or ()
     terms = [decode(msgspec.json.encode(term), SelectorTerm).view for term in given]
-    result = select(terms, namespace=namespace, source=_AssumedKinds(namespace), resource_filter=ResourceFilter())
+    result = select(terms, namespace=namespace, source=_AssumedKinds(namespace), resource_filter=resource_filter)
     if result.user_error is None:
         return ()
     return (PolicyProblem(SELECTORS_FIELD, [str(term) for term in terms], result.user_error),)

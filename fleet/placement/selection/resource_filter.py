@@ -9,12 +9,13 @@ from typing import Final, Self
 
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
+from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 from fleet.placement.selection.candidates import CandidateObject
+from fleet.settings import Settings
 
 ENVELOPES: Final = frozenset({"ClusterResourceEnvelope", "ResourceEnvelope"})
 
-_GROUPS: Final = frozenset({CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_GROUPS: Final = frozenset({CLUSTER_GROUP, SCHEDULING_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
 _KINDS: Final = frozenset(
     {
         ("", "Pod"),
@@ -150,3 +151,18 @@ def is_placeable(resource: Resource, candidate: CandidateObject, *, has_service:
         case "discovery.k8s.io", "EndpointSlice":
             return metadata.label(_SLICE_MANAGER) is None
     return True
+
+
+EVERYTHING: Final = ResourceFilter()
+"""Without settings of an operator."""
+
+
+def build_resource_filter(settings: Settings) -> ResourceFilter:
+    chosen = settings.selection
+    return ResourceFilter(
+        skipped=KindList.parse(chosen.skipped_kinds),
+        allowed=KindList.parse(chosen.allowed_kinds),
+        skipped_namespaces=frozenset(chosen.skipped_namespaces),
+        secrets=chosen.secrets,
+        workloads_on_hub=chosen.workloads_on_hub,
+    )

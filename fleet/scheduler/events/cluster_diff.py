@@ -18,8 +18,8 @@ from fleet.model.views import MemberCluster, MemberClusterStatus, PropertyValue,
 from fleet.snapshot.columns.numbers import USAGE_KINDS
 from fleet.snapshot.table import differ_beyond_heartbeat
 
-IsEligible = Callable[[MemberCluster], bool]
-"""Whether a cluster may take new work at this moment."""
+BecameEligible = Callable[[MemberCluster | None, MemberCluster], bool]
+"""Whether a cluster may take new work at this moment, and could not in its former version, if there was one."""
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _NO_USAGE: Final = ResourceUsage()
@@ -77,7 +77,7 @@ def diff_clusters(
     old: MemberCluster | None,
     new: MemberCluster | None,
     *,
-    is_eligible: IsEligible,
+    became_eligible: BecameEligible,
     initial: bool = False,
     any_update: bool = False,
 ) -> ClusterDiff:
@@ -85,38 +85,38 @@ def diff_clusters(
     that no plugin has named."""
     if new is None:
         return NO_DIFF if old is None else ClusterDiff(cluster=old.metadata.name, deleted=True)
-    diff = _diff_known(old, new, is_eligible, initial=initial)
+    diff = _diff_known(old, new, became_eligible, initial=initial)
     if any_update and not initial and differ_beyond_heartbeat(old, new):
         return replace(diff, cluster=new.metadata.name, updated=True)
     return diff
 
 
 def _diff_known(
-    old: MemberCluster | None, new: MemberCluster, is_eligible: IsEligible, *, initial: bool
+    old: MemberCluster | None, new: MemberCluster, became_eligible: BecameEligible, *, initial: bool
 ) -> ClusterDiff:
     if new.metadata.deletion_timestamp:
         return NO_DIFF  # counts when it is gone
     if old is not None:
-        return _diff_update(old, new, is_eligible)
-    if initial or not is_eligible(new):
+        return _diff_update(old, new, became_eligible)
+    if initial or not became_eligible(None, new):
         return NO_DIFF
     return ClusterDiff(cluster=new.metadata.name, joined=True, became_eligible=True)
 
 
-def _diff_update(old: MemberCluster, new: MemberCluster, is_eligible: IsEligible) -> ClusterDiff:
+def _diff_update(old: MemberCluster, new: MemberCluster, became_eligible: BecameEligible) -> ClusterDiff:
     before, after = old.status, new.status
-    became_eligible = _reports_differ(old, new) and not is_eligible(old) and is_eligible(new)
+    regained = _reports_differ(old, new) and became_eligible(old, new)
     labels = _diff_values(old.metadata.labels, new.metadata.labels)
     taints = () if old.spec == new.spec else tuple(taint for taint in old.spec.taints if taint not in new.spec.taints)
     properties = _diff_properties(before.properties, after.properties)
     usage = _NOTHING if before.resource_usage == after.resource_usage else _diff_usage(before, after)
     namespaces = _diff_names(before.namespaces, after.namespaces)
     unconfirmed = before.conditions != after.conditions and _lost_confirmation(before, after)
-    if not (became_eligible or labels or taints or properties or usage or namespaces or unconfirmed):
+    if not (regained or labels or taints or properties or usage or namespaces or unconfirmed):
         return NO_DIFF
     return ClusterDiff(
         cluster=new.metadata.name,
-        became_eligible=became_eligible,
+        became_eligible=regained,
         labels=labels,
         taints=taints,
         properties=properties,

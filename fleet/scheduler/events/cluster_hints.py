@@ -7,7 +7,8 @@ one before it, attempts read the newest state, and time alone makes no cluster q
 them.
 
 In doubt a placement is requeued: if a plugin looks at several clusters together, as spread constraints do, reads more
-than the cluster, or fails. Placements with equal policies are judged once.
+than the cluster, may judge the former cluster differently by now, rejects what was decided already, or fails.
+Placements with equal policies are judged once.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class ClusterHints:
         if group is not None and group.request is None and not group.is_large:
             event = _Event(self._profile_of_key, None, None, now=epoch_nanoseconds(self._clock))
             with enter_phase(Phase.DECIDING, event.present):
-                event.judge_for(key).prepare(group, partial(self._compile, key))
+                event.judge_for(key).prepare(group, partial(self.compile_request, key))
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class ClusterHints:
             if group is None or group.is_large:
                 hint = Hint.IN_DOUBT
             else:
-                hint = event.judge_for(key).judge(group, partial(self._compile, key))
+                hint = event.judge_for(key).judge(group, partial(self.compile_request, key))
             if hint is not Hint.NO_USE:
                 yield key, hint
 
@@ -179,7 +180,7 @@ class ClusterHints:
             if group is None or group.is_large or key in bound or key in in_flight:
                 yield key
                 continue
-            request = group.request or self._compile(key)
+            request = group.request or self.compile_request(key)
             if request is None or cluster in request.cluster_names:
                 affected = True
             else:
@@ -189,7 +190,7 @@ class ClusterHints:
 
     # --- details ------------------------------------------------------------------------------------------------------
 
-    def _compile(self, key: PlacementKey) -> PlacementRequest | None:
+    def compile_request(self, key: PlacementKey) -> PlacementRequest | None:
         latest = self._caches.latest_snapshots(key)
         return (
             self._requests.get(latest[0], placement=self._read_metadata(key) or Metadata())
@@ -274,13 +275,16 @@ class _Judge:
         hint = self._hints.get(id(group))
         if hint is None:
             self.prepare(group, compile_own)
+            if group.request is None:
+                return Hint.IN_DOUBT
             hint = self._hints[id(group)] = self._judge(group.request, lambda _: group.plan)
         return hint
 
     def prepare(self, group: _PolicyGroup, compile_own: Callable[[], PlacementRequest | None]) -> None:
         """If the policy alone decides who takes part, finds that out once."""
         if group.request is None:
-            group.request = compile_own()
+            own = compile_own()
+            group.request = None if own is None or own.problems else own  # problems may be those of one member alone
         if self._by_policy and group.request is not None and group.planned_for is not self._profile:
             group.plan = self._find_plan(group.request)
             group.planned_for = self._profile
@@ -296,20 +300,25 @@ class _Judge:
         if plan is None:
             return Hint.IN_DOUBT
         try:
-            helps = self._after.accepts(request, plan) and not self._before.accepts(request, plan)
+            if not self._after.accepts(request, plan):
+                return Hint.NO_USE
+            if not self._before.accepts(request, plan):
+                return Hint.QUALIFIES
         except Exception:
             log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
             return Hint.IN_DOUBT
-        return Hint.QUALIFIES if helps else Hint.NO_USE
+        return Hint.IN_DOUBT if self._before.has_read_clock else Hint.NO_USE
 
     def _find_plan(self, request: PlacementRequest) -> _Plan | None:
-        """The plugins that take part; None if one of them looks beyond the cluster, or fails."""
-        if self._profile.post_filter:
+        """The plugins that take part; None if one of them looks beyond the cluster or at the clock, or fails."""
+        if self._profile.post_filter or self._profile.late_judges:
             return None
         try:
             plan = self._present.find_plan(request, self._comparing)
         except Exception:
             log.warning("a plugin could not judge a changed cluster: the placement is requeued", exc_info=True)
+            return None
+        if self._present.has_read_clock:
             return None
         taking_part = {entry.name for entry in (*plan.pre_filters, *plan.filters)} if plan is not None else set()
         return None if self._comparing & taking_part else plan
@@ -320,41 +329,68 @@ class _ClusterAlone:
 
     def __init__(self, profile: CompiledProfile, frame: Frame, *, now: int) -> None:
         self._profile, self._frame = profile, frame
-        self._state = CycleState()
-        self._ctx = HookContext(
-            now=now, bindings=PlacementBindings(), ranking=profile.ranking, tie_break=profile.tie_break
-        )
+        order: dict[str, Any] = {"ranking": profile.ranking, "tie_break": profile.tie_break}
+        self._ctx = HookContext(now=now, bindings=PlacementBindings(), **order)
+        self._clock_ctx = _ClockContext(now=now, bindings=PlacementBindings(), **order)
+
+    @property
+    def has_read_clock(self) -> bool:
+        """Whether a plugin, when last asked, may have judged by the time what it judged differently before."""
+        return self._clock_ctx.is_read
 
     def find_plan(self, request: PlacementRequest, comparing: Container[str]) -> _Plan | None:
         """Without the plugins that skip the request. None if one that compares clusters limits rounds."""
-        self._state = CycleState()
+        state = self._begin()
         if request.placement_type == PICK_FIXED:
             return _Plan((), tuple(entry for _, entry in self._profile.fixed_filters))
         for entry in self._profile.post_batch:
-            if entry.name in comparing and self._ask(entry, request, 1)[1] is not Code.SKIP:
+            if entry.name in comparing and self._ask(entry, state, request, 1)[1] is not Code.SKIP:
                 return None
-        skipped = {entry.name for entry in self._profile.pre_filter if self._ask(entry, request)[1] is Code.SKIP}
+        skipped = {entry.name for entry in self._profile.pre_filter if self._ask(entry, state, request)[1] is Code.SKIP}
         pre_filters = (entry for entry in self._profile.pre_filter if entry.name not in skipped)
         filters = (entry for entry in self._profile.filters if entry.name not in skipped)
         return _Plan(tuple(pre_filters), tuple(filters))
 
     def accepts(self, request: PlacementRequest, plan: _Plan) -> bool:
-        self._state = CycleState()
-        alive = self._frame.valid
+        state, alive = self._begin(), self._frame.valid
         if not alive or (request.placement_type == PICK_FIXED and self._frame.name(0) not in request.cluster_names):
             return False
         for entry in plan.pre_filters:
-            mask, code = self._ask(entry, request)
+            mask, code = self._ask(entry, state, request)
             if code not in _LETS_PASS or (mask is not None and not as_bits(mask, alive)):
                 return False
         for entry in plan.filters:
-            if not as_bits(entry.call(self._ctx, self._state, request, self._frame, alive).ok, alive):
+            if not as_bits(entry.call(self._context_of(entry), state, request, self._frame, alive).ok, alive):
                 return False
         return True
 
-    def _ask(self, entry: BoundHook, request: PlacementRequest, *more: int) -> tuple[Mask | None, Code]:
-        answer, status = entry.call(self._ctx, self._state, request, self._frame, *more)
+    def _begin(self) -> CycleState:
+        self._clock_ctx.is_read = False
+        return CycleState()
+
+    def _ask(
+        self, entry: BoundHook, state: CycleState, request: PlacementRequest, *more: int
+    ) -> tuple[Mask | None, Code]:
+        answer, status = entry.call(self._context_of(entry), state, request, self._frame, *more)
         return answer, code_of(status)
+
+    def _context_of(self, entry: BoundHook) -> HookContext:
+        return self._ctx if _trait(entry.plugin, "ONLY_EXPIRES") else self._clock_ctx
+
+
+class _ClockContext(HookContext):
+    """Notes whether the time is read."""
+
+    __slots__ = ("_now", "is_read")
+
+    @property
+    def now(self) -> int:
+        self.is_read = True
+        return self._now
+
+    @now.setter
+    def now(self, value: int) -> None:
+        self._now, self.is_read = value, False
 
 
 def _may_take(key: PlacementKey, placed: Container[PlacementKey], in_flight: Container[PlacementKey]) -> bool:

@@ -20,21 +20,35 @@ from fleet.kube.cache.store import Store
 from fleet.kube.resource import Resource, key_of
 from fleet.kube.scopes import MEMBER_CLUSTERS, owner_key
 from fleet.model.keys import (
+    BY_SCHEDULER,
     IS_LATEST_SNAPSHOT,
+    MADE_BY,
     NUMBER_OF_CLUSTERS,
+    PLACEMENT_ANNOTATIONS,
     PLACEMENT_GENERATION,
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
     SCHEDULER_NAME,
 )
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, MemberCluster, Metadata, Observed, Placement, PolicySnapshot
+from fleet.model.views import (
+    Binding,
+    MemberCluster,
+    Metadata,
+    Observed,
+    Placement,
+    PlacementOptions,
+    PlacementOptionsSpec,
+    PolicySnapshot,
+)
 from fleet.scheduler.cleanup import is_as_created
-from fleet.scheduler.events.cluster_diff import diff_clusters
+from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters
 from fleet.scheduler.events.cluster_hints import ClusterHints
+from fleet.scheduler.events.feed_hints import FeedHints
 from fleet.scheduler.events.interest_index import InterestIndex, SourcesOf, lacks_clusters
-from fleet.snapshot.columns.signals import Eligibility
+from fleet.snapshot.frame import Frame
 
+FEED: Final = "Feed"
 START_UP: Final = "StartUp"
 RELOADED: Final = "Configuration/Reload"
 CLOCK_SET_BACK: Final = "ClockSetBack"
@@ -57,25 +71,35 @@ ReleaseBinding = Callable[[PlacementKinds, Observed[Binding]], None]
 """Removes our finalizer from a binding that is being deleted, then enqueues its placement. Returns at once and retries
 by itself."""
 
+OfferChange = Callable[
+    [Collection[PlacementKey], ClusterDiff, MemberCluster | None, MemberCluster | None], Collection[PlacementKey]
+]
+
 ObserveEvent = Callable[[str, int, float], None]
 """Called with the kind of the changed object, the number of placements enqueued, and the seconds that took."""
 
 
+IsEligible = Callable[[MemberCluster, int], bool]
+"""The rule of a profile: whether a cluster may take new work at a moment."""
+
+
 class EligibilityClock:
-    """Eligibility of clusters at this moment, and the clusters that became eligible because the clock was set back.
+    """Clusters that became eligible for any profile, also because the clock was set back.
 
     Decisions judge heartbeats by the time of day, and that can be set. While it is ahead, healthy clusters look stale;
     when it is corrected, they are eligible again without any change of their objects. A diff of two reports cannot show
     that, so the latest time at which anything was decided is kept here.
     """
 
-    def __init__(self, rule: Eligibility, clock: Clock) -> None:
-        self._rule = rule
+    def __init__(self, rules: Callable[[], Collection[IsEligible]], clock: Clock) -> None:
+        """The rules are those of the profiles in use."""
+        self._rules = rules
         self._clock = clock
         self._decided_at = 0
 
-    def is_eligible(self, cluster: MemberCluster) -> bool:
-        return self._rule.of(cluster, self._read_time())
+    def became_eligible(self, old: MemberCluster | None, new: MemberCluster) -> bool:
+        now = self._read_time()
+        return any((old is None or not rule(old, now)) and rule(new, now) for rule in self._rules())
 
     def note_decision(self) -> None:
         """From now on a decision relies on what is eligible at this moment."""
@@ -91,7 +115,7 @@ class EligibilityClock:
         return [
             cluster.metadata.name
             for cluster in clusters.values()
-            if self._rule.of(cluster, now) and not self._rule.of(cluster, before)
+            if any(rule(cluster, now) and not rule(cluster, before) for rule in self._rules())
         ]
 
     def _read_time(self) -> int:
@@ -109,11 +133,13 @@ class EventHandlers:
         release: ReleaseBinding,
         clock: Clock,
         hints: ClusterHints | None = None,
+        feed_hints: FeedHints | None = None,
+        offer: OfferChange | None = None,
         on_event: ObserveEvent = lambda *_: None,
         batched: bool = False,
     ) -> None:
-        """Without hints, every change of what a placement reads requeues it. With `batched`, changes of clusters are
-        requeued in batches."""
+        """Without hints, every change of what a placement reads requeues it. `offer` is called with the keys that a
+        change affects, and returns those to requeue. With `batched`, changes of clusters are requeued in batches."""
         self._caches = caches
         self._queue = queue
         self._eligibility = eligibility
@@ -124,6 +150,8 @@ class EventHandlers:
         self._batched = batched
         self._interests = InterestIndex(sources_of)
         self._hints = hints
+        self._feed_hints = feed_hints
+        self._offer = offer
         self._in_flight: dict[PlacementKey, set[str]] = {}
         """Placements, and the bindings that have appeared since their attempts began."""
         self._started = False
@@ -132,6 +160,7 @@ class EventHandlers:
             kinds.placements.store.subscribe(partial(self._on_placement, kinds))
             kinds.policy_snapshots.store.subscribe(partial(self._on_snapshot, kinds))
             kinds.bindings.store.subscribe(partial(self._on_binding, kinds))
+            kinds.options.store.subscribe(partial(self._on_options, kinds))
 
     def start(self) -> None:
         """Once, when all caches are synced and this process leads: enqueues all that may have been left undone."""
@@ -199,7 +228,7 @@ class EventHandlers:
         self._event_started = self._clock.monotonic()
         self._check_clock()
         diff = diff_clusters(
-            old, new, is_eligible=self._eligibility.is_eligible, any_update=self._interests.reads_any_update
+            old, new, became_eligible=self._eligibility.became_eligible, any_update=self._interests.reads_any_update
         )
         if diff:
             keys = self._interests.find_affected(diff)
@@ -207,6 +236,8 @@ class EventHandlers:
                 keys = self._hints.select(
                     keys, diff, old, new, in_flight=self._in_flight, is_waiting=self._interests.is_waiting
                 )
+            if self._offer is not None and keys and not self._batched:
+                keys = self._offer(keys, diff, old, new)
             self._requeue_affected(keys, trigger=str(diff))
 
     def _check_clock(self) -> None:
@@ -222,6 +253,19 @@ class EventHandlers:
             self._queue.requeue(keys, trigger=trigger, batched=self._batched)
         self._observe(MEMBER_CLUSTERS, len(keys))
 
+    # --- feeds --------------------------------------------------------------------------------------------------------
+
+    def on_feed(self, feed: str, before: Frame, after: Frame) -> None:
+        """It was sampled: frames from before and after."""
+        if not self._started:
+            return
+        self._event_started = self._clock.monotonic()
+        waiting = [key for key in self._interests.list_keys() if self._interests.is_waiting(key)]
+        keys = waiting if self._feed_hints is None else list(self._feed_hints.select(waiting, before, after))
+        if keys:
+            self._queue.requeue(keys, trigger=f"{FEED}/Update {feed}", batched=self._batched)
+        self._on_event(FEED, len(keys), self._clock.monotonic() - self._event_started)
+
     # --- placements ---------------------------------------------------------------------------------------------------
 
     def _on_placement(
@@ -235,8 +279,9 @@ class EventHandlers:
             return
         if new is not None and _starts_terminating(old, new, SCHEDULER_CLEANUP):
             self._enqueue(key, kinds.scope.placement, "Terminating", new.view.metadata)
-        elif old is not None and new is not None and _names_other_scheduler(old, new):
-            self._enqueue(key, kinds.scope.placement, "UpdateScheduler", new.view.metadata)
+        elif old is not None and new is not None and (changed := _find_changed_annotation(old, new)):
+            event = "UpdateScheduler" if changed == SCHEDULER_NAME else "UpdateOptions"
+            self._enqueue(key, kinds.scope.placement, event, new.view.metadata)
         elif old is not None and new is None and (key in self._queue or self._leaves_bindings(key)):
             self._enqueue(key, kinds.scope.placement, "Delete", old.view.metadata)  # the attempt cleans up
 
@@ -295,6 +340,21 @@ class EventHandlers:
         else:
             appeared.add(metadata.name)
 
+    # --- companions ---------------------------------------------------------------------------------------------------
+
+    def _on_options(
+        self, kinds: PlacementKinds, old: Observed[PlacementOptions] | None, new: Observed[PlacementOptions] | None
+    ) -> None:
+        """Changes of the status are the scheduler's own, and options without a placement do nothing."""
+        self._event_started = self._clock.monotonic()
+        key = _key_of_either(old, new)
+        changed = _read_options(old) != _read_options(new)
+        if not self._started or not changed or not self._caches.latest_snapshots(key):
+            return
+        event = "Add" if old is None else "Delete" if new is None else "Update"
+        self._queue.add(key, trigger=f"{kinds.scope.options.kind}/{event} {key.name}")
+        self._observe(kinds.scope.options, 1)
+
     # --- enqueueing ---------------------------------------------------------------------------------------------------
 
     def _enqueue_owner(self, resource: Resource, event: str, metadata: Metadata) -> None:
@@ -315,6 +375,14 @@ class EventHandlers:
 
     def _observe(self, resource: Resource, enqueued: int) -> None:
         self._on_event(resource.kind, enqueued, self._clock.monotonic() - self._event_started)
+
+
+def _read_options(options: Observed[PlacementOptions] | None) -> PlacementOptionsSpec | None:
+    """None for those that only have a status, because the scheduler made them."""
+    if options is None:
+        return None
+    spec, is_made_here = options.view.spec, options.view.metadata.label(MADE_BY) == BY_SCHEDULER
+    return None if is_made_here and spec == PlacementOptionsSpec() else spec
 
 
 def classify_snapshot_event(old: PolicySnapshot | None, new: PolicySnapshot) -> str | None:
@@ -345,8 +413,10 @@ def _starts_terminating(old: Observed[Any] | None, new: Observed[Any], finalizer
     )
 
 
-def _names_other_scheduler(old: Observed[Placement], new: Observed[Placement]) -> bool:
-    return old.view.metadata.annotation(SCHEDULER_NAME) != new.view.metadata.annotation(SCHEDULER_NAME)
+def _find_changed_annotation(old: Observed[Placement], new: Observed[Placement]) -> str | None:
+    """The first of those that the scheduler reads."""
+    before, after = old.view.metadata.annotations or {}, new.view.metadata.annotations or {}
+    return next((key for key in PLACEMENT_ANNOTATIONS if before.get(key) != after.get(key)), None)
 
 
 def _vanished_with_finalizer(binding: Observed[Binding]) -> bool:

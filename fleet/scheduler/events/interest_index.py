@@ -28,8 +28,7 @@ Tolerations = tuple[Toleration, ...]
 _ELIGIBLE: Final[Topic] = ("eligibility", "")
 _NAMESPACES: Final[Topic] = ("namespaces", "")
 _CLUSTER: Final = "cluster"
-_UPDATED: Final = "updated"
-_ANY_UPDATED: Final[Topic] = (_UPDATED, "")
+_ANY_UPDATED: Final[Topic] = ("updated", "")
 _LABEL: Final = "label"
 _PROPERTY: Final = "property"
 _NAMESPACE: Final = "namespace"
@@ -97,13 +96,11 @@ class InterestIndex:
         kind = policy.placement_type or PICK_ALL
         if kind not in (PICK_ALL, PICK_N, PICK_FIXED):
             return _NONE
-        events = [
-            event for _, source in self._sources_of(key) for event in source.events_to_register(policy, namespace)
-        ]
-        reads_any_update = any(event.kind is _UPDATE for event in events)
-        self.reads_any_update |= reads_any_update
+        sources = [each for each in self._sources_of(key) if each.judges_fixed or kind != PICK_FIXED]
+        events = [event for each in sources for event in each.source.events_to_register(policy, namespace)]
+        self.reads_any_update |= any(event.kind is _UPDATE for event in events)
         if kind == PICK_FIXED:
-            read = (_CLUSTER, _UPDATED) if reads_any_update else (_CLUSTER,)
+            read = {_CLUSTER, *(event.kind.value for event in events)}
             return Interest(frozenset((topic, name) for topic in read for name in policy.cluster_names))
         topics, reads_taints = {_ELIGIBLE}, False
         for event, names in events:
@@ -201,7 +198,10 @@ def _list_topics(diff: ClusterDiff) -> Iterator[Topic]:
         yield _NAMESPACES
     if diff.updated:
         yield _ANY_UPDATED
-        yield _UPDATED, diff.cluster
+        yield _UPDATE.value, diff.cluster
+    if diff.usage:
+        yield _UPDATE_PROPERTIES.value, diff.cluster
+    yield from ((event, diff.cluster) for event in diff.events)
     yield from ((_LABEL, key) for key in diff.labels)
     yield from ((_PROPERTY, name) for name in diff.properties)
     yield from ((_PROPERTY, name) for name in diff.usage)

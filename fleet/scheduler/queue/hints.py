@@ -47,13 +47,17 @@ class QueueEvent:
     """The only key it is about; None for all keys."""
     excluding: PlacementKey | None = None
     """The key that caused it: space that a placement releases cannot help that placement."""
+    among: Collection[PlacementKey] | None = None
+    """The keys that an index has selected; None for all keys."""
+    plugins: Collection[str] | None = None
+    """Those whose rejections it may end; None for all."""
     label: str = ""
 
     def __str__(self) -> str:
         return self.label or str(self.kind)
 
     def concerns(self, key: PlacementKey) -> bool:
-        return key != self.excluding and self.only in (None, key)
+        return key != self.excluding and self.only in (None, key) and (self.among is None or key in self.among)
 
 
 QueueingHint = Callable[[QueueEvent, QueueItem], bool]
@@ -97,15 +101,18 @@ class QueueingHints:
     def __init__(
         self, registrations: Mapping[str, Sequence[EventRegistration]] | None = None, *, on_error: OnError | None = None
     ) -> None:
-        """By plugin name. A plugin without a registration is registered for every event.
+        """`on_error` is called for hints that raised; their items are requeued."""
+        self._on_error = on_error
+        self.register(registrations)
 
-        `on_error` is called for hints that raised; their items are requeued."""
+    def register(self, registrations: Mapping[str, Sequence[EventRegistration]] | None) -> None:
+        """By plugin name, in place of the former ones. A plugin without a registration is registered for every
+        event."""
         self._listeners = [
             _Listener(plugin, registration)
             for plugin, registered in (registrations or {}).items()
             for registration in registered or (EventRegistration(EVERYTHING),)
         ]
-        self._on_error = on_error
         self._by_kind: dict[EventKind, tuple[_Listener, ...]] = {}
 
     def handles(self, kind: EventKind) -> bool:
@@ -119,9 +126,10 @@ class QueueingHints:
         listeners = self._listeners_for(event.kind)
         if not listeners:
             return {}
-        strategies = _requeue_all(event, rejected_by.get(NO_PLUGIN, {}))
+        strategies = _requeue_all(event, rejected_by.get(NO_PLUGIN, {})) if event.plugins is None else {}
         for listener in listeners:
-            self._evaluate(listener, event, rejected_by.get(listener.plugin, {}), strategies)
+            if event.plugins is None or listener.plugin in event.plugins:
+                self._evaluate(listener, event, rejected_by.get(listener.plugin, {}), strategies)
         return strategies
 
     def evaluate_item(self, event: QueueEvent, item: QueueItem) -> QueueingStrategy:
@@ -162,6 +170,8 @@ class QueueingHints:
     ) -> Iterator[QueueItem]:
         pre_hint = listener.registration.pre_hint
         if pre_hint is None or not items:
+            if event.among is not None:
+                return (items[key] for key in event.among if key in items)
             return iter(items.values())
         try:
             keys = pre_hint(event)

@@ -1,7 +1,7 @@
 """Scheduling queue: decides which placement is tried next, and when one that could not be placed is retried.
 
 `SchedulingQueue` is a pure state machine: every method gets the time, no method waits, and the same calls always give
-the same order. `AsyncQueue` adds the clock, a timer and waiting. What an event means for a placement is decided in
+the same order. `async_queue` adds the clock, a timer and waiting. What an event means for a placement is decided in
 `hints`.
 
 An item is in one sub-queue, *active* (to be popped now, by rank), *backoff* (soon: one heap for unschedulable
@@ -14,13 +14,12 @@ back off in every profile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fleet.clock import SECOND, Clock, to_nanoseconds
+from fleet.clock import SECOND, to_nanoseconds
 from fleet.kube.backoff import ExponentialBackoff
 from fleet.kube.client.rate_limiter import RateLimit, TokenBucket
-from fleet.kube.workqueue import QueueDriver
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.queue.batching import RequeueBatches
 from fleet.scheduler.queue.hints import QueueEvent, QueueingHints, QueueingStrategy
@@ -120,7 +119,20 @@ class SchedulingQueue:
             self._in_flight.get(key).add_trigger(trigger, immediate=True)
         else:
             self._queues.update_traits(item)
-            self._queues.activate(item, now, trigger)
+            if not self._queues.hold_if_gated(item, now, trigger):
+                self._queues.activate(item, now, trigger)
+
+    def refresh(self, keys: Iterable[PlacementKey], now: int, *, trigger: str) -> None:
+        """For a change of what ranks or holds these placements, and of nothing that an attempt reads."""
+        for key in keys:
+            item = self._items.get(key)
+            if item is None or item.state is ItemState.IN_FLIGHT:
+                continue
+            self._queues.update_traits(item)
+            if item.gate is not None:
+                self._queues.activate(item, now, trigger)
+            else:
+                self._queues.hold_if_gated(item, now, trigger)
 
     def requeue(self, keys: Iterable[PlacementKey], now: int, *, trigger: str, batched: bool = False) -> None:
         """For a change of something that these placements read, known from an index. Gated ones stay gated."""
@@ -138,6 +150,13 @@ class SchedulingQueue:
         self._in_flight.record(event)
         for key, strategy in self._hints.evaluate(event, self._queues.unschedulable.by_plugin).items():
             self._queues.requeue_unschedulable(self._items[key], now, strategy=strategy, trigger=str(event))
+
+    def leaves_to_hints(self, key: PlacementKey) -> bool:
+        """Whether the hints of plugins decide what an event means for the key: it was rejected, or may still be."""
+        item = self._items.get(key)
+        if item is None or item.state is not ItemState.IN_FLIGHT:
+            return item is not None and item.state is ItemState.UNSCHEDULABLE and item.gate is None
+        return self._in_flight.list_missed_events(key) is not None
 
     def activate(self, keys: Iterable[PlacementKey], now: int) -> None:
         """Moves the keys to the active queue, skipping backoff. Unknown keys are ignored."""
@@ -184,11 +203,13 @@ class SchedulingQueue:
         return item
 
     def mark_permitted(self, key: PlacementKey) -> None:
-        """The clusters are settled; from here on events are irrelevant for this attempt."""
+        """The clusters are settled: no hint is asked about this attempt any more."""
+        self._note_missed(key)
         self._in_flight.stop_recording(key)
 
     def mark_succeeded(self, key: PlacementKey, now: int) -> None:
         """The placement is done; its next failure starts with the initial backoff."""
+        self._note_missed(key)
         self._forget(self._in_flight.finish(key), now)
 
     def mark_unschedulable(
@@ -264,10 +285,18 @@ class SchedulingQueue:
         elif item.policy.immediate:
             self._queues.activate(item, now, trigger)
         elif item.state is ItemState.UNSCHEDULABLE:
-            strategy = QueueingStrategy.AFTER_BACKOFF
+            skips = item.pending and not item.rejectors
+            strategy = QueueingStrategy.IMMEDIATELY if skips else QueueingStrategy.AFTER_BACKOFF
             self._queues.requeue_unschedulable(item, now, strategy=strategy, trigger=trigger)
         else:
             item.add_trigger(trigger)
+
+    def _note_missed(self, key: PlacementKey) -> None:
+        """The attempt was not rejected, so no hint can be asked: what an index selected runs once more."""
+        for event in self._in_flight.list_missed_events(key) or ():
+            if event.among is not None and event.concerns(key):
+                placement = self._in_flight.get(key)
+                placement.add_trigger(str(event), immediate=placement.item.policy.immediate)
 
     def _forget(self, placement: InFlightPlacement, now: int) -> None:
         """After an attempt that is not retried: only triggers since it began make a new item."""
@@ -279,8 +308,7 @@ class SchedulingQueue:
     def _prepare_requeue(self, placement: InFlightPlacement, now: int) -> None:
         placement.item.timestamp = now
         placement.item.triggers = placement.triggers
-        if placement.triggers:
-            self._queues.update_traits(placement.item)
+        self._queues.update_traits(placement.item)
 
     def _evaluate_missed(self, placement: InFlightPlacement, events: list[QueueEvent] | None) -> QueueingStrategy:
         """The strategy for triggers and events of the time in flight. `events` is None if none were recorded."""
@@ -310,104 +338,3 @@ def _strategy_of_triggers(placement: InFlightPlacement) -> QueueingStrategy:
     if not placement.triggers:
         return QueueingStrategy.SKIP
     return QueueingStrategy.IMMEDIATELY if placement.immediate else QueueingStrategy.AFTER_BACKOFF
-
-
-class AsyncQueue:
-    """`SchedulingQueue` with a clock, a timer and waiting, for workers. Belongs to the event loop it is used in."""
-
-    def __init__(
-        self, queue: SchedulingQueue, *, clock: Clock, on_gated: Callable[[QueueItem], None] | None = None
-    ) -> None:
-        """`on_gated` is called with placements that PreEnqueue has kept out for a while."""
-        self._queue = queue
-        self._driver = QueueDriver(queue, clock=clock, on_report=on_gated)
-
-    def __len__(self) -> int:
-        """Items that could be taken now."""
-        return 0 if self._driver.closed else self._queue.ready
-
-    def __contains__(self, key: PlacementKey) -> bool:
-        return key in self._queue
-
-    def peek(self, key: PlacementKey) -> QueueItem | None:
-        """A copy; None for a key that is not queued."""
-        item = self._queue.get(key)
-        return None if item is None else item.deep_copy()
-
-    def count_active(self) -> int:
-        return self._queue.count_active()
-
-    def count_items(self) -> QueueCounts:
-        return self._queue.count_items()
-
-    def count_unschedulable_by_plugin(self) -> Mapping[str, int]:
-        return self._queue.count_unschedulable_by_plugin()
-
-    def list_recorded_events(self) -> Sequence[QueueEvent]:
-        return self._queue.recorded_events
-
-    # --- reasons to run -----------------------------------------------------------------------------------------------
-
-    def add(self, key: PlacementKey, *, trigger: str) -> None:
-        if not self._driver.closed:
-            self._queue.add(key, self._driver.now(), trigger=trigger)
-            self._driver.notify()
-
-    def requeue(self, keys: Iterable[PlacementKey], *, trigger: str, batched: bool = False) -> None:
-        if not self._driver.closed:
-            self._queue.requeue(keys, self._driver.now(), trigger=trigger, batched=batched)
-            self._driver.notify()
-
-    def handle_event(self, event: QueueEvent) -> None:
-        if not self._driver.closed:
-            self._queue.handle_event(event, self._driver.now())
-            self._driver.notify()
-
-    def activate(self, keys: Iterable[PlacementKey]) -> None:
-        if not self._driver.closed:
-            self._queue.activate(keys, self._driver.now())
-            self._driver.notify()
-
-    def flush_batch(self) -> None:
-        if not self._driver.closed:
-            self._queue.flush_batch(self._driver.now())
-            self._driver.notify()
-
-    def delete(self, key: PlacementKey) -> None:
-        self._queue.delete(key)
-
-    # --- attempts -----------------------------------------------------------------------------------------------------
-
-    async def get(self) -> QueueItem:
-        """The next item, once there is one. Call one of the `mark_` methods that end its attempt in every case."""
-        return await self._driver.get()
-
-    def mark_permitted(self, key: PlacementKey) -> None:
-        self._queue.mark_permitted(key)
-
-    def mark_succeeded(self, key: PlacementKey) -> None:
-        self._queue.mark_succeeded(key, self._driver.now())
-        self._driver.notify()
-
-    def mark_unschedulable(
-        self, key: PlacementKey, *, rejectors: Iterable[str] = (), pending: Iterable[str] = ()
-    ) -> None:
-        self._queue.mark_unschedulable(key, self._driver.now(), rejectors=rejectors, pending=pending)
-        self._driver.notify()
-
-    def mark_failed(self, key: PlacementKey, *, at_least_seconds: float = 0) -> float:
-        delay = self._queue.mark_failed(key, self._driver.now(), at_least_seconds=at_least_seconds)
-        self._driver.notify()
-        return delay
-
-    # --- the end ------------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """No item is popped or moved any more: waiting workers return, the others finish their items.
-
-        Queued placements are dropped; the next leader derives them from the hub again."""
-        self._driver.close()
-
-    async def wait_until_idle(self) -> None:
-        """Returns when no item is in flight."""
-        await self._driver.wait_until_idle()

@@ -117,6 +117,16 @@ class SubQueues:
         if state is not ItemState.UNSCHEDULABLE or not self._is_gated(item, now):
             self._add_active(item, now)
 
+    def hold_if_gated(self, item: QueueItem, now: int, trigger: str) -> bool:
+        """Runs PreEnqueue for an item that was let into a queue before. Those of the pool go through it on their way
+        out."""
+        if item.state is ItemState.UNSCHEDULABLE or not self._finds_gate(item, now):
+            return False
+        item.add_trigger(trigger)
+        self._leave(item)
+        self.add_unschedulable(item, now)
+        return True
+
     def requeue_unschedulable(self, item: QueueItem, now: int, *, strategy: QueueingStrategy, trigger: str) -> None:
         """Out of the pool; the time spent there counts as backoff."""
         item.add_trigger(trigger)
@@ -166,6 +176,12 @@ class SubQueues:
 
     def _is_gated(self, item: QueueItem, now: int) -> bool:
         """Runs PreEnqueue. A gated item is in the unschedulable pool afterwards."""
+        if not self._finds_gate(item, now):
+            return False
+        self.add_unschedulable(item, now)
+        return True
+
+    def _finds_gate(self, item: QueueItem, now: int) -> bool:
         before, item.gate = item.gate, self._pre_enqueue(item, now) if self._pre_enqueue else None
         if item.gate is None:
             if before is not None:
@@ -173,7 +189,6 @@ class SubQueues:
             return False
         if item.gate != before:
             self._unreported.push(item.key, now)
-        self.add_unschedulable(item, now)
         return True
 
     # --- time ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -25,6 +26,9 @@ CHANGED: Final = "SchedulingChanged"
 INCOMPLETE: Final = "SchedulingIncomplete"
 INPUT_INVALID: Final = "SchedulingInputInvalid"
 FAILED: Final = "SchedulerError"
+REFUSED: Final = "Unschedulable"
+GATED: Final = "SchedulingGated"
+WAITING: Final = "SchedulingWaiting"
 PROPERTY_UNREADABLE: Final = "ClusterPropertyUnreadable"
 POLICY_REMARKED: Final = "PolicyRemarked"
 _NAMES_SHOWN: Final = 10
@@ -40,7 +44,7 @@ class SchedulingEvents:
     def __init__(self, sink: EventSink) -> None:
         self._sink = sink
         self._unreadable: dict[str, frozenset[tuple[str, str]]] = {}
-        self._last_warnings: dict[str, dict[str, str]] = {INPUT_INVALID: {}, FAILED: {}}
+        self._last_warnings: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """By reason and placement, to send each only once: the same problem shows in every attempt."""
         self._remarked: dict[str, _Remarked] = {}
 
@@ -53,7 +57,8 @@ class SchedulingEvents:
     ) -> None:
         """To be called after all writes of the attempt."""
         about = _about(kinds, placement)
-        self._last_warnings[FAILED].pop(decision.request.key, None)
+        for reason in self._last_warnings.keys() - {INPUT_INVALID}:
+            self._last_warnings[reason].pop(decision.request.key, None)
         if decision.request.problems:
             causes = "; ".join(str(problem) for problem in decision.request.problems)
             self._warn_once(kinds, placement, INPUT_INVALID, f"scheduling stopped: {causes}")
@@ -69,9 +74,19 @@ class SchedulingEvents:
         message = f"several policy snapshots are marked as the latest, exactly one may be: {names}"
         self._warn_once(kinds, placement, INPUT_INVALID, message)
 
-    def report_failure(self, kinds: PlacementKinds, placement: Observed[Placement], error: Exception) -> None:
-        """Of the scheduler or a plugin, not of the placement."""
-        self._warn_once(kinds, placement, FAILED, f"the attempt failed and is tried again: {_describe(error)}")
+    def report_failure(
+        self, kinds: PlacementKinds, placement: Observed[Placement], error: Exception, reason: str = FAILED
+    ) -> None:
+        """Of the scheduler or a plugin, not of the placement. Who is refused waits until something changes."""
+        outcome = "not scheduled" if reason == REFUSED else "the attempt failed and is tried again"
+        self._warn_once(kinds, placement, reason, f"{outcome}: {_describe(error)}")
+
+    def report_waiting(self, kinds: PlacementKinds, placement: Observed[Placement], message: str) -> None:
+        """For Permit plugins."""
+        self._sink.emit(_about(kinds, placement), NORMAL, WAITING, message)
+
+    def report_gated(self, kinds: PlacementKinds, placement: Observed[Placement], message: str) -> None:
+        self._warn_once(kinds, placement, GATED, f"not scheduled yet: {message}")
 
     def forget(self, placement: PlacementKey) -> None:
         key = str(placement)

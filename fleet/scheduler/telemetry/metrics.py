@@ -53,10 +53,13 @@ _CLASSES: Final[Mapping[AttemptResult, str]] = {
     AttemptResult.TRANSIENT: "transient",
     AttemptResult.BAD_INPUT: "input",
     AttemptResult.INTERNAL: "internal",
+    AttemptResult.BIND_FAILED: "internal",
 }
 _RESULTS: Final[Mapping[AttemptResult, str]] = {
     AttemptResult.DECIDED: "scheduled",
     AttemptResult.SHORT: "unschedulable",
+    AttemptResult.REJECTED: "unschedulable",
+    AttemptResult.BIND_FAILED: "error",
     AttemptResult.BAD_INPUT: "error",
     AttemptResult.TRANSIENT: "error",
     AttemptResult.INTERNAL: "error",
@@ -191,6 +194,11 @@ class SchedulerMetrics:
         self._incoming = Children(
             counter("fleet_queue_incoming_placements_total", "Placements put into the queue.", "queue", "event")
         )
+        self._approvals = Children(
+            counter("fleet_placement_approvals_total", "Answers to placements that wait for approval.", "decision")
+        )
+        for decision in ("Approved", "Denied"):
+            self._approvals(decision)
         self._adds = counter("workqueue_adds_total", "Keys put into a queue.", "name").labels(QUEUE)
         self._retries = counter("workqueue_retries_total", "Keys that came back after a failure.", "name").labels(QUEUE)
         self._queue_seconds = histogram(
@@ -231,6 +239,25 @@ class SchedulerMetrics:
                 buckets=_SHORT,
             )
         )
+        self._samples = Children(
+            counter("fleet_feed_samples_total", "Attempts to sample the feeds of the configuration.", "feed", "result")
+        )
+        self._hint_seconds = Children(
+            histogram(
+                "fleet_queueing_hint_execution_duration_seconds",
+                "Queueing hints of plugins: whether an event can make a rejected placement schedulable.",
+                "plugin",
+                "event",
+                "hint",
+                buckets=_SHORT,
+            )
+        )
+        self._extender_seconds = Children(
+            histogram("fleet_extender_duration_seconds", "Requests to extenders.", "extender", "verb", "result")
+        )
+        self._permit_seconds = Children(
+            histogram("fleet_permit_wait_duration_seconds", "Waiting for permission to bind.", "result", buckets=_LONG)
+        )
         self._calls = Children(
             counter("fleet_async_api_call_executed_total", "Writes that left the dispatcher.", "type", "result")
         )
@@ -249,8 +276,9 @@ class SchedulerMetrics:
         self._status_writes.initialize(_WRITTEN)
         self._calls.initialize(_CALL_TYPES.values(), (result.value for result in CallResult))
 
-    def initialize_series(self, *, kinds: Collection[str], plugins: Iterable[str]) -> None:
+    def initialize_series(self, *, kinds: Collection[str], plugins: Iterable[str], feeds: Iterable[str] = ()) -> None:
         """`kinds`: the watched kinds of objects. `plugins`: those that may reject clusters."""
+        self._samples.initialize(feeds, ("success", "error"))
         self._triggers.initialize(kinds, _TRUTHS)
         self._incoming.initialize(("active",), kinds)
         self._filtered.initialize(plugins)
@@ -303,7 +331,7 @@ class SchedulerMetrics:
             self._requeues(failure).inc()
             self._retries.inc()
             self._count_enqueued("backoff", _FAILED)
-        elif record.result is AttemptResult.SHORT:
+        elif record.result in (AttemptResult.SHORT, AttemptResult.REJECTED):
             self._incoming("unschedulable", _REJECTED).inc()
 
     def _observe_cycle(self, record: AttemptRecord) -> None:
@@ -353,6 +381,27 @@ class SchedulerMetrics:
     def observe_plugin(self, *, plugin: str, point: str, status: str, seconds: float) -> None:
         self._plugin_seconds(plugin, point, status).observe(seconds)
 
+    def count_sample(self, feed: str, result: str) -> None:
+        self._samples(feed, result).inc()
+
+    def observe_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        self._hint_seconds(plugin, event, hint).observe(seconds)
+
+    def observe_extender(self, extender: str, verb: str, result: str, seconds: float) -> None:
+        self._extender_seconds(extender, verb, result).observe(seconds)
+
+    def observe_hook(self, hook: str, plugin: str, code: Code, seconds: float) -> None:
+        """A plugin that acts on a decision."""
+        self.observe_plugin(plugin=plugin, point=hook, status=str(code), seconds=seconds)
+
+    def observe_permit_wait(self, result: str, seconds: float) -> None:
+        """`result`: allowed, rejected, timeout or ended."""
+        self._permit_seconds(result).observe(seconds)
+
+    def count_approval(self, decision: str) -> None:
+        """`decision`: Approved or Denied."""
+        self._approvals(decision).inc()
+
     # --- gauges -------------------------------------------------------------------------------------------------------
 
     def watch_queue(
@@ -395,15 +444,6 @@ class SchedulerMetrics:
 
 def _define_unused(counter: Callable[..., Counter], histogram: Callable[..., Histogram]) -> None:
     """Metrics that no plugin of the default profile uses yet, so that dashboards can rely on their names."""
-    histogram(
-        "fleet_queueing_hint_execution_duration_seconds",
-        "Queueing hints: whether an event can make a rejected placement schedulable.",
-        "plugin",
-        "event",
-        "hint",
-        buckets=_SHORT,
-    )
-    histogram("fleet_permit_wait_duration_seconds", "Waiting for permission to bind.", "result", buckets=_LONG)
     counter("fleet_preemption_attempts_total", "Searches for bindings to evict.")
     histogram("fleet_preemption_victims", "Bindings chosen by a search.", buckets=_VICTIMS)
 

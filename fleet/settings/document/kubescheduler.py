@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import yaml
 
+from fleet.settings.document.kubescheduler_extenders import convert_extenders
 from fleet.settings.document.model import API_VERSION, HOOKS, KIND, MULTI_POINT
 
 GROUP: Final = "kubescheduler.config.k8s.io"
@@ -21,7 +22,7 @@ Treatment = Literal["honoured", "translated", "ignored", "refused"]
 
 _MAP: Final = "tag:yaml.org,2002:map"
 _TEXT: Final = "tag:yaml.org,2002:str"
-_NUMBER: Final = "tag:yaml.org,2002:int"
+_NULL: Final = "tag:yaml.org,2002:null"
 _SAME: Final = {
     "TaintToleration": "TaintToleration",
     "PrioritySort": "PrioritySort",
@@ -30,12 +31,13 @@ _SAME: Final = {
     "PodTopologySpread": "TopologySpreadConstraints",
     "SelectorSpread": "TopologySpreadConstraints",
     "DefaultBinder": "HubBindingBinder",
+    "SchedulingGates": "PlacementGates",
 }
 _WITHOUT_COUNTERPART: Final = frozenset(
     (
         "NodeName", "NodePorts", "NodePreferAvoidPods", "NodeResourcesFit", "NodeResourcesLeastAllocated",
         "NodeResourcesMostAllocated", "NodeResourcesBalancedAllocation", "InterPodAffinity", "ImageLocality",
-        "SchedulingGates", "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "DefaultPreemption", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
         "NodeVolumeLimits", "EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits", "DynamicResources",
         "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch",
     )
@@ -65,7 +67,6 @@ _UNUSED: Final = {
 }
 _REFUSED: Final = {
     "algorithmSource": "policies of v1alpha1 are not read: list the plugins in profiles",
-    "extenders": "extenders are not supported",
     "hardPodAffinitySymmetricWeight": "there is no affinity between placements",
     "disablePreemption": "there is no preemption",
     "bindTimeoutSeconds": "bindings have no time-out of their own",
@@ -80,6 +81,8 @@ class Conversion:
     treatment: Treatment
     note: str = ""
     line: int = 0
+    native: str = ""
+    """Where it is in the converted document."""
 
 
 @dataclass(slots=True)
@@ -129,11 +132,13 @@ class _Converter:
                 is_on = value.value == "true"
                 note = "there are no profiling endpoints" if is_on else "profiling is off"
                 self._note(key, name, "refused" if is_on else "translated", note)
-            case "clientConnection" | "leaderElection" if isinstance(value, yaml.MappingNode):
-                for inner, node in value.value:
+            case "clientConnection" | "leaderElection":
+                for inner, node in self._fields(name, key, value):
                     self._convert_setting(f"{name}.{inner.value}", inner, node)
             case "extenders" if not value.value:
                 self._note(key, name, "ignored", "the list is empty")
+            case "extenders":
+                self._set(name, convert_extenders(value, self._note))
             case _:
                 self._convert_setting(name, key, value)
 
@@ -153,7 +158,8 @@ class _Converter:
         elif path in _PATHS:
             native = _PATHS[path]
             self._set(native, value)
-            self._note(key, path, "honoured" if native == path else "translated", "" if native == path else native)
+            is_same = native == path
+            self._note(key, path, "honoured" if is_same else "translated", "" if is_same else native, native=native)
         elif path in _UNUSED:
             self._note(key, path, "ignored", _UNUSED[path])
         else:
@@ -170,10 +176,10 @@ class _Converter:
 
     def _convert_profiles(self, key: yaml.Node, value: yaml.Node) -> None:
         profiles = []
-        for position, item in enumerate(_items(value)):
+        for position, item in enumerate(self._items("profiles", key, value)):
             profile = _mapping(item, [(_scalar(item, "base"), _scalar(item, "ExtendedProfile"))])
             profiles.append(profile)
-            for inner, node in _fields(item):
+            for inner, node in self._fields(f"profiles[{position}]", item, item):
                 self._convert_profile_field(
                     profile, str(inner.value), f"profiles[{position}].{inner.value}", inner, node
                 )
@@ -188,40 +194,43 @@ class _Converter:
                 self._note(key, path, "honoured")
             case "percentageOfNodesToScore":
                 profile.value.append((_scalar(key, "percentageOfClustersToScore"), value))
-                self._note(key, path, "translated", "percentageOfClustersToScore")
+                native = "percentageOfClustersToScore"
+                self._note(key, path, "translated", native, native=path.replace(name, native))
             case "plugins":
-                profile.value.append((key, _mapping(value, list(self._convert_hooks(path, value)))))
+                profile.value.append((key, _mapping(value, list(self._convert_hooks(path, key, value)))))
             case "pluginConfig":
-                items = [item for item in self._convert_args(path, value) if item is not None]
+                items = [item for item in self._convert_args(path, key, value) if item is not None]
                 profile.value.append((key, yaml.SequenceNode("tag:yaml.org,2002:seq", items, value.start_mark)))
             case _:
                 self._note(key, path, "refused", "there is no such field")
 
-    def _convert_hooks(self, path: str, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        for key, value in _fields(node):
+    def _convert_hooks(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+        for key, value in self._fields(path, at, node):
             hook, where = str(key.value), f"{path}.{key.value}"
             if hook not in (*HOOKS, MULTI_POINT):
                 self._note(key, where, "refused", "there is no such hook")
                 continue
             lists: _Pairs = []
-            for name, items in _fields(value):
+            for name, items in self._fields(where, key, value):
                 if name.value not in ("enabled", "disabled"):
                     self._note(name, f"{where}.{name.value}", "refused", "there is no such field")
                     continue
-                chosen = self._convert_entries(f"{where}.{name.value}", items, is_enabled=name.value == "enabled")
+                chosen = self._convert_entries(f"{where}.{name.value}", name, items)
                 lists.append((name, yaml.SequenceNode("tag:yaml.org,2002:seq", list(chosen), items.start_mark)))
             yield key, _mapping(value, lists)
 
-    def _convert_entries(self, path: str, node: yaml.Node, *, is_enabled: bool) -> Iterator[yaml.Node]:
+    def _convert_entries(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[yaml.Node]:
         seen: set[str] = set()
-        for position, item in enumerate(_items(node)):
-            where = f"{path}[{position}]"
-            fields = {str(key.value): (key, value) for key, value in _fields(item)}
+        is_enabled = path.endswith(".enabled")
+        for position, item in enumerate(self._items(path, at, node)):
+            where, becomes = f"{path}[{position}]", f"{path}[{len(seen)}]"
+            fields = {str(key.value): (key, value) for key, value in self._fields(where, item, item)}
             name = str(fields["name"][1].value) if "name" in fields else ""
-            native = self._convert_name(where, item, name, is_enabled=is_enabled)
+            native = self._convert_name(where, item, name, is_enabled=is_enabled, becomes=becomes) if fields else None
             weight = fields.get("weight")
             if weight is not None:
-                self._note_weight(f"{where}.weight", weight[0], name, is_kept=native is not None and native not in seen)
+                is_kept = native is not None and native not in seen
+                self._note_weight(f"{where}.weight", weight[0], name, is_kept=is_kept, becomes=f"{becomes}.weight")
             for other in fields.keys() - {"name", "weight"}:
                 self._note(fields[other][0], f"{where}.{other}", "refused", "there is no such field")
             if native is None or native in seen:
@@ -232,7 +241,12 @@ class _Converter:
                 parts.append(weight)
             yield _mapping(item, parts)
 
-    def _convert_name(self, where: str, item: yaml.Node, name: str, *, is_enabled: bool) -> str | None:
+    def _convert_name(
+        self, where: str, item: yaml.Node, name: str, *, is_enabled: bool, becomes: str = ""
+    ) -> str | None:
+        if not name:
+            self._note(item, f"{where}.name", "refused", "is missing")
+            return None
         if name in _WITHOUT_COUNTERPART:
             note = f"{name} has no counterpart"
             self._note(item, f"{where}.name", "ignored", note)
@@ -243,24 +257,27 @@ class _Converter:
             self._note(item, f"{where}.name", "ignored", "taints of clusters have nothing to score")
             return None
         native = _SAME.get(name, name)
-        self._note(
-            item, f"{where}.name", "honoured" if native == name else "translated", "" if native == name else native
-        )
+        is_same, becomes = native == name, f"{becomes or where}.name"
+        note = "" if is_same else native
+        self._note(item, f"{where}.name", "honoured" if is_same else "translated", note, native=becomes)
         return native
 
-    def _note_weight(self, path: str, key: yaml.Node, name: str, *, is_kept: bool) -> None:
+    def _note_weight(self, path: str, key: yaml.Node, name: str, *, is_kept: bool, becomes: str) -> None:
         if name == "TaintToleration":
             self._note(key, path, "ignored", "taints of clusters have nothing to score")
         else:
-            self._note(key, path, "honoured" if is_kept else "ignored", "" if is_kept else "its plugin is left out")
+            note = "" if is_kept else "its plugin is left out"
+            self._note(key, path, "honoured" if is_kept else "ignored", note, native=becomes)
 
-    def _convert_args(self, path: str, node: yaml.Node) -> Iterator[yaml.Node | None]:
-        for position, item in enumerate(_items(node)):
+    def _convert_args(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[yaml.Node | None]:
+        for position, item in enumerate(self._items(path, at, node)):
             where = f"{path}[{position}]"
-            fields = {str(key.value): (key, value) for key, value in _fields(item)}
+            fields = {str(key.value): (key, value) for key, value in self._fields(where, item, item)}
+            if not fields:
+                continue
             name = str(fields["name"][1].value) if "name" in fields else ""
             native = self._convert_name(where, item, name, is_enabled=False)
-            own = list(_leaves(f"{where}.args", fields["args"][1])) if "args" in fields else []
+            own = list(self._list_arguments(f"{where}.args", *fields["args"])) if "args" in fields else []
             is_kept = native is not None and name not in _SAME
             for leaf, value in own:
                 if leaf.endswith((".apiVersion", ".kind")):
@@ -273,7 +290,7 @@ class _Converter:
                     self._note(value, leaf, "ignored", f"{native or name} takes no such arguments")
             if is_kept:
                 args = (
-                    [pair for pair in _fields(fields["args"][1]) if pair[0].value not in ("apiVersion", "kind")]
+                    [pair for pair in fields["args"][1].value if pair[0].value not in ("apiVersion", "kind")]
                     if own
                     else []
                 )
@@ -284,6 +301,10 @@ class _Converter:
                         (_scalar(item, "args"), _mapping(item, args)),
                     ],
                 )
+
+    def _list_arguments(self, path: str, at: yaml.Node, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
+        for key, value in self._fields(path, at, node):
+            yield from _leaves(f"{path}.{key.value}", value)
 
     # --- building -----------------------------------------------------------------------------------------------------
 
@@ -298,16 +319,29 @@ class _Converter:
             inner = self._sections[prefix]
         inner.value.append((_scalar(value, name), value))
 
-    def _note(self, node: yaml.Node, path: str, treatment: Treatment, note: str = "") -> None:
-        self._result.fields.append(Conversion(path, treatment, note, node.start_mark.line + 1))
+    # --- reading ------------------------------------------------------------------------------------------------------
 
+    def _fields(self, path: str, at: yaml.Node, node: yaml.Node) -> _Pairs:
+        if isinstance(node, yaml.MappingNode) and node.value:
+            return list(node.value)
+        self._note_missing(path, at, node, is_right=isinstance(node, yaml.MappingNode), expected="a mapping")
+        return []
 
-def _fields(node: yaml.Node) -> list[tuple[yaml.Node, yaml.Node]]:
-    return list(node.value) if isinstance(node, yaml.MappingNode) else []
+    def _items(self, path: str, at: yaml.Node, node: yaml.Node) -> list[yaml.Node]:
+        if isinstance(node, yaml.SequenceNode) and node.value:
+            return list(node.value)
+        self._note_missing(path, at, node, is_right=isinstance(node, yaml.SequenceNode), expected="a list")
+        return []
 
+    def _note_missing(self, path: str, at: yaml.Node, node: yaml.Node, *, is_right: bool, expected: str) -> None:
+        if is_right or node.tag == _NULL:
+            self._note(at, path, "ignored", "it is empty")
+        else:
+            self._note(at, path, "refused", f"should be {expected}")
 
-def _items(node: yaml.Node) -> list[yaml.Node]:
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+    def _note(self, node: yaml.Node, path: str, treatment: Treatment, note: str = "", *, native: str = "") -> None:
+        line = node.start_mark.line + 1
+        self._result.fields.append(Conversion(path, treatment, note, line, native or path))
 
 
 def _leaves(path: str, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:

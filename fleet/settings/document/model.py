@@ -9,6 +9,8 @@ from typing import Any, Final
 
 API_VERSION: Final = "scheduling.fleet.dev/v1"
 KIND: Final = "FleetSchedulerConfiguration"
+LONGEST_PERMIT_WAIT: Final = 900
+"""Seconds."""
 DEFAULT_NAME: Final = "DefaultScheduler"
 """Of the profile for placements that name none."""
 DEFAULT_BASE: Final = "DefaultProfile"
@@ -100,6 +102,7 @@ class ProfileDocument:
     tie_break: str | None = None
     percentage_of_clusters: int | None = None
     backoff_on_rejection: bool | None = None
+    reserve_fallback: bool | None = None
     path: str = ""
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The line of every value, by path."""
@@ -113,6 +116,7 @@ class ProfileDocument:
             "tieBreak": self.tie_break,
             "percentageOfClustersToScore": self.percentage_of_clusters,
             "backoffOnRejection": self.backoff_on_rejection,
+            "reserveFallback": self.reserve_fallback,
         }
         for name, value in named.items():
             if value is not None:
@@ -120,8 +124,8 @@ class ProfileDocument:
         for changes in self.plugins.values():
             for choice in (*changes.disabled, *changes.enabled):
                 yield f"{choice.path}.name", choice.name, choice.origin
-                if choice.weight:
-                    yield f"{choice.path}.weight", choice.weight, choice.origin
+                if (weight := f"{choice.path}.weight") in self.origins:
+                    yield weight, choice.weight or 1, choice.origin
         for config in self.plugin_config:
             for path, value in _flatten(f"{config.path}.args", config.written):
                 yield path, value, self.find_origin(path)

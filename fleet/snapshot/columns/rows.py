@@ -1,4 +1,4 @@
-"""Rows of clusters: their names, both ways, and one object per row.
+"""Rows of clusters: their names, both ways, one object per row, and orders of rows.
 
 Rows are stable slots: a cluster keeps its row for life, and a freed row is given to the next newcomer. No outcome may
 depend on which row a cluster has, so everything that orders clusters goes through `rank`: the order of names, which
@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fleet.snapshot.columns.bitset import Int32Array, Rows, all_rows
+from fleet.snapshot.columns.bitset import Int32Array, Rows, all_rows, from_bools, to_bools
 
 T = TypeVar("T")
 
@@ -150,3 +150,35 @@ class Blocks(Generic[T]):
                 for place, item in enumerate(block):
                     if place >= len(before) or item is not before[place]:
                         yield start + place
+
+
+class RowOrder:
+    """An ordering of rows, with the position of each, for orders as long as the fleet."""
+
+    def __init__(self, rows: Sequence[int] | Rows, size: int) -> None:
+        """Rows of a frame of that size, each at most once."""
+        self._rows: Rows = np.asarray(rows, dtype=np.intp)
+        self._of_row = np.full(size, -1, dtype=np.intp)
+        self._of_row[self._rows] = np.arange(len(self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def at(self, place: int) -> int:
+        return int(self._rows[place])
+
+    def of(self, row: int) -> int | None:
+        """Counted from 0; None for a row that is not among them."""
+        place = int(self._of_row[row])
+        return None if place < 0 else place
+
+    def among(self, rows: int) -> list[int]:
+        """The rows that are in a set as well, in this order."""
+        size = len(self._of_row)
+        wanted = to_bools(rows & all_rows(size), size)
+        rows_in_order: list[int] = self._rows[wanted[self._rows]].tolist()
+        return rows_in_order
+
+    @property
+    def bits(self) -> int:
+        return from_bools(self._of_row >= 0)

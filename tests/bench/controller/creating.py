@@ -1,6 +1,7 @@
 """A burst of placements from creation to Scheduled: placement controller and scheduler in one process, with defaults.
 
-The plain client creates bindings as fast as the same hub takes them.
+A plain client makes the same writes as fast as a hub of the same kind takes them, before and after. Each burst has a
+hub of its own, because what is stored makes the next one slower.
 """
 
 from __future__ import annotations
@@ -8,22 +9,28 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from fleet.kube.scopes import CLUSTER_SCOPED
-from tests.bench.controller.documents import PICKS, SPREAD, binding, names, placement, selector
+from tests.bench.controller.documents import SPREAD, names, placement, selector
 from tests.bench.controller.hubs import Hub, serving
 from tests.bench.controller.placing import SECONDS_TO_PLACE, is_write, join
+from tests.bench.controller.same_writes import Example, read_example, write_the_same
 from tests.bench.controller.traffic import Traffic, for_each
 from tests.bench.controller.workers import scheduler
-from tests.bench.fleets import name_of
 
 DEFAULTS: Final = ("eligibility.heartbeatTimeout=24h",)
 """Clusters need no heartbeats while it is measured; everything else is as installed."""
 SCHEDULED: Final = "ClusterResourcePlacementScheduled"
 _SETTLING: Final = 1.0
+_RUN: Final = "created"
+_LEARNT: Final = 20
+"""Placements from which the writes are learnt."""
 
 
 @dataclass(slots=True)
@@ -33,10 +40,14 @@ class Created:
     placements: int
     scheduled: list[float] = field(default_factory=list)
     """Seconds from the first create to Scheduled, per placement."""
-    writes: int = 0
-    """Until the last placement was Scheduled, without the creates of the driver and without events."""
+    requests: Counter[str] = field(default_factory=Counter)
+    """Until the last placement was Scheduled, without the creates of the driver."""
     plain: list[float] = field(default_factory=list)
-    """Creates of bindings per second."""
+    """Seconds of the plain client for the same writes."""
+
+    @property
+    def writes(self) -> int:
+        return list_writes(self.requests).total()
 
     @property
     def rate(self) -> float:
@@ -44,7 +55,8 @@ class Created:
 
     @property
     def share(self) -> float:
-        return self.rate / statistics.mean(self.plain)
+        """Of the plain client's rate."""
+        return statistics.mean(self.plain) / max(self.scheduled)
 
     @property
     def median_done(self) -> float:
@@ -52,31 +64,45 @@ class Created:
         return statistics.median(self.scheduled) / max(self.scheduled)
 
 
+def list_writes(requests: Counter[str]) -> Counter[str]:
+    """Without events, which come later."""
+    return Counter({name: count for name, count in requests.items() if is_write(name) and not name.endswith(" events")})
+
+
 async def create_burst(target: str, *, clusters: int, placements: int, profile: Path | None = None) -> Created:
     created = Created(placements)
-    with serving(target) as hub:
-        async with Traffic.to(hub) as traffic:
-            await join(traffic, clusters)
-            created.plain.append(await _measure_plain_creates(traffic, "before", placements))
-            await _measure_burst(hub, traffic, created, profile)
-            created.plain.append(await _measure_plain_creates(traffic, "after", placements))
+    async with open_fleet(target, clusters) as (hub, traffic):
+        learnt = Created(min(placements, _LEARNT))
+        await run_burst(hub, traffic, learnt, None)
+        example = await read_example(traffic, names(_RUN, 1)[0], learnt.requests, learnt.placements)
+    for measured in ("before", "burst", "after"):
+        async with open_fleet(target, clusters) as (hub, traffic):
+            if measured == "burst":
+                await run_burst(hub, traffic, created, profile)
+            else:
+                created.plain.append(await run_plain(traffic, example, placements))
     return created
 
 
-async def _measure_plain_creates(traffic: Traffic, run: str, placements: int) -> float:
-    """The bindings of as many placements, which are gone when it returns."""
-    documents = [binding(name, name_of(number)) for name in names(run, placements) for number in range(PICKS)]
-    for document in documents:
-        document["metadata"] |= {"labels": {"bench": run}, "finalizers": []}
+@asynccontextmanager
+async def open_fleet(target: str, clusters: int) -> AsyncIterator[tuple[Hub, Traffic]]:
+    with serving(target) as hub:
+        async with Traffic.to(hub) as traffic:
+            await join(traffic, clusters)
+            yield hub, traffic
+
+
+async def run_plain(traffic: Traffic, example: Example, placements: int) -> float:
     started = time.perf_counter()
-    await for_each(documents, lambda document: traffic.post(CLUSTER_SCOPED.binding, document))
-    rate = len(documents) / (time.perf_counter() - started)
-    await traffic.send("DELETE", f"{CLUSTER_SCOPED.binding.collection()}?labelSelector={selector(run)}")
-    return rate
+    await for_each(
+        enumerate(names(_RUN, placements)),
+        lambda numbered: write_the_same(traffic, example, _RUN, numbered[1], numbered[0]),
+    )
+    return time.perf_counter() - started
 
 
-async def _measure_burst(hub: Hub, traffic: Traffic, created: Created, profile: Path | None) -> None:
-    run = "created"
+async def run_burst(hub: Hub, traffic: Traffic, created: Created, profile: Path | None) -> None:
+    run = _RUN
     with scheduler(hub, profile=profile, controllers="placement,scheduler", settings=DEFAULTS) as worker:
         await worker.ready()
         before = await traffic.counted()
@@ -91,9 +117,8 @@ async def _measure_burst(hub: Hub, traffic: Traffic, created: Created, profile: 
             await watching
         created.scheduled = [at - started for at in created.scheduled]
         await asyncio.sleep(_SETTLING)
-        requests = await traffic.counted() - before
-        writes = sum(count for request, count in requests.items() if is_write(request) and "events" not in request)
-        created.writes = writes - created.placements
+        own = Counter({f"POST {CLUSTER_SCOPED.placement.plural}": created.placements})
+        created.requests = await traffic.counted() - before - own
 
 
 async def _watch(traffic: Traffic, run: str, version: str, created: Created) -> None:

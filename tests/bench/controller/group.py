@@ -23,7 +23,7 @@ FULL: Final = Plan(sizes=(Size(100, 500), Size(1_000, 200), Size(5_000, 50), Siz
 QUICK: Final = Plan(sizes=(Size(100, 100),), restarted=100, alone=5)
 CREATED: Final = Size(100, 200)
 CREATED_QUICK: Final = Size(100, 50)
-SHARE_OF_CREATES: Final = 85.0
+SHARE_OF_SAME: Final = 85.0
 LEFT_AT_MEDIAN: Final = 40.0
 """What was begun is finished first: otherwise all placements would be done at the end."""
 WAITING: Final = 5_000
@@ -113,7 +113,7 @@ def creating_figures(run: Run, size: Size, created: Created) -> Iterator[Figure]
     case = f"{size}, from their creation"
     yield run.number(case, "writes", Kind.PER_SECOND, created.rate, informal=True)
     yield run.number(case, "writes, each", Kind.COUNT, round(created.writes / created.placements, 1))
-    yield run.number(case, "of the plain client's creates", Kind.PERCENT, 100 * created.share, target=SHARE_OF_CREATES)
+    yield run.number(case, "of the plain client's rate", Kind.PERCENT, 100 * created.share, target=SHARE_OF_SAME)
     left = 100 * (1 - created.median_done)
     yield run.number(case, "of the burst's time left at the median", Kind.PERCENT, left, target=LEFT_AT_MEDIAN)
 

@@ -73,6 +73,7 @@ async def _join_two(placements: int, *, hints: bool) -> JoinedTwo:
     scheduler = Scheduler(
         caches,
         settings,
+        hub=hub,
         events=EventRecorder(hub, clock=clock),
         metrics=metrics,
         recorder=counting,

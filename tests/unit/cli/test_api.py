@@ -7,11 +7,15 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
+from fastapi import FastAPI
 from structlog.testing import capture_logs
 
+from api.app import create_app
 from fleet.cli.commands import api
 from fleet.kube.api import Api
 from plugins.taint_toleration import TaintToleration
@@ -56,3 +60,27 @@ def test_F3_119_a_plugin_that_cannot_be_closed_is_logged_and_the_api_ends_as_it_
 
     assert api.run_api(api.ApiOptions(address="127.0.0.1:0")) == api.FINE
     assert [one["event"] for one in logged if one["log_level"] == "error"] == ["plugins could not be closed"]
+
+
+@pytest.mark.usefixtures("logged")
+def test_with_a_certificate_sessions_of_browsers_outlive_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    issued = trustme.CA().issue_cert("fleet.example")
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    issued.cert_chain_pems[0].write_to_path(str(certificate))
+    issued.private_key_pem.write_to_path(str(key))
+    apps: list[FastAPI] = []
+
+    def keep_app(*arguments: Any, **options: Any) -> FastAPI:
+        apps.append(create_app(*arguments, **options))
+        return apps[-1]
+
+    monkeypatch.setattr(api, "create_app", keep_app)
+    for _ in range(2):
+        options = api.ApiOptions(address="127.0.0.1:0", tls_cert=certificate, tls_key=key)
+        assert api.run_api(options) == api.FINE
+
+    before, after = (app.state.shared.sessions for app in apps)
+    cookie, _ = before.open("rosa", "rosas-token")
+    assert after.find(cookie).token == "rosas-token"

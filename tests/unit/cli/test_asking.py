@@ -133,7 +133,9 @@ def test_a_proxy_that_answers_for_the_api_is_no_api(api: ScriptedApi) -> None:
 def test_something_else_that_answers_is_no_api(api: ScriptedApi) -> None:
     api.says(WHERE, Said(b"<html>hello", media_type="text/html"))
 
-    assert str(refusal(ApiConnection(api.url))) == f"{api.url} is not a Fleet API: {WHERE} did not return JSON"
+    error, step = str(refusal(ApiConnection(api.url))).splitlines()
+    assert error == f"{api.url} is not a Fleet API: {WHERE} did not return JSON"
+    assert step.startswith("next: check the address")
 
 
 # --- not answered -------------------------------------------------------------------------------------------------

@@ -39,7 +39,19 @@ healthzBindAddress: ":9081"
 metricsBindAddress: ":9080"
 enableProfiling: false
 enableContentionProfiling: true
-extenders: []
+extenders:
+- urlPrefix: https://quota.example.com/fleet
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  preemptVerb: preempt
+  bindVerb: ""
+  weight: 3
+  enableHTTPS: true
+  nodeCacheCapable: true
+  ignorable: true
+  httpTimeout: 1m30s
+  tlsConfig: {insecure: false, serverName: quota}
+  managedResources: []
 profiles:
 - schedulerName: load-aware
   percentageOfNodesToScore: 30
@@ -125,7 +137,9 @@ def test_only_the_newest_version_is_taken_without_a_warning(
             "algorithmSource: {provider: x}",
             "algorithmSource: policies of v1alpha1 are not read: list the plugins in profiles",
         ),
-        ("extenders: [{urlPrefix: here}]", "extenders: extenders are not supported"),
+        ("extenders: [{bindVerb: bind}]", "extenders[0].bindVerb: bindings are written by Fleet alone"),
+        ("extenders: [{httpTimeout: soon}]", "extenders[0].httpTimeout: should be a duration such as 5s"),
+        ("extenders: [{tlsConfig: {caData: x}}]", "extenders[0].tlsConfig.caData: give a file: tlsConfig.caFile"),
         ("enableProfiling: true", "enableProfiling: there are no profiling endpoints"),
         ("leaderElection: {resourceLock: endpoints}", "leaderElection.resourceLock: only leases are held"),
         ("nodes: 5", "nodes: there is no such field"),
@@ -145,6 +159,60 @@ def test_what_cannot_be_kept_is_refused(
     assert f"refused    {complaint}" in capsys.readouterr().err
     assert check_config(document) == 2
     assert f"error: {document}:3: {complaint}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "lines, complaint",
+    [
+        ("profiles: 5", "profiles: should be a list"),
+        ("profiles: [web]", "profiles[0]: should be a mapping"),
+        ("profiles: [{plugins: [a]}]", "profiles[0].plugins: should be a mapping"),
+        ("profiles: [{plugins: {score: 3}}]", "profiles[0].plugins.score: should be a mapping"),
+        ("profiles: [{plugins: {score: {enabled: a}}}]", "profiles[0].plugins.score.enabled: should be a list"),
+        ("profiles: [{plugins: {score: {enabled: [A]}}}]", "profiles[0].plugins.score.enabled[0]: should be a mapping"),
+        (
+            "profiles: [{plugins: {score: {enabled: [{name: NodePorts}, {weight: 1}]}}}]",
+            "profiles[0].plugins.score.enabled[1].name: is missing",
+        ),
+        (
+            "profiles: [{plugins: {score: {enabled: [{name: NodePorts}, {name: NodeAffinity, weight: x}]}}}]",
+            "profiles[0].plugins.score.enabled[1].weight: x should be a whole number of 0 to 1000000",
+        ),
+        ("profiles: [{pluginConfig: {name: A}}]", "profiles[0].pluginConfig: should be a list"),
+        ("profiles: [{pluginConfig: [A]}]", "profiles[0].pluginConfig[0]: should be a mapping"),
+        ("profiles: [{pluginConfig: [{name: A, args: 5}]}]", "profiles[0].pluginConfig[0].args: should be a mapping"),
+        (
+            "profiles: [{schedulerName: My_Own}]",
+            "profiles[0].schedulerName: 'My_Own' should be a DNS label: lower-case letters, digits and dashes, at most "
+            "63",
+        ),
+        ("clientConnection: fast", "clientConnection: should be a mapping"),
+        ("podInitialBackoffSeconds: soon", "podInitialBackoffSeconds: 'soon' should be a whole number"),
+        (
+            "profiles: [{percentageOfNodesToScore: {a: 1}}]",
+            "profiles[0].percentageOfNodesToScore: a mapping should be a whole number of 0 to 100",
+        ),
+    ],
+)
+def test_C_12_a_field_of_another_type_is_refused(
+    document: Path, lines: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    document.write_text(f"{head}{lines}\n", encoding="utf-8")
+
+    assert convert_config(document) == 2
+    assert f"refused    {complaint}" in capsys.readouterr().err.splitlines()
+    assert check_config(document) == 2
+
+
+def test_C_12_an_empty_field_is_reported_too(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    document.write_text(f"{head}clientConnection:\nprofiles: [{{plugins: {{}}}}]\n", encoding="utf-8")
+
+    assert convert_config(document) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "ignored    clientConnection: it is empty" in lines
+    assert "ignored    profiles[0].plugins: it is empty" in lines
 
 
 def test_plugins_at_the_top_become_one_profile(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,6 +273,17 @@ def test_values_are_shown_with_their_origin(document: Path, capsys: pytest.Captu
     assert rows["profiles[0].base"] == ["DefaultProfile", "default"]
 
 
+def test_a_weight_of_zero_counts_as_one_and_is_pointed_out(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = "profiles: [{plugins: {score: {enabled: [{name: ClusterAffinity, weight: 0}]}}}]"
+    document.write_text(f"{HEAD}{entry}\n", encoding="utf-8")
+    path = "profiles[0].plugins.score.enabled[0].weight"
+
+    assert check_config(document) == 0
+    assert f"warning: {document}:3: {path}: 0 counts as 1; disable the plugin instead" in capsys.readouterr().err
+    assert show_config(document, []) == 0
+    assert re.search(rf"^{re.escape(path)} +1 +{re.escape(str(document))}:3$", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_a_simulation_decides_with_the_profile_that_a_placement_names(
     document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,6 +320,48 @@ def test_a_simulation_decides_with_the_profile_that_a_placement_names(
     )
 
 
+def test_F3_137_a_simulation_reads_the_numbers_of_the_document(
+    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        "feeds": [{"name": "prices", "static": {"a": 3, "b": 1}}],
+        "profiles": [
+            {
+                "plugins": {"filter": {"disabled": [{"name": "*"}], "enabled": [{"name": "FeedLimit"}]}},
+                "pluginConfig": [{"name": "FeedLimit", "args": {"limits": [{"feed": "prices", "atMost": 2}]}}],
+            }
+        ],
+    }
+    document.write_text(HEAD + yaml.safe_dump(config), encoding="utf-8")
+    objects = tmp_path / "objects.yaml"
+    identity = {"kind": "User", "name": "agent"}
+    kind = {"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster"}
+    placement = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "web"},
+        "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]},
+    }
+    clusters = [kind | {"metadata": {"name": name}, "spec": {"identity": identity}} for name in "abc"]
+    objects.write_text(yaml.safe_dump_all([placement, *clusters]), encoding="utf-8")
+    options = SimulateOptions(
+        files=[str(objects)],
+        output="json",
+        why=("a", "c"),
+        expect_fulfilled=False,
+        now="2026-01-01T00:00:00Z",
+        settings=(),
+        config=document,
+        verbose=False,
+    )
+
+    run_simulate(options)
+    out, err = capsys.readouterr()
+    assert "error" not in err
+    assert "prices value is 3.0, more than 2.0; sampled 0s before" in out
+    assert "prices has no value" in out
+
+
 # --- plugins ----------------------------------------------------------------------------------------------------------
 
 
@@ -267,6 +388,12 @@ def test_a_new_plugin_conforms(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert 'LateShift = "late_shift:LateShift"' in (folder / "pyproject.toml").read_text(encoding="utf-8")
     assert create_plugin("LateShift", folder) == 2
     assert create_plugin("late-shift", tmp_path / "other") == 2
+
+
+def test_a_new_plugin_does_not_take_the_name_of_one_in_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert create_plugin("TaintToleration", tmp_path / "project") == 2
+    assert "a plugin named TaintToleration exists in Fleet itself" in capsys.readouterr().err
+    assert not (tmp_path / "project").exists()
 
 
 def test_a_plugin_that_does_not_conform_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

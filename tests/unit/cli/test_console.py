@@ -7,7 +7,7 @@ import io
 import pytest
 
 from fleet.cli.output.console import NARROWEST, PLAIN_WIDTH, page_of, print_text
-from fleet.text_table import Page, apply_style, finish, render_table
+from fleet.text_table import ColumnLayout, Page, apply_style, finish, render_table
 
 HEADINGS = ("NAME", "COUNT", "BECAUSE", "OTHERS")
 ROW = ("TopologySpreadConstraints", "12", "region=eu-west has 2; fewest in us-east; max skew 1", "a1 b2 c3 d4")
@@ -78,3 +78,22 @@ def test_a_terminal_gets_colors_and_no_escape_sequence_of_others() -> None:
 
     assert finish(text, Page(color=True)) == "\x1b[1mNAME\x1b[0m\n\x1b[31mreject\x1b[0m\n[31mx"
     assert finish(text, Page()) == "NAME\nreject\n[31mx"
+
+
+def test_rows_that_come_later_are_aligned_with_those_before_and_may_widen_their_columns() -> None:
+    columns = ColumnLayout(right=[1])
+
+    parts = [columns.render(rows) for rows in ([("NAME", "N"), ("web", "1")], [("a", "2")], [("storefront", "3")])]
+    parts.append(columns.render([("b", "4")]))
+
+    assert "\n".join(parts).splitlines() == ["NAME  N", "web   1", "a     2", "storefront  3", "b           4"]
+
+
+def test_a_column_does_not_outgrow_the_page_with_its_rows() -> None:
+    columns = ColumnLayout(width=20)
+    columns.render([("web", "x")])
+
+    late = columns.render([("web", "one word after the other")])
+
+    assert max(map(len, late.splitlines())) <= 20
+    assert "".join(late.split()) == "webonewordaftertheother"

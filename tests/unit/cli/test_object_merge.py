@@ -109,3 +109,16 @@ def test_the_manager_can_be_named() -> None:
     after = merge_document(before, {"metadata": {"name": "web"}, "spec": {}}, manager="argocd-controller")
 
     assert after["spec"] == {"policy": {"other": 1}}
+
+
+def test_a_field_that_another_manager_owns_as_well_stays() -> None:
+    """As on a hub: `kubectl label` set it, an apply of the same value came later, and the file has it no more."""
+    labels: Json = {"f:metadata": {"f:labels": {"f:region": {}, "f:env": {}}}}
+    theirs: Json = {"f:metadata": {"f:labels": {".": {}, "f:region": {}}}}
+    records = applied_by("fleet-apply", labels)["managedFields"]
+    records += applied_by("kubectl-label", theirs, operation="Update")["managedFields"]
+    before = an_object({}, labels={"region": "eu", "env": "test"}, managedFields=records)
+
+    after = merge_document(before, an_object({}, labels={}))
+
+    assert after["metadata"]["labels"] == {"region": "eu"}

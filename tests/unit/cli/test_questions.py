@@ -124,7 +124,9 @@ def test_whoever_does_not_say_how_the_placement_is_has_not_answered(
         ran = fleet("why", "web", *options)
 
         assert ran.code == 2
-        assert ran.err == f"error: {api.url} is not a Fleet API: its response has no verdict.state\n"
+        error, step = ran.err.splitlines()
+        assert error == f"error: {api.url} is not a Fleet API: its response has no verdict.state"
+        assert step.startswith("next: check the address")
 
 
 def test_a_state_that_is_refused_is_no_answer(api: ScriptedApi, fleet: Fleet) -> None:
@@ -162,7 +164,8 @@ def test_what_is_no_name_of_a_placement_is_refused(name: str, api: ScriptedApi, 
 
     assert (ran.code, ran.err) == (
         2,
-        f"error: PLACEMENT: {name!r} is not a placement; write its name, or namespace/name\n",
+        f"error: PLACEMENT: {name!r} is not a placement; write its name, or namespace/name\n"
+        "next: see `fleet why --help`\n",
     )
     assert api.asked == []
 
@@ -330,5 +333,6 @@ def test_a_snapshot_that_cannot_be_written_is_told_with_the_path(
     file = tmp_path / "none" / "fleet.json"
 
     assert (
-        fleet("snapshot", "export", str(file)).err == f"error: {file}: cannot be written: No such file or directory\n"
+        fleet("snapshot", "export", str(file)).err
+        == f"error: {file}: cannot be written: No such file or directory\nnext: see `fleet snapshot --help`\n"
     )

@@ -132,7 +132,7 @@ def test_a_snapshot_that_is_not_there_is_named(fleet: Fleet, tmp_path: Path) -> 
     file = tmp_path / "none.json"
 
     assert fleet("simulate", "--snapshot", str(file)).err == (
-        f"error: --snapshot: {file} cannot be read: No such file or directory\n"
+        f"error: --snapshot: {file} cannot be read: No such file or directory\nnext: see `fleet simulate --help`\n"
     )
 
 

@@ -130,7 +130,7 @@ def test_fleet_ui_makes_a_link_that_signs_in_once(up: Running) -> None:
         [sys.executable, "-m", "fleet.cli", "ui", *options], capture_output=True, text=True, timeout=90
     )
     page, _, code = done.stdout.strip().partition("#")
-    request = Request(up.ready["api"] + "/v1/session", json.dumps({"code": code}).encode())
+    request = Request(up.ready["api"] + "/v1/session", json.dumps({"code": code, "user": "fleet:admin"}).encode())
     request.add_header("Content-Type", "application/json")
 
     with urlopen(request, timeout=90) as answer:
@@ -357,7 +357,10 @@ def test_a_refusal_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: --data-dir: cannot write to {tmp_path / 'file' / 'data'}: Not a directory\n"
+    assert done.stderr == (
+        f"error: --data-dir: cannot write to {tmp_path / 'file' / 'data'}: Not a directory\n"
+        "next: see `fleet up --help`\n"
+    )
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,9 @@ from typing import Any
 
 from fleet.demo.headlines import Headline, Headlines, join_names
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.operations import Target, TargetScores
+from fleet.framework.runtime.effects import Failure
+from fleet.framework.status import Code, Status
 from fleet.model.placement_key import PlacementKey
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
 from tests.builders import BindingBuilder, ClusterBuilder, PolicyBuilder, a_binding, a_cluster, a_policy, clusters
@@ -33,6 +36,18 @@ def test_new_clusters_are_named_and_counted() -> None:
     decision = decided(a_policy().pick_n(2), clusters("a", "b", "c"))
 
     assert told(an_attempt(decision)) == ["places on b, c; 2 of 2 clusters"]
+
+
+def test_what_no_plugin_permitted_is_not_told_as_done() -> None:
+    decision = decided(a_policy().pick_n(2), clusters("a", "b"))
+    refusal = Failure(
+        "permit", Target("a", 0, None, TargetScores()), Status(Code.PENDING, ("owners: waits for an approval",))
+    )
+
+    assert told(an_attempt(decision, result=AttemptResult.REJECTED, failed=refusal)) == [
+        "not placed: owners: waits for an approval"
+    ]
+    assert told(an_attempt(decision, result=AttemptResult.WAITING)) == ["waits, with its clusters reserved"]
 
 
 def test_pick_all_counts_what_it_found() -> None:

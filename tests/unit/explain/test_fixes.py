@@ -328,6 +328,14 @@ def test_a_cluster_that_was_not_picked_gets_in_when_more_are_wanted() -> None:
     assert for_cluster(a_scenario(clusters("a", "b", "c"), a_policy().pick_n(1)), "a") == [("count 1 → 3", "selected")]
 
 
+def test_the_count_is_raised_by_a_hundred_at_most() -> None:
+    fleet = clusters(*(f"c{number:03d}" for number in range(120)))
+    scenario = a_scenario(fleet, a_policy().pick_n(10))
+
+    assert for_cluster(scenario, "c010") == [("count 10 → 110", "selected")]
+    assert for_cluster(scenario, "c009") == []
+
+
 def test_a_cluster_that_begins_to_qualify_gets_in_when_one_more_is_wanted() -> None:
     scenario = a_scenario([a_cluster("a"), a_cluster("b").tainted("gpu")], a_policy().pick_n(1), a_binding("a"))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fleet.explain.answer.answer import build_answer
 from fleet.explain.answer.parts import GroupPart
-from fleet.explain.facts.full_domains import find_full_domains
+from fleet.explain.facts.rejections import find_full_domains
 from fleet.framework.request import PlacementRequest
 from fleet.framework.status import Code
 from fleet.framework.types import Reason, ReasonTable

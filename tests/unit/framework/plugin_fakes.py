@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from inspect import iscoroutinefunction
 from typing import Any
 
 from fleet.framework.arguments import PluginFactory, RawArgs
@@ -143,10 +144,34 @@ def an_attempt(now: int = NOW) -> HookContext:
     return HookContext(now=now, bindings=PlacementBindings())
 
 
-def effects_of(*plugins: Any, frame: Frame, now: int = NOW, **given: Any) -> Effects:
+def done(running: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that waits for nothing."""
+    try:
+        running.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
+
+
+class DoneAtOnce:
+    """Effects whose hooks wait for nothing, so that no event loop is needed."""
+
+    def __init__(self, effects: Effects) -> None:
+        self.__dict__["effects"] = effects
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.__dict__["effects"], name)
+        return (lambda *args: done(value(*args))) if iscoroutinefunction(value) else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.__dict__["effects"], name, value)
+
+
+def effects_of(*plugins: Any, frame: Frame, now: int = NOW, **given: Any) -> Any:
     """The effect hooks of these plugins; a HubBindingBinder only if none of them binds."""
     profile, request = compiled(*plugins), a_policy().pick_n(2).request()
-    return Effects(profile, ctx=an_attempt(now), state=CycleState(), placement=request, frame=frame, **given)
+    effects = Effects(profile, ctx=an_attempt(now), state=CycleState(), placement=request, frame=frame, **given)
+    return DoneAtOnce(effects)
 
 
 NO_BINDINGS: tuple[Binding, ...] = ()

@@ -29,7 +29,7 @@ from fleet.framework.state import StateKey
 from fleet.snapshot.table import overlay
 from tests.builders import NOW, a_cluster, a_policy, a_table, clusters
 from tests.doubles import Rejecting, Scoring, chosen
-from tests.unit.framework.plugin_fakes import NO_BINDINGS, Counter, Scripted, a_profile, a_registry
+from tests.unit.framework.plugin_fakes import NO_BINDINGS, Counter, DoneAtOnce, Scripted, a_profile, a_registry, done
 
 SECOND = 1_000_000_000
 
@@ -103,7 +103,9 @@ def test_F3_042_the_longest_permit_wait_has_bounds(wait: int, shown: str) -> Non
 
 
 def test_F3_042_states_have_the_lock_that_was_asked_for() -> None:
-    state = build(with_locks(ReadWriteLock)).new_state(1)
+    holder = Scripted("Holder", reserve=None, unreserve=None)
+    framework = Framework.build(a_registry(holder), a_profile(reserve=["Holder"]), with_locks(ReadWriteLock))
+    state = framework.new_state(1)
     with state.lock(), pytest.raises(RuntimeError, match="locked the state already"):
         state.write(StateKey("filter/X"), Counter())
 
@@ -210,7 +212,7 @@ def test_F3_031_only_sampled_attempts_are_measured_plugin_by_plugin() -> None:
     framework = Framework.build(registry, profile, *options)
     per_attempt = [measured(framework, probe, attempt) for attempt in (1, 2, 3, 4)]
     full = [("batch", "DesiredBatch"), ("filter", "Picky"), ("score", "Points"), ("sort", "RankingSort")]
-    assert per_attempt == [[], [*full, ("reserve", "Holder")], [], [*full, ("reserve", "Holder")]]
+    assert per_attempt == [[], full, [], full]  # those that act are measured where they are called
 
 
 def measured(framework: Framework, probe: CountingProbe, attempt: int) -> list[tuple[str, str]]:
@@ -218,8 +220,8 @@ def measured(framework: Framework, probe: CountingProbe, attempt: int) -> list[t
     state = framework.new_state(attempt)
     inp = framework.inputs(a_policy().pick_n(1).request(), NO_BINDINGS, now=NOW)
     decision = framework.decide(inp, state=state)
-    effects = framework.effects(inp, decision, state=state, now=NOW)
-    assert framework.reserve_and_permit(inp, decision, effects).failure is None
+    effects = DoneAtOnce(framework.effects(inp, decision, state=state, now=NOW))
+    assert done(framework.reserve_and_permit(inp, decision, effects.effects)).failure is None
     return list(probe.measured)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from fleet.framework.handle import OfflineHandle
 from fleet.framework.operations import Operation
 from fleet.framework.runtime.effects import ContractViolation
-from fleet.framework.runtime.framework import Framework, with_hub_client, with_snapshot_lister
+from fleet.framework.runtime.framework import Framework, with_snapshot_lister
 from fleet.framework.state import CycleState
 from fleet.framework.status import Code, Status, message_of
 from fleet.snapshot import Frame
@@ -19,11 +18,13 @@ from plugins.hub_binding_binder import HubBindingBinder
 from tests.builders import NOW, a_frame, a_policy, a_table, clusters
 from tests.unit.framework.plugin_fakes import (
     NO_BINDINGS,
+    DoneAtOnce,
     Scripted,
     a_profile,
     a_registry,
     a_target,
     an_attempt,
+    done,
     effects_of,
     no,
     only_for,
@@ -198,20 +199,21 @@ def test_F3_086_nobody_to_bind_is_a_failure(frame: Frame) -> None:
 class Hub:
     def __init__(self, answer: Status | None = None) -> None:
         self.answer = answer
-        self.written: list[tuple[Operation, Mapping[str, Any]]] = []
+        self.written: list[Operation] = []
 
-    def write(self, operation: Operation, document: Mapping[str, Any]) -> Status | None:
-        self.written.append((operation, document))
+    async def write(self, operation: Operation) -> Status | None:
+        self.written.append(operation)
         return self.answer
 
 
 def bound_on(hub: Hub) -> Any:
     """What binding the targets of one attempt says, on a fleet of two."""
     table = a_table(*clusters("c1", "c2"))
-    framework = Framework.build(a_registry(), a_profile(), with_hub_client(hub), with_snapshot_lister(table.freeze))
+    framework = Framework.build(a_registry(), a_profile(), with_snapshot_lister(table.freeze))
     inp = framework.inputs(a_policy().request(), NO_BINDINGS, now=NOW)
     decision = framework.decide(inp)
-    effects = framework.effects(inp, decision, state=framework.new_state(1), now=NOW)
+    effects = DoneAtOnce(framework.effects(inp, decision, state=framework.new_state(1), now=NOW))
+    effects.ctx.write = hub.write
     return decision, [effects.run_bind(target) for target in decision.targets]
 
 
@@ -219,8 +221,7 @@ def test_F3_071_the_default_binder_writes_the_operation_of_each_target() -> None
     hub = Hub()
     decision, failures = bound_on(hub)
     assert failures == [None, None]
-    assert [operation for operation, _ in hub.written] == [target.operation for target in decision.targets]
-    assert [document["spec"]["targetCluster"] for _, document in hub.written] == ["c1", "c2"]
+    assert hub.written == [target.operation for target in decision.targets]
 
 
 def test_F3_071_a_write_that_fails_is_a_failed_bind() -> None:
@@ -229,11 +230,17 @@ def test_F3_071_a_write_that_fails_is_a_failed_bind() -> None:
     assert {one.status.plugin for one in failures} == {"HubBindingBinder"}
 
 
+def test_F3_071_without_a_hub_nothing_is_bound() -> None:
+    binder, target = HubBindingBinder(), a_target("c1")
+    status = done(binder.bind(an_attempt(), CycleState(), a_policy().request(), target))
+    assert (status.code, message_of(status)) == (Code.ERROR, "there is no hub to write to")
+
+
 def test_F3_071_a_target_that_is_in_place_already_is_not_written() -> None:
-    hub = Hub()
-    binder = HubBindingBinder(None, OfflineHandle(hub=hub))
+    hub, ctx = Hub(), an_attempt()
+    ctx.write = hub.write
     in_place = replace(a_target("c1"), operation=None)
-    assert binder.bind(an_attempt(), CycleState(), a_policy().request(), in_place) is None
+    assert done(HubBindingBinder().bind(ctx, CycleState(), a_policy().request(), in_place)) is None
     assert hub.written == []
 
 

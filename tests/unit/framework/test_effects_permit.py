@@ -14,9 +14,11 @@ from fleet.snapshot import Frame
 from tests.builders import NOW, a_frame, a_policy, a_table, clusters
 from tests.unit.framework.plugin_fakes import (
     NO_BINDINGS,
+    DoneAtOnce,
     Scripted,
     a_profile,
     a_registry,
+    done,
     effects_of,
     no,
     only_for,
@@ -84,8 +86,8 @@ def admitted(guard: Scripted, holder: Scripted) -> Any:
     state = framework.new_state(1)
     inp = framework.inputs(a_policy().request(), NO_BINDINGS, now=NOW)
     decision = framework.decide(inp, state=state)
-    return framework, framework.reserve_and_permit(
-        inp, decision, framework.effects(inp, decision, state=state, now=NOW)
+    return framework, done(
+        framework.reserve_and_permit(inp, decision, framework.effects(inp, decision, state=state, now=NOW))
     )
 
 
@@ -154,7 +156,7 @@ def test_F3_068_the_longest_wait_can_be_configured() -> None:
     framework = Framework.build(a_registry(waiting("Slow")), a_profile(permit=["Slow"]), *options)
     inp = framework.inputs(a_policy().request(), NO_BINDINGS, now=NOW)
     decision = framework.decide(inp)
-    effects = framework.effects(inp, decision, state=framework.new_state(1), now=NOW)
+    effects = DoneAtOnce(framework.effects(inp, decision, state=framework.new_state(1), now=NOW))
     assert effects.run_permit(decision.targets).pending == {"c1": {"Slow": NOW + 20 * SECOND}}
 
 

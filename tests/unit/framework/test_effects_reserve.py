@@ -8,7 +8,7 @@ import pytest
 
 from fleet.framework.cycle.decision import Outcome
 from fleet.framework.profiles.adapter import UnreserveOnly
-from fleet.framework.runtime.effects import ContractViolation, Effects
+from fleet.framework.runtime.effects import ContractViolation
 from fleet.framework.runtime.framework import Framework, with_snapshot_lister
 from fleet.framework.runtime.reserve_permit import PermitResult
 from fleet.framework.state import CycleState, StateKey
@@ -28,9 +28,11 @@ from tests.builders import (
 from tests.unit.framework.plugin_fakes import (
     NO_BINDINGS,
     Counter,
+    DoneAtOnce,
     Scripted,
     a_profile,
     a_registry,
+    done,
     effects_of,
     no,
     only_for,
@@ -235,7 +237,7 @@ def test_F3_065_the_adapter_lets_the_other_hooks_of_the_plugin_through() -> None
 
 def admitted(
     plugin: Scripted, policy: PolicyBuilder, *bindings: BindingBuilder, table: Table, reserve_fallback: bool = False
-) -> tuple[PermitResult, Effects]:
+) -> tuple[PermitResult, Any]:
     """One attempt with one Reserve plugin; clusters are preferred in descending order of names."""
     profile = a_profile(
         reserve=[plugin.name()], filter=["SamePlacementAntiAffinity"], reserve_fallback=reserve_fallback
@@ -244,8 +246,8 @@ def admitted(
     state = framework.new_state(1)
     inp = framework.inputs(policy.request(), [one.build() for one in bindings], now=NOW)
     decision = framework.decide(inp, state=state)
-    effects = framework.effects(inp, decision, state=state, now=NOW)
-    return framework.reserve_and_permit(inp, decision, effects), effects
+    effects = DoneAtOnce(framework.effects(inp, decision, state=state, now=NOW))
+    return done(framework.reserve_and_permit(inp, decision, effects.effects)), effects
 
 
 @pytest.fixture
@@ -353,8 +355,8 @@ def test_F3_064_spread_still_holds_after_a_fallback() -> None:
     inp = framework.inputs(a_policy().pick_n(2).spread("zone").request(), NO_BINDINGS, now=NOW)
     decision = framework.decide(inp, state=state)
     assert [one.cluster for one in decision.targets] == ["c4", "c2"]
-    effects = framework.effects(inp, decision, state=state, now=NOW)
-    assert names(framework.reserve_and_permit(inp, decision, effects)) == ["c3", "c2"]
+    effects = DoneAtOnce(framework.effects(inp, decision, state=state, now=NOW))
+    assert names(done(framework.reserve_and_permit(inp, decision, effects.effects))) == ["c3", "c2"]
 
 
 def test_F3_064_a_cluster_the_placement_is_on_already_is_not_reserved_again(table: Table) -> None:

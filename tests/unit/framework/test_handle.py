@@ -27,7 +27,7 @@ from fleet.framework.types import Verdict
 from fleet.snapshot import Frame, Table
 from tests.builders import NOW, a_cluster, a_frame, a_policy, a_table, clusters
 from tests.doubles import chosen
-from tests.unit.framework.plugin_fakes import NO_BINDINGS, Scripted, a_profile, a_registry
+from tests.unit.framework.plugin_fakes import NO_BINDINGS, DoneAtOnce, Scripted, a_profile, a_registry, done
 
 HUB = object()
 Use = Callable[[Handle], Any]
@@ -38,6 +38,7 @@ OUTSIDE: dict[str, Use] = {
     "watches": lambda handle: handle.watches(),
     "for_each_waiting": lambda handle: handle.for_each_waiting(print),
     "get_waiting": lambda handle: handle.get_waiting("uid"),
+    "allow_waiting": lambda handle: handle.allow_waiting("uid", "P"),
     "reject_waiting": lambda handle: handle.reject_waiting("uid", "P", "no"),
 }
 
@@ -65,6 +66,10 @@ class Room:
 
     def get(self, uid: str) -> None:
         self.asked.append(("get", uid))
+
+    def allow(self, uid: str, plugin: str, target: str = "*") -> bool:
+        self.asked.append(("allow", uid, plugin, target))
+        return True
 
     def reject(self, uid: str, plugin: str, message: str) -> bool:
         self.asked.append(("reject", uid, plugin, message))
@@ -203,7 +208,7 @@ def test_F3_101_without_debug_it_gets_the_frame_of_its_own_attempt(table: Table)
     framework = framework_with(plugin, table, preBind=["Looking"])
     inp, decision = decided(framework)
     table.put(a_cluster("later").build())
-    effects = framework.effects(inp, decision, state=framework.new_state(1), now=NOW)
+    effects = DoneAtOnce(framework.effects(inp, decision, state=framework.new_state(1), now=NOW))
     assert effects.run_pre_bind(decision.targets) is None
     assert plugin.got == [inp.frame]
 
@@ -213,7 +218,7 @@ def test_F3_101_the_cache_view_of_an_effect_hook_is_of_today(table: Table) -> No
     framework = framework_with(plugin, table, with_debug(), preBind=["Looking"])
     inp, decision = decided(framework)
     table.put(a_cluster("later").build())
-    effects = framework.effects(inp, decision, state=framework.new_state(1), now=NOW)
+    effects = DoneAtOnce(framework.effects(inp, decision, state=framework.new_state(1), now=NOW))
     assert effects.run_pre_bind(decision.targets) is None
     (seen,) = plugin.got
     assert seen is table.freeze()
@@ -227,10 +232,10 @@ def test_F3_101_outside_of_attempts_both_are_the_frame_of_today(table: Table) ->
 
 def effect_failure(framework: Framework, hook: str) -> Any:
     inp, decision = decided(framework)
-    effects = framework.effects(inp, decision, state=framework.new_state(1), now=NOW)
+    effects = DoneAtOnce(framework.effects(inp, decision, state=framework.new_state(1), now=NOW))
     if hook == "preBind":
         return effects.run_pre_bind(decision.targets)
-    return framework.reserve_and_permit(inp, decision, effects).failure
+    return done(framework.reserve_and_permit(inp, decision, effects.effects)).failure
 
 
 # --- purity -----------------------------------------------------------------------------------------------------------
@@ -306,8 +311,8 @@ def test_effect_hooks_reach_the_waiting_room_through_the_handle(table: Table) ->
     room = Room()
     asked = Using("Gang", "permit", lambda handle: [OUTSIDE[one](handle) for one in OUTSIDE if "waiting" in one])
     assert effect_failure(framework_with(asked, table, with_waiting_room(room), permit=["Gang"]), "permit") is None
-    assert asked.got == [[None, None, True]]
-    assert room.asked == [("each",), ("get", "uid"), ("reject", "uid", "P", "no")]
+    assert asked.got == [[None, None, True, True]]
+    assert room.asked == [("each",), ("get", "uid"), ("allow", "uid", "P", "*"), ("reject", "uid", "P", "no")]
 
 
 # --- offline ----------------------------------------------------------------------------------------------------------

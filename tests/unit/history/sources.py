@@ -72,6 +72,10 @@ class Offered:
     def at(self, started: int) -> Self:
         return self._told(started=started)
 
+    def led(self, epoch: int) -> Self:
+        """Made in that leadership."""
+        return self._told(epoch=epoch)
+
     def unchanged(self) -> Self:
         """It wrote nothing and published nothing."""
         return self._told(writes=(), status_written=False)

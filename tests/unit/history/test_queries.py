@@ -13,8 +13,8 @@ def test_attempts_come_newest_first_and_page_by_page(history: History) -> None:
     offered = [an_attempt("web") for _ in range(5)]
     keep(history, an_attempt("db"), *offered)
     first = history.attempts("web", limit=2)
-    second = history.attempts("web", before=first[-1].seq, limit=2)
-    third = history.attempts("web", before=second[-1].seq, limit=2)
+    second = history.attempts("web", before=(0, first[-1].seq), limit=2)
+    third = history.attempts("web", before=(0, second[-1].seq), limit=2)
     assert [one.id for one in (*first, *second, *third)] == ids(*reversed(offered))
 
 

@@ -37,3 +37,21 @@ def test_tables_are_watched_too(ask: Asker) -> None:
     first, second = (event["object"] for event in ask("GET", WATCH, headers=accept).events)
     assert (first["rows"][0]["cells"][:2], second["rows"][0]["cells"][:2]) == (["a", 1], ["b", 0])
     assert (len(first["columnDefinitions"]), second["columnDefinitions"]) == (3, [])
+
+
+def test_a_change_while_a_bookmark_is_sent_is_sent_at_once(ask: Asker, runner: asyncio.Runner) -> None:
+    kind = ask.hub.registry.find("", "v1", "configmaps")
+    assert kind is not None
+    options = ListOptions(revision=revision(ask), timeout=600, bookmarks=True)
+    chunks = Watch(ask.hub.store, kind, ObjectSelector(), options).chunks()
+
+    async def read_next() -> tuple[bytes, float]:
+        return await anext(chunks), asyncio.get_running_loop().time()
+
+    bookmark, sent = runner.run(read_next())
+    ask("POST", CONFIG_MAPS, a_config_map("a"))
+    event, received = runner.run(read_next())
+
+    assert b"BOOKMARK" in bookmark
+    assert b"ADDED" in event
+    assert received == sent

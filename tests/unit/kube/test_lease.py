@@ -576,6 +576,34 @@ async def test_takes_a_lease_that_a_holder_gave_back() -> None:
         assert server.objects[PATH]["spec"]["leaseTransitions"] == 8
 
 
+@virtual
+@pytest.mark.parametrize("ahead", ["2026-01-01T00:00:00.000000Z", "2031-05-05T05:05:05.000005Z"])
+async def test_of_two_leaderships_the_later_one_has_the_greater_epoch_whatever_the_clocks(ahead: str) -> None:
+    server = FakeHub()
+    server.put(PATH, lease_document(holderIdentity="", leaseDurationSeconds=1, acquireTime=ahead))
+    one, two = Candidate(server), Candidate(server, "two")
+    async with running(one):
+        await asyncio.sleep(0.1)
+        assert one.leadership is not None
+        assert server.objects[PATH]["spec"]["acquireTime"] > ahead
+        one.enough.set()
+    async with running(two):
+        await asyncio.sleep(2)
+        assert two.leadership is not None
+        assert two.leadership.epoch > one.leadership.epoch > 1_767_225_600_000_000
+
+
+@virtual
+async def test_an_acquire_time_that_cannot_be_exceeded_is_kept() -> None:
+    server, end = FakeHub(), "9999-12-31T23:59:59.999999Z"
+    server.put(PATH, lease_document(holderIdentity="", leaseDurationSeconds=1, acquireTime=end))
+    one = Candidate(server)
+    async with running(one):
+        await asyncio.sleep(0.1)
+        assert one.leads
+        assert server.objects[PATH]["spec"]["acquireTime"] == end
+
+
 # --- hand-over --------------------------------------------------------------------------------------------------------
 
 DEFAULTS = LeaseDurations()

@@ -374,6 +374,37 @@ async def test_an_expired_token_is_read_again_and_the_request_repeated() -> None
 
 
 @real
+async def test_a_request_of_somebody_else_has_its_token_and_leaves_our_own_alone() -> None:
+    theirs = Request(Method.POST, "/apis/g/v1/reviews", body=b"{}", bearer="theirs")
+    plays = (answer(b"{}"), UNAUTHORIZED, answer(b"{}"))
+    async with a_transport(*plays, tokens=("ours", "newer"), clock=FakeClock(step=100.0)) as (transport, server):
+        assert await transport.call(theirs) == b"{}"
+        with pytest.raises(Unauthorized):
+            await transport.call(theirs)
+        assert await transport.call(GET) == b"{}"
+        assert tokens_of(server) == ["theirs", "theirs", "ours"]
+
+
+@real
+async def test_a_request_of_somebody_else_is_not_sent_beside_a_client_certificate() -> None:
+    """The hub would take the user of the certificate for the one who asks."""
+
+    async with a_transport(answer(b"{}")) as (transport, server):
+        transport._endpoint.configuration.cert_file = "ours.crt"
+        with pytest.raises(ConfigurationError, match="beside a client certificate"):
+            await transport.call(Request(Method.GET, "/", bearer="theirs"))
+        assert server.requests == []
+
+
+@real
+async def test_a_token_of_somebody_else_cannot_end_its_header() -> None:
+    async with a_transport(answer(b"{}")) as (transport, server):
+        with pytest.raises(Unauthorized):
+            await transport.call(Request(Method.GET, "/", bearer="theirs\r\nX-Remote-User: admin"))
+        assert server.requests == []
+
+
+@real
 async def test_requests_that_are_refused_together_read_the_credentials_once() -> None:
     all_there = asyncio.Barrier(3)
 

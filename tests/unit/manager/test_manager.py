@@ -28,7 +28,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
 SNAPSHOTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterschedulingpolicysnapshots"
 RESOURCE_SNAPSHOTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcesnapshots"
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
-KINDS_WATCHED = 7
+KINDS_WATCHED = 11
 
 
 def settings() -> Settings:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.model.catalog import CATALOG, KindDefinition, find_kind
-from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP
+from fleet.model.keys import CLUSTER_GROUP, PLACEMENT_GROUP, SCHEDULING_GROUP
 
 BOTH, ALL, BETA = ("v1", "v1beta1"), ("v1", "v1alpha1", "v1beta1"), ("v1beta1",)
 ALPHA_AND_BETA = ("v1alpha1", "v1beta1")
@@ -50,6 +50,10 @@ WIRE: dict[str, tuple[str, str, str, tuple[str, ...], bool]] = {
     "ClusterApprovalRequest": ("clusterapprovalrequests", "Cluster", "careq", ALL, True),
     "ApprovalRequest": ("approvalrequests", "Namespaced", "areq", BOTH, True),
     "ClusterProfile": ("clusterprofiles", "Namespaced", "", ("v1alpha1",), True),
+    "PlacementOptions": ("placementoptions", "Namespaced", "po", ("v1alpha1",), True),
+    "ClusterPlacementOptions": ("clusterplacementoptions", "Cluster", "cpo", ("v1alpha1",), True),
+    "PlacementApproval": ("placementapprovals", "Namespaced", "pa", ("v1alpha1",), False),
+    "ClusterPlacementApproval": ("clusterplacementapprovals", "Cluster", "cpa", ("v1alpha1",), False),
 }
 
 resources = pytest.mark.parametrize("resource", CATALOG, ids=lambda resource: resource.kind)
@@ -66,14 +70,19 @@ def test_every_kind_is_in_the_catalogue_once() -> None:
 
 
 @resources
-def test_the_storage_version_is_served_and_is_v1beta1_but_for_the_foreign_kind(resource: KindDefinition) -> None:
+def test_the_storage_version_is_served_and_is_v1beta1_but_for_newer_kinds(resource: KindDefinition) -> None:
     assert resource.storage in resource.versions
-    assert resource.storage == ("v1alpha1" if resource.kind == "ClusterProfile" else "v1beta1")
+    is_newer = resource.group not in (CLUSTER_GROUP, PLACEMENT_GROUP)
+    assert resource.storage == ("v1alpha1" if is_newer else "v1beta1")
 
 
 @resources
 def test_a_kind_belongs_to_the_categories_of_its_group(resource: KindDefinition) -> None:
-    categories = {CLUSTER_GROUP: ("fleet", "fleet-cluster"), PLACEMENT_GROUP: ("fleet", "fleet-placement")}
+    categories = {
+        CLUSTER_GROUP: ("fleet", "fleet-cluster"),
+        PLACEMENT_GROUP: ("fleet", "fleet-placement"),
+        SCHEDULING_GROUP: ("fleet",),
+    }
     assert resource.categories == categories.get(resource.group, ())
 
 
@@ -129,6 +138,10 @@ COLUMNS = {
     " Succeeded Age Strategy+",
     "ClusterApprovalRequest": "Update-Run Stage Approved Age",
     "ApprovalRequest": "Update-Run Stage Approved Age",
+    "PlacementOptions": "Scheduler Priority Gated Waiting Age",
+    "ClusterPlacementOptions": "Scheduler Priority Gated Waiting Age",
+    "PlacementApproval": "Placement Cluster Decision By Age",
+    "ClusterPlacementApproval": "Placement Cluster Decision By Age",
 }
 
 

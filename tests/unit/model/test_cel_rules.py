@@ -22,6 +22,7 @@ SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {
     for version in build_crd(resource)["spec"]["versions"]
 }
 GROUPS = {resource.kind: resource.group for resource in CATALOG}
+STORED = {resource.kind: resource.storage for resource in CATALOG}
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 CHOSEN = {**NAMESPACE, "selectionScope": "NamespaceWithResourceSelectors"}
@@ -29,7 +30,7 @@ SECRETS = {"group": "", "version": "v1", "kind": "Secret"}
 
 
 def an_object(kind: str, spec: Any, *, name: str = "web") -> dict[str, Any]:
-    return {"apiVersion": f"{GROUPS[kind]}/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": f"{GROUPS[kind]}/{STORED[kind]}", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def a_placement(*selectors: dict[str, Any], kind: str = "ClusterResourcePlacement", **spec: Any) -> dict[str, Any]:
@@ -58,13 +59,22 @@ def a_budget(**spec: Any) -> dict[str, Any]:
     return an_object("ClusterResourcePlacementDisruptionBudget", spec)
 
 
+def options(**spec: Any) -> dict[str, Any]:
+    return an_object("ClusterPlacementOptions", spec)
+
+
+def an_approval(**spec: Any) -> dict[str, Any]:
+    required = {"placement": "web", "placementUID": "u", "rule": "owners", "cluster": "a", "decision": "Approved"}
+    return an_object("ClusterPlacementApproval", {**required, "by": {"user": "ann"}, **spec})
+
+
 def a_member(name: str) -> dict[str, Any]:
     return an_object("MemberCluster", {"identity": {"kind": "User", "name": "m"}}, name=name)
 
 
-def messages(new: dict[str, Any], old: dict[str, Any] | None = None, *, version: str = "v1beta1") -> list[str]:
-    """What an API server would say about a write, in the given version."""
-    schema = SCHEMAS[new["kind"], version]
+def messages(new: dict[str, Any], old: dict[str, Any] | None = None, *, version: str = "") -> list[str]:
+    """What an API server would say about a write, in the given version or the one that is stored."""
+    schema = SCHEMAS[new["kind"], version or STORED[new["kind"]]]
     stored = None if old is None else with_defaults(schema, old) | {"metadata": old["metadata"]}
     written = with_defaults(schema, new) | {"metadata": new["metadata"]}
     return [*value_problems(schema, written), *broken_rules(schema, written, stored)]
@@ -170,6 +180,9 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
     ),
     ("concurrency in percent", a_strategy(maxConcurrency="50%")),
     ("a run", a_run()),
+    ("options that say nothing", options()),
+    ("gates at creation", options(gates=[{"name": "review", "message": "wait for the review"}])),
+    ("an approval", an_approval()),
 ]
 
 
@@ -244,6 +257,11 @@ def test_a_right_object_breaks_no_rule(document: dict[str, Any]) -> None:
             an_object("ApprovalRequest", {"parentStageRollout": "run", "targetStage": "b"}),
             id="SU-03 stage changed",
         ),
+        pytest.param("OP-01", options(), options(gates=[{"name": "late"}]), id="OP-01 first gate later"),
+        pytest.param(
+            "OP-01", options(gates=[{"name": "a"}]), options(gates=[{"name": "b"}]), id="OP-01 gate exchanged"
+        ),
+        pytest.param("AP-01", an_approval(), an_approval(decision="Denied"), id="AP-01 decision changed"),
     ],
 )
 def test_a_forbidden_change_breaks_exactly_its_rule(rule: str, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -266,6 +284,8 @@ def test_a_forbidden_change_breaks_exactly_its_rule(rule: str, old: dict[str, An
         pytest.param(a_run(), a_run(resourceSnapshotIndex=""), id="empty index spelled out"),
         pytest.param(a_run(), a_run(state="Run"), id="run"),
         pytest.param(a_run(state="Run"), a_run(state="Stop"), id="stop"),
+        pytest.param(options(gates=[{"name": "a"}, {"name": "b"}]), options(gates=[{"name": "b"}]), id="gate cleared"),
+        pytest.param(options(gates=[{"name": "a"}]), options(priority=1), id="all gates cleared"),
         pytest.param(a_run(state="Stop"), a_run(state="Run"), id="run again"),
     ],
 )
@@ -314,7 +334,16 @@ def test_every_rule_of_every_version_is_exercised_by_these_tests() -> None:
         for rule in node.get("x-kubernetes-validations", ())
         for found in RULE_ID.findall(rule["message"])
     }
-    exercised = {rule for rule, _, _ in WRONG} | {"PO-01", "PO-02", "ST-01", "PL-15", "EV-01", "SU-03"}
+    exercised = {rule for rule, _, _ in WRONG} | {
+        "PO-01",
+        "PO-02",
+        "ST-01",
+        "PL-15",
+        "EV-01",
+        "SU-03",
+        "OP-01",
+        "AP-01",
+    }
     assert declared == exercised
 
 

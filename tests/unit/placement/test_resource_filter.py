@@ -10,8 +10,7 @@ import pytest
 from fleet.errors import ConfigurationError
 from fleet.kube.resource import Resource
 from fleet.placement.selection.candidates import CandidateObject, candidate_codec
-from fleet.placement.selection.resource_filter import KindList, ResourceFilter, is_placeable
-from fleet.placement.setup import build_resource_filter
+from fleet.placement.selection.resource_filter import KindList, ResourceFilter, build_resource_filter, is_placeable
 from fleet.settings import Settings
 
 
@@ -35,6 +34,8 @@ def placeable(one: CandidateObject, *services: str) -> bool:
         ("events.k8s.io/v1", "Event"),
         ("v1", "Event"),
         ("coordination.k8s.io/v1", "Lease"),
+        ("scheduling.fleet.dev/v1alpha1", "PlacementOptions"),
+        ("scheduling.fleet.dev/v1alpha1", "PlacementApproval"),
         ("metrics.k8s.io/v1beta1", "PodMetrics"),
         ("v1", "Pod"),
         ("v1", "Node"),

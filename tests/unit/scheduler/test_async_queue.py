@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import QueueClosed
+from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.hints import EventRegistration, QueueEvent, QueueingHints
 from fleet.scheduler.queue.item import PlacementTraits, QueueItem, QueuePolicy
-from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.queue.settings import QueueSettings
 from tests.faults.virtual import VirtualClock, run_virtually, virtual
 from tests.unit.scheduler.queue_fakes import CLUSTER_ADDED, EXTENDED, Gatekeeper, a_key

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from fleet.clock import SECOND
 from fleet.errors import DeadlineExceeded, InternalError
 from fleet.kube.api import Method, Request
 from fleet.manager.manager import Manager
@@ -236,12 +237,15 @@ async def test_a_policy_that_cannot_be_evaluated_is_published_and_nothing_else_i
 
 @virtual
 async def test_F3_095_what_is_decided_is_what_the_placement_asks_for_when_it_is_taken() -> None:
-    """Edited twice while the only worker is busy with another one: the first edit queues it, the second counts."""
+    """Edited twice while others write and the only worker has no slot for its own: the first edit queues it, the second
+    counts."""
     hub = a_hub()
     await a_fleet(hub, "a", "b", "c")
     await a_placement(hub, clusters=1)
-    async with scheduling(hub, "workers=1", fault=lambda one: Slow(5.0) if creates_binding(one) else None) as records:
-        await a_placement(hub, clusters=1, name="other")
+    narrow = ("workers=1", "api.writeConcurrency=1")
+    async with scheduling(hub, *narrow, fault=lambda one: Slow(5.0) if creates_binding(one) else None) as records:
+        for name in ("first", "second", "third"):
+            await a_placement(hub, clusters=1, name=name)
         for clusters in (2, 3):
             await asyncio.sleep(0.1)
             await hub.patch(f"{SNAPSHOTS}/web-0", {"metadata": {"annotations": {NUMBER_OF_CLUSTERS: str(clusters)}}})
@@ -250,7 +254,21 @@ async def test_F3_095_what_is_decided_is_what_the_placement_asks_for_when_it_is_
         wanted = [(str(one.key), one.decision.request.wanted) for one in records.all if one.decision is not None]
     assert queued is not None
     assert queued.state is ItemState.ACTIVE
-    assert wanted == [("web", 1), ("other", 1), ("web", 3)]
+    assert wanted == [("web", 1), ("first", 1), ("second", 1), ("third", 1), ("web", 3)]
+
+
+@virtual
+async def test_deciding_does_not_wait_for_writes() -> None:
+    """Twenty placements, one worker, two seconds for every write."""
+    hub = a_hub()
+    await a_fleet(hub, "a", "b")
+    for number in range(20):
+        await a_placement(hub, clusters=2, name=f"web-{number}")
+    async with scheduling(hub, "workers=1", fault=lambda one: Slow(2.0) if one.is_write else None) as records:
+        await asyncio.sleep(60)
+        decided = {str(one.key): one.started for one in records.all if one.writes}
+    assert len(decided) == 20
+    assert max(decided.values()) - min(decided.values()) < 3 * SECOND
 
 
 # --- failures of the scheduler itself ---------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ HEALTHY = a_cluster("c1")
 SILENT = HEALTHY.heard(3600)
 
 
-def is_eligible(cluster: MemberCluster) -> bool:
-    return RULE.of(cluster, NOW)
+def became_eligible(old: MemberCluster | None, new: MemberCluster) -> bool:
+    return RULE.of(new, NOW) and (old is None or not RULE.of(old, NOW))
 
 
 def change(old: ClusterBuilder | None, new: ClusterBuilder | None, *, initial: bool = False) -> ClusterDiff:
     before, after = (None if one is None else one.build() for one in (old, new))
-    return diff_clusters(before, after, is_eligible=is_eligible, initial=initial)
+    return diff_clusters(before, after, became_eligible=became_eligible, initial=initial)
 
 
 def with_condition(cluster: ClusterBuilder, status: str | None) -> ClusterBuilder:

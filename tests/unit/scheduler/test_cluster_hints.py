@@ -6,23 +6,25 @@ import pytest
 from structlog.testing import capture_logs
 
 from fleet.framework.context import HookContext
+from fleet.framework.explaining import ClusterEvent, ClusterEventKind
 from fleet.framework.handle import Handle
 from fleet.framework.profiles.profile import CompiledProfile, PluginRef
 from fleet.framework.request import PlacementRequest
 from fleet.framework.state import CycleState, FrozenState, StateKey
 from fleet.framework.status import Status
 from fleet.framework.types import PluginTraits, Verdict
-from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, UNSCHEDULED
+from fleet.model.keys import BOUND, PARENT_PLACEMENT, SCHEDULED, SCHEDULER_NAME, UNSCHEDULED
 from fleet.model.placement_key import PlacementKey
-from fleet.model.views import Binding, BindingSpec, Metadata
+from fleet.model.timestamps import MINUTE
+from fleet.model.views import Binding, BindingSpec, Metadata, PlacementPolicy
 from fleet.scheduler.requests import PARTS_ON_LOOP
 from fleet.snapshot.columns.bitset import Mask
 from fleet.snapshot.frame import Frame
 from plugins import in_tree_registry
 from plugins.default_profile import DEFAULT_PLUGINS, compile_default, default_profile
 from tests.bench.controller import joining
-from tests.builders import PolicyBuilder, a_cluster, a_policy, label
-from tests.unit.scheduler.watching import World, a_snapshot, labelled_latest, satisfied
+from tests.builders import NOW, PolicyBuilder, a_cluster, a_policy, label
+from tests.unit.scheduler.watching import World, a_placement, a_snapshot, labelled_latest, satisfied, with_metadata
 
 IN_EAST = label("region", "In", "east")
 WELL = a_cluster("c7").labelled(region="east")
@@ -285,6 +287,42 @@ def test_what_a_plugin_writes_down_for_one_policy_is_not_there_for_the_next() ->
     plain, choosy = short(), short().require(label("region", "In", "west"))
     world = a_world(judged_by(Remembering(), "preFilter", "filter"), choosy=choosy, plain=plain).start()
     assert world.saw(WELL).queue.keys == ["plain"]
+
+
+class Quarantining(Judging):
+    APPLIES_TO_FIXED = True
+
+    def events_to_register(self, policy: PlacementPolicy, namespace: str) -> tuple[ClusterEvent, ...]:
+        return (ClusterEvent(ClusterEventKind.UPDATE_LABELS, ("quarantine",)),)
+
+
+class Night(Judging):
+    """Rejects clusters with the label `night` until the minute after the world began."""
+
+    def filter(self, ctx: HookContext, state: CycleState, req: PlacementRequest, frame: Frame, alive: int) -> Verdict:
+        return Verdict(ok=-1 if ctx.now > NOW else ~frame.labels("night").exists())
+
+
+def test_a_plugin_that_reads_the_clock_may_have_judged_the_former_cluster_differently() -> None:
+    night = WELL.labelled(night="yes")
+    world = a_world(judged_by(Night()), web=short(), east=short().require(label("region", "In", "north")))
+    world.saw(night).start()
+    world.clock.moment += MINUTE
+    assert world.saw(night.labelled(rack="r1")).queue.keys == ["web"]
+
+
+def test_a_list_of_names_hears_what_its_plugins_read_of_its_clusters() -> None:
+    world = a_world(judged_by(Quarantining()), web=a_policy().pick_fixed("c7"), other=a_policy().pick_fixed("c8"))
+    world.saw(QUARANTINED).start().saw(WELL)
+    assert world.queue.woken == [(["web"], "MemberCluster/UpdateLabels c7")]
+
+
+def test_a_placement_with_a_mistake_of_its_own_does_not_speak_for_its_policy() -> None:
+    odd = a_placement(name="odd")
+    odd = with_metadata(odd, annotations={SCHEDULER_NAME: "No_Name"})
+    world = a_world(odd=short().require(IN_EAST), web=short().require(IN_EAST)).saw(odd, a_placement(name="web"))
+    world.start().saw(a_cluster("c7").labelled(region="west"))
+    assert "web" not in world.queue.keys
 
 
 def test_a_large_policy_is_left_to_its_attempt() -> None:

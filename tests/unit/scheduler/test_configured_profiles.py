@@ -263,6 +263,15 @@ MISTAKES: dict[str, tuple[str, str]] = {
         f"{IN_SCORE}      - {{name: ClusterAffinity, weight: -1}}\n",
         "fleet.yaml:8: profiles[0].plugins.score.enabled[0].weight: -1 should be a whole number of 0 to 1000000",
     ),
+    "a weight with a leading zero": (
+        f"{IN_SCORE}      - {{name: ClusterAffinity, weight: 010}}\n",
+        "fleet.yaml:8: profiles[0].plugins.score.enabled[0].weight: 010 should stand without leading zeros, by which "
+        "YAML reads it as octal",
+    ),
+    "a setting with a leading zero": (
+        "workers: 010\n",
+        "fleet.yaml:3: setting workers: 010 should stand without leading zeros, by which YAML reads it as octal",
+    ),
     "everything enabled": (
         f'{IN_SCORE}      - name: "*"\n',
         "fleet.yaml:8: profiles[0].plugins.score.enabled[0].name: * may stand in disabled only",
@@ -278,11 +287,6 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "arguments for a plugin twice": (
         f"{ONE_PROFILE}  pluginConfig:\n  - name: RankingSort\n  - name: RankingSort\n",
         "fleet.yaml:7: profiles[0].pluginConfig[1].name: RankingSort is listed twice",
-    ),
-    "a plugin at a hook that nothing runs": (
-        f"{ONE_PROFILE}  plugins:\n    reserve:\n      enabled: [{{name: G}}]\n",
-        "fleet.yaml:7: profiles[0].plugins.reserve.enabled[0]: plugin G at reserve: nothing runs this hook yet; "
-        "remove it from reserve",
     ),
     "no binder": (
         f'{ONE_PROFILE}  plugins:\n    bind:\n      disabled: [{{name: "*"}}]\n',
@@ -301,6 +305,32 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "profiles:\n- schedulerName: ${NAME}\n",
         "fleet.yaml:4: profiles[0].schedulerName: ${NAME} has no source: add NAME to substitution.fromEnv",
     ),
+    "a Secret that is none": (
+        "substitution: {fromSecret: [Prices!]}\n",
+        "fleet.yaml:3: substitution.fromSecret[0]: 'Prices!' should be the name of a Secret, or NAMESPACE/NAME",
+    ),
+    "a feed that is not there": (
+        f"feeds: [{{name: prices, static: {{a: 1}}}}]\n{ONE_PROFILE}  plugins: {{score: {{enabled: "
+        "[{name: FeedPreference}]}}\n  pluginConfig: [{name: FeedPreference, args: {feed: prizes}}]\n",
+        "fleet.yaml:7: profiles[0].pluginConfig[0].args: FeedPreference: no feed named prizes exists; did you mean "
+        "prices?",
+    ),
+    "a feed without a source": (
+        "feeds: [{name: prices}]\n",
+        "fleet.yaml:3: feeds[0]: should have one of static, configMap, http",
+    ),
+    "a token of a feed": (
+        "feeds: [{name: prices, http: {url: 'http://here', bearerToken: abc}}]\n",
+        "fleet.yaml:3: feeds[0].http.bearerToken: a token has to come from a variable or a Secret: write ${NAME}",
+    ),
+    "metrics of a feed": (
+        "feeds: [{name: prices, http: {url: 'http://here', format: prometheus}}]\n",
+        "fleet.yaml:3: feeds[0].http.columns: is missing: a name for each metric or query",
+    ),
+    "a ConfigMap of a feed": (
+        "feeds: [{name: prices, configMap: {name: prices}}]\n",
+        "fleet.yaml:3: feeds[0].configMap.namespace: is missing",
+    ),
     "a variable without a value": (
         "substitution: {fromEnv: [NAME]}\nprofiles:\n- schedulerName: ${NAME}\n",
         "fleet.yaml:5: profiles[0].schedulerName: ${NAME} has no value: the environment has no variable NAME",
@@ -314,10 +344,34 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "fleet.yaml:7: profiles[0].plugins.multiPoint.disabled[0]: * leaves out nothing: DefaultProfile lists it at no "
         "multiPoint; disable it at its hooks",
     ),
-    "extenders": ("extenders: [{urlPrefix: here}]\n", "fleet.yaml:3: extenders: are not supported: leave the list out"),
+    "an extender that is never asked": (
+        "extenders: [{urlPrefix: 'http://here'}]\n",
+        "fleet.yaml:3: extenders[0]: would never be asked: give it a filterVerb or a prioritizeVerb",
+    ),
+    "an extender without an address": (
+        "extenders: [{urlPrefix: here, name: x, filterVerb: filter}]\n",
+        "fleet.yaml:3: extenders[0].urlPrefix: 'here' should be an address without a password, such as "
+        "https://quota.example.com/fleet",
+    ),
+    "a time-out of an extender": (
+        "extenders: [{urlPrefix: 'http://here', filterVerb: filter, timeoutSeconds: 0}]\n",
+        "fleet.yaml:3: extenders[0].timeoutSeconds: 0 should be 1 or more",
+    ),
+    "two extenders of one name": (
+        "extenders:\n- {urlPrefix: 'http://here', filterVerb: a}\n- {urlPrefix: 'http://here', filterVerb: b}\n",
+        "fleet.yaml:5: extenders[1].name: here is also the name of extenders[0]: give each its own",
+    ),
+    "an extender that binds": (
+        "extenders: [{urlPrefix: 'http://here', filterVerb: filter, bindVerb: bind}]\n",
+        "fleet.yaml:3: extenders[0].bindVerb: is not supported: bindings are written by Fleet alone; leave it out",
+    ),
     "a waiting time": (
-        "maxPermitWaitSeconds: 5\n",
-        "fleet.yaml:3: maxPermitWaitSeconds: 5 would have no effect; only 900 is accepted",
+        "maxPermitWaitSeconds: 901\n",
+        "fleet.yaml:3: maxPermitWaitSeconds: 901 should be a whole number of 0 to 900",
+    ),
+    "no waiting time": (
+        "maxPermitWaitSeconds: 0\n",
+        "fleet.yaml:3: maxPermitWaitSeconds: 0 should be 1 or more",
     ),
 }
 

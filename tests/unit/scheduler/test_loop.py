@@ -16,13 +16,16 @@ from fleet.errors import DeadlineExceeded, NotLeading, QueueClosed
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import Observed
 from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.scheduler.binding.handover import Handover
 from fleet.scheduler.loop import Loop
-from fleet.scheduler.queue.scheduling_queue import AsyncQueue, SchedulingQueue
+from fleet.scheduler.queue.async_queue import AsyncQueue
+from fleet.scheduler.queue.scheduling_queue import SchedulingQueue
 from fleet.scheduler.telemetry.metrics import SchedulerMetrics, new_registry
 from tests.builders import a_binding
 from tests.faults.virtual import VirtualClock, virtual
 
 DELAY = 60.0
+SLOTS = 5
 
 
 @dataclass
@@ -36,14 +39,22 @@ class Scripted:
     appeared: set[str] = field(default_factory=set)
     inputs: Any = None
     writes: list[Any] = field(default_factory=list)
+    seconds: float = 0.0
+    """How long an attempt of a large policy takes: those whose names begin with large."""
+
+    def is_large(self, key: PlacementKey) -> bool:
+        return key.name.startswith("large")
 
     @contextmanager
     def deciding(self, _: PlacementKey) -> Iterator[set[str]]:
         self.appeared = set()
         yield self.appeared
 
-    async def run(self, key: PlacementKey, *, number: int, triggers: tuple[str, ...] = ()) -> AttemptRecord:
+    async def run(
+        self, key: PlacementKey, handover: Handover, *, number: int, triggers: tuple[str, ...] = ()
+    ) -> AttemptRecord:
         self.ran.append((str(key), asyncio.get_running_loop().time()))
+        await asyncio.sleep(self.seconds if self.is_large(key) else 0)
         while self.meanwhile:
             self.appeared.add(self.meanwhile.pop())
         ending = self.endings.pop(0) if self.endings else AttemptResult.DECIDED
@@ -84,6 +95,7 @@ def a_loop(*endings: AttemptResult | Exception, recorder: Recorded | None = None
         metrics=SchedulerMetrics(new_registry(), clock=clock),
         clock=clock,
         max_delay=DELAY,
+        slots=asyncio.Semaphore(SLOTS),
     )
     return loop, attempts, queue
 
@@ -101,6 +113,18 @@ async def test_an_attempt_that_succeeds_is_not_repeated() -> None:
     queue.add(PlacementKey.parse("web"), trigger="test")
     await ran_for(1000, loop)
     assert [key for key, _ in attempts.ran] == ["web"]
+
+
+@virtual
+async def test_an_attempt_is_recorded_with_the_epoch_of_the_leadership() -> None:
+    recorder = Recorded()
+    loop, _, queue = a_loop(recorder=recorder)
+    queue.add(PlacementKey.parse("web"), trigger="test")
+    working = asyncio.create_task(loop.run(1, epoch=7))
+    await asyncio.sleep(1)
+    queue.close()
+    await working
+    assert [record.epoch for record in recorder.records] == [7]
 
 
 @virtual
@@ -208,3 +232,50 @@ async def test_records_say_what_woke_the_placement() -> None:
     queue.add(PlacementKey.parse("web"), trigger="two")
     await ran_for(1, loop)
     assert [one.triggers for one in recorder.records] == [("one", "two")]
+
+
+@virtual
+async def test_large_policies_leave_every_worker_to_the_small_ones() -> None:
+    loop, attempts, queue = a_loop()
+    attempts.seconds = 10.0
+    for number in range(24):
+        queue.add(PlacementKey.parse(f"large-{number:02}"), trigger="test")
+    working = asyncio.create_task(loop.run(1))
+    await asyncio.sleep(1)
+    for number in range(3):
+        queue.add(PlacementKey.parse(f"small-{number}"), trigger="test")
+        await asyncio.sleep(1)
+    assert [(key, at) for key, at in attempts.ran if key.startswith("small")] == [
+        ("small-0", 1.0),
+        ("small-1", 2.0),
+        ("small-2", 3.0),
+    ]
+    await asyncio.sleep(200)
+    assert [key for key, _ in attempts.ran if key.startswith("large")] == [f"large-{number:02}" for number in range(24)]
+    queue.close()
+    await working
+
+
+@virtual
+async def test_a_large_policy_that_waits_has_one_attempt() -> None:
+    loop, attempts, queue = a_loop()
+    attempts.seconds = 10.0
+    working = asyncio.create_task(loop.run(1))
+    for name in ("large-a", "large-b", "large-c", "large-c", "large-c"):
+        queue.add(PlacementKey.parse(name), trigger="test")
+        await asyncio.sleep(1)
+    await asyncio.sleep(100)
+    queue.close()
+    await working
+    assert [key for key, _ in attempts.ran].count("large-c") == 2  # it was requested while it waited
+
+
+@virtual
+async def test_large_policies_that_wait_at_the_end_are_left_to_the_next_leader() -> None:
+    loop, attempts, queue = a_loop()
+    attempts.seconds = 10.0
+    for number in range(24):
+        queue.add(PlacementKey.parse(f"large-{number:02}"), trigger="test")
+    await ran_for(1, loop)
+    assert len(attempts.ran) == 2
+    assert asyncio.get_running_loop().time() == 10.0

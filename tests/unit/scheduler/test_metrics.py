@@ -43,6 +43,9 @@ LABELS = {
     "fleet_scheduling_attempt_duration_seconds": (),
     "fleet_scheduling_algorithm_duration_seconds": (),
     "fleet_framework_extension_point_duration_seconds": ("point", "status", "profile"),
+    "fleet_feed_samples_total": ("feed", "result"),
+    "fleet_extender_duration_seconds": ("extender", "verb", "result"),
+    "fleet_placement_approvals_total": ("decision",),
     "fleet_plugin_execution_duration_seconds": ("plugin", "point", "status"),
     "fleet_pending_placements": ("queue",),
     "fleet_queue_incoming_placements_total": ("queue", "event"),
@@ -63,7 +66,7 @@ LABELS = {
     "fleet_arrivals_per_second": (),
 }
 WITHOUT_VALUES = {
-    "fleet_queueing_hint_execution_duration_seconds",
+    "fleet_queueing_hint_execution_duration_seconds",  # where plugins have hints
     "fleet_preemption_attempts_total",
     "fleet_preemption_victims",
     "fleet_permit_wait_duration_seconds",
@@ -113,6 +116,8 @@ def use_everything(metrics: SchedulerMetrics) -> None:
     metrics.observe_call(CallType.STATUS, CallResult.DONE, 0.1)
     metrics.observe_extension_point(point="filter", status="Success", seconds=0.1)
     metrics.observe_plugin(plugin="A", point="filter", status="Success", seconds=0.1)
+    metrics.observe_extender("budget", "filter", "success", 0.1)
+    metrics.count_sample("prices", "success")
     metrics.watch_queue(
         lambda: QueueCounts(1, 2, 3, 4, 5, 6),
         by_plugin=lambda: {"A": 1},
@@ -242,6 +247,7 @@ def test_every_counter_of_attempts_that_is_used_has_begun_before(bench: Bench) -
         "fleet_scheduler_filtered_clusters_total",
         "fleet_scheduler_triggers_total",
         "fleet_queue_incoming_placements_total",
+        "fleet_feed_samples_total",
     }
 
 
@@ -250,7 +256,10 @@ def series_of(bench: Bench) -> list[Sample]:
 
 
 def test_what_a_scheduler_expects_begins_at_0_as_well(bench: Bench) -> None:
-    bench.metrics.initialize_series(kinds=["MemberCluster", "ResourcePlacement"], plugins=["ClusterAffinity"])
+    bench.metrics.initialize_series(
+        kinds=["MemberCluster", "ResourcePlacement"], plugins=["ClusterAffinity"], feeds=["prices"]
+    )
+    assert zeros(bench, "fleet_feed_samples_total") == {("prices", "success"), ("prices", "error")}
     kinds = ("MemberCluster", "ResourcePlacement")
     assert zeros(bench, "fleet_scheduler_triggers_total") == set(product(kinds, ("true", "false")))
     assert zeros(bench, "fleet_queue_incoming_placements_total") == {

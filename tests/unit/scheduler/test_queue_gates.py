@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fleet.scheduler.queue.hints import EventKind, EventRegistration, QueueEvent, QueueingHints
 from fleet.scheduler.queue.item import QueueItem
 from tests.unit.scheduler.queue_fakes import Gatekeeper, Turned, cluster_added, wildcard
@@ -98,10 +100,15 @@ def test_F3_112_a_placement_is_asked_about_before_it_backs_off_and_not_after() -
     assert (queue.counts(), gate.asked) == ({"active": 1}, asked + 1)
 
 
-def test_F3_112_a_placement_that_backs_off_is_not_asked_about_when_somebody_ends_its_wait() -> None:
+@pytest.mark.parametrize("place", ["active", "backoff"])
+def test_F3_112_a_change_of_the_placement_itself_may_hold_it_wherever_it_is(place: str) -> None:
     gate = Gatekeeper()
-    queue = Turned(hints=HINTS, pre_enqueue=gate).rejected("a", by="Taints").happened(cluster_added())
+    queue = Turned(hints=HINTS, pre_enqueue=gate)
+    queue = queue.add("a") if place == "active" else queue.rejected("a", by="Taints").happened(cluster_added())
+    assert queue.counts() == {place: 1}
     gate.held.add("a")
+    assert queue.add("a").counts() == {"gated": 1}
+    gate.held.clear()
     assert queue.add("a").counts() == {"active": 1}
 
 

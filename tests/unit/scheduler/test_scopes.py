@@ -14,7 +14,7 @@ WRITTEN_DOWN = [
     *(
         getattr(flavour, part)
         for flavour in (CLUSTER_SCOPED, NAMESPACED)
-        for part in ("placement", "policy_snapshot", "resource_snapshot", "binding")
+        for part in ("placement", "policy_snapshot", "resource_snapshot", "binding", "options", "approval")
     ),
 ]
 

@@ -91,7 +91,7 @@ class World:
             self.queue,
             sources_of=lambda _: profile.event_sources,
             hints=hints if hinted else None,
-            eligibility=EligibilityClock(RULE, self.clock),
+            eligibility=EligibilityClock(lambda: (RULE.of,), self.clock),
             release=self._release,
             clock=self.clock,
             on_event=lambda source, woken, _: self.told.append((source, woken)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.snapshot.row_order import RowOrder
+from fleet.snapshot.columns.rows import RowOrder
 
 PLACES = RowOrder([7, 2, 5], 9)
 

@@ -1,0 +1,33 @@
+"""Placements that wait for approval, as a table."""
+
+from __future__ import annotations
+
+from api.text.tables import render_plain_table
+from api.waiting_models import WaitingList, WaitingTargetModel
+
+_HEAD = ("PLACEMENT", "CLUSTER", "RULE", "WAITS FOR", "SINCE", "UNTIL", "UID")
+
+
+def render_waiting(answer: WaitingList) -> str:
+    rows = [
+        (
+            item.key,
+            target.cluster,
+            target.rule or target.plugin,
+            _describe_approvers(target),
+            target.since,
+            target.deadline or "answered",
+            item.uid,
+        )
+        for item in answer.items
+        for target in item.waiting
+    ]
+    hidden = sum(item.redacted for item in answer.items)
+    more = f"and {hidden} clusters that you may not read\n" if hidden else ""
+    return (render_plain_table(_HEAD, rows) if rows else "nothing waits for approval\n") + more
+
+
+def _describe_approvers(target: WaitingTargetModel) -> str:
+    who = [*target.users, *(f"group {group}" for group in target.groups)]
+    missing = max(target.count - len(target.approved_by), 0)
+    return f"{missing} of {' or '.join(who) if who else 'all with the right'}"

@@ -1,0 +1,80 @@
+"""The JSON of placements that wait for approval, and of answers to them."""
+
+from __future__ import annotations
+
+from api.models import ApiModel
+
+
+class WaitingTargetModel(ApiModel, frozen=True, kw_only=True):
+    """A chosen cluster, and who has to allow it."""
+
+    cluster: str
+    plugin: str
+    rule: str
+    """The approval rule; empty if the plugin has none."""
+    since: str
+    deadline: str | None
+    """When the cluster is given up; None if nothing is reserved: the question stays open."""
+    remaining_seconds: float | None
+    users: tuple[str, ...]
+    """Who may approve; with no user and no group everyone who has the right."""
+    groups: tuple[str, ...]
+    count: int
+    """How many different approvers are needed."""
+    approved_by: tuple[str, ...]
+
+
+class WaitingModel(ApiModel, frozen=True, kw_only=True):
+    uid: str
+    """Of the placement."""
+    key: str
+    profile: str
+    message: str
+    targets: tuple[str, ...]
+    """The chosen clusters."""
+    waiting: tuple[WaitingTargetModel, ...]
+    redacted: int
+    """How many more clusters wait that the caller may not read."""
+
+
+class WaitingList(ApiModel, frozen=True, kw_only=True):
+    items: tuple[WaitingModel, ...]
+
+
+class AllowRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    plugin: str
+    target: str | None = None
+    """The cluster; every one that waits when left out."""
+    rule: str | None = None
+    """The approval rule; every one that the caller may answer when left out."""
+    reason: str = ""
+
+
+class RejectRequest(ApiModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    plugin: str
+    message: str
+    """Shown to the owner of the placement."""
+    target: str | None = None
+    rule: str | None = None
+
+
+class RemainingModel(ApiModel, frozen=True, kw_only=True):
+    cluster: str
+    plugin: str
+    rule: str
+
+
+class AllowAnswer(ApiModel, frozen=True, kw_only=True):
+    dealt_with: bool
+    """Whether nothing is waited for any more."""
+    remaining: tuple[RemainingModel, ...]
+    """What still has to be answered, by others or for other clusters, without those that the caller may not read."""
+
+
+class RejectAnswer(ApiModel, frozen=True, kw_only=True):
+    delivered: bool
+
+
+class ClearedGate(ApiModel, frozen=True, kw_only=True):
+    remaining: tuple[str, ...]
+    """The gates that are left."""

@@ -1,0 +1,1 @@
+"""Services outside of the cluster: HTTP extenders that judge clusters."""

@@ -1,0 +1,146 @@
+"""Collector: samples the feeds of a document at their intervals, and keeps the last numbers while a source fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+import structlog
+
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.external.feed_sources import Columns, UnusableFeed, read_answer, read_clusters, read_config_map
+from fleet.external.http_client import UnusableAnswer, describe_failure, fetch, shorten
+from fleet.kube.api import Api, Method, Request
+from fleet.settings.document.feeds import QUERY, ConfigMapSource, FeedDocument, HttpSource
+from fleet.snapshot.sidedata import FeedSample
+
+_SECOND: Final = 1_000_000_000
+_LONGEST_START: Final = 10.0
+"""Seconds."""
+
+log = structlog.get_logger(__name__)
+
+Apply = Callable[[str, FeedSample], None]
+Observe = Callable[[str, str], None]
+"""Called with the feed and the result."""
+
+
+class _ConfigMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedState:
+    """Of sampling a feed."""
+
+    sample: FeedSample | None = None
+    """The last one."""
+    error: str = ""
+    """Of the last attempt; empty if it succeeded."""
+
+
+class FeedCollector:
+    def __init__(
+        self,
+        feeds: Iterable[FeedDocument],
+        *,
+        hub: Api,
+        clock: Clock,
+        apply: Apply,
+        observe: Observe = lambda *_: None,
+    ) -> None:
+        self._feeds = tuple(feeds)
+        self._hub = hub
+        self._clock = clock
+        self._apply = apply
+        self._observe = observe
+        self._states: dict[str, FeedState] = {}
+        self._reloaded = asyncio.Event()
+        self._tried = asyncio.Event()
+
+    @property
+    def states(self) -> Mapping[str, FeedState]:
+        return self._states
+
+    def reload(self, feeds: Iterable[FeedDocument]) -> None:
+        """Sample these from now on. Numbers of feeds that are gone stay as they are, and grow stale."""
+        feeds = tuple(feeds)
+        if feeds != self._feeds:
+            self._feeds = feeds
+            self._reloaded.set()
+
+    async def run(self) -> None:
+        while True:
+            self._reloaded.clear()
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._sample_forever(feed), name=f"feed {feed.name}") for feed in self._feeds
+                ]
+                await self._reloaded.wait()
+                for task in tasks:
+                    task.cancel()
+
+    async def wait_until_tried(self) -> None:
+        """Until each feed was sampled once, or could not be: decisions without numbers would be made in vain. Sources
+        that take long are not waited for."""
+        if self._feeds:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_START):
+                    await self._tried.wait()
+
+    async def _sample_forever(self, feed: FeedDocument) -> None:
+        while True:
+            await self._sample(feed)
+            if all(feed.name in self._states for feed in self._feeds):
+                self._tried.set()
+            await self._clock.sleep(feed.interval)
+
+    async def _sample(self, feed: FeedDocument) -> None:
+        columns, error = None, ""
+        try:
+            columns = await self._read(feed)
+        except TimeoutError:
+            error = "no answer in time"
+        except (UnusableFeed, UnusableAnswer) as problem:
+            error = shorten(problem)
+        except Exception as problem:  # whatever a source answers, it must not end the controller
+            hides_address = isinstance(feed.source, HttpSource) and feed.source.hides_address
+            error = f"could not be read: {describe_failure(problem, hides_address=hides_address)}"
+        before = self._states.get(feed.name, FeedState())
+        self._observe(feed.name, "error" if error else "success")
+        if columns is None:
+            self._states[feed.name] = FeedState(before.sample, error)
+            if before.error != error:
+                log.warning("a feed could not be sampled: its last numbers are used", feed=feed.name, error=error)
+            return
+        sample = FeedSample(columns, epoch_nanoseconds(self._clock), feed.max_age * _SECOND)
+        self._states[feed.name] = FeedState(sample)
+        self._apply(feed.name, sample)
+
+    async def _read(self, feed: FeedDocument) -> Columns:
+        match feed.source:
+            case ConfigMapSource(namespace=namespace, name=name, key=key):
+                path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
+                body = await self._hub.call(Request(Method.GET, path))
+                return read_config_map(msgspec.json.decode(body, type=_ConfigMap).data, key)
+            case HttpSource():
+                return await _read_http(feed.source)
+            case values:
+                return read_clusters(values)
+
+
+async def _read_http(source: HttpSource) -> Columns:
+    headers = {"Authorization": f"Bearer {source.bearer_token}"} if source.bearer_token else {}
+    async with asyncio.timeout(source.timeout):
+        if source.format != QUERY:
+            return read_answer(source, "", await fetch("GET", source.url, tls=source.tls, headers=headers))
+        columns: Columns = {}
+        for column, query in source.columns.items():
+            url = f"{source.url.rstrip('/')}/api/v1/query?query={quote(query, safe='')}"
+            columns |= read_answer(source, column, await fetch("GET", url, tls=source.tls, headers=headers))
+        return columns

@@ -1,0 +1,145 @@
+"""Sources of feeds: what they answered, as numbers by column and cluster."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from fleet.settings.document.feeds import JSON, METRICS, VALUE, HttpSource
+
+Columns = dict[str, dict[str, float]]
+_MOST_CLUSTERS: Final = 100_000
+
+
+class UnusableFeed(Exception):
+    """The source answered something that is no feed."""
+
+
+def read_clusters(content: object) -> Columns:
+    """From a mapping of clusters to numbers, or to numbers by column."""
+    if not isinstance(content, Mapping):
+        raise UnusableFeed("should be a mapping from clusters to numbers")
+    return _collect((str(name), column, value) for name, value in content.items() for column, value in _split(value))
+
+
+def read_config_map(data: Mapping[str, str], key: str) -> Columns:
+    if key:
+        if key not in data:
+            raise UnusableFeed(f"has no key {key}")
+        return read_clusters(_parse_yaml(data[key], key))
+    return read_clusters({name: _parse_yaml(text, name) for name, text in data.items()})
+
+
+def read_answer(source: HttpSource, column: str, body: bytes) -> Columns:
+    """`column` is the one that was queried; empty where one answer has all."""
+    if source.format == METRICS:
+        return _read_metrics(source, body)
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnusableFeed(f"answered no JSON: {error}") from error
+    return _read_json(source, document) if source.format == JSON else _read_query(source, column, document)
+
+
+def _read_json(source: HttpSource, document: object) -> Columns:
+    items = _find(document, source.items)
+    if isinstance(items, list):
+        entries = {str(_find(item, source.cluster)): item for item in items}
+    elif isinstance(items, Mapping):
+        entries = {str(name): item for name, item in items.items()}
+    else:
+        raise UnusableFeed(f"answered no list and no mapping{f' at {source.items}' if source.items else ''}")
+    if not source.columns:
+        without_name = {
+            name: {field: value for field, value in item.items() if field != source.cluster and _is_number(value)}
+            if isinstance(item, Mapping)
+            else item
+            for name, item in entries.items()
+        }
+        return read_clusters(without_name)
+    return _collect(
+        (name, column, value)
+        for name, item in entries.items()
+        for column, path in source.columns.items()
+        if (value := _find(item, path)) is not None
+    )
+
+
+def _read_metrics(source: HttpSource, body: bytes) -> Columns:
+    wanted = {metric: column for column, metric in source.columns.items()}
+    try:
+        families = list(text_string_to_metric_families(body.decode()))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise UnusableFeed(f"answered no metrics: {error}") from error
+    return _collect(
+        (sample.labels[source.cluster], wanted[sample.name], sample.value)
+        for family in families
+        for sample in family.samples
+        if sample.name in wanted and source.cluster in sample.labels
+    )
+
+
+def _read_query(source: HttpSource, column: str, document: object) -> Columns:
+    if _find(document, "status") != "success":
+        raise UnusableFeed(f"reports an error: {_find(document, 'error') or 'without a message'}")
+    results = _find(document, "data.result")
+    if not isinstance(results, list):
+        raise UnusableFeed("answered no vector")
+    try:
+        return _collect(
+            (result["metric"][source.cluster], column, float(result["value"][1]))
+            for result in results
+            if source.cluster in result["metric"]
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UnusableFeed("answered no vector") from error
+
+
+def _collect(values: Iterator[tuple[str, str, Any]]) -> Columns:
+    columns: Columns = {}
+    for number, (cluster, column, value) in enumerate(values):
+        if number >= _MOST_CLUSTERS:
+            raise UnusableFeed(f"has more than {_MOST_CLUSTERS} numbers")
+        if not _is_number(value):
+            raise UnusableFeed(f"{column} of {cluster} is {reprlib.repr(value)}, not a number")
+        if not math.isnan(value):
+            columns.setdefault(column, {})[cluster] = float(value)
+    return columns
+
+
+def _split(value: object) -> Iterator[tuple[str, Any]]:
+    yield from value.items() if isinstance(value, Mapping) else ((VALUE, value),)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return not math.isinf(value)
+    except OverflowError:
+        return False
+
+
+def _find(document: object, path: str) -> Any:
+    """By names and positions with dots between them; None where there is nothing."""
+    for part in path.split(".") if path else ():
+        if isinstance(document, Mapping):
+            document = document.get(part)
+        elif isinstance(document, list) and part.isdigit() and int(part) < len(document):
+            document = document[int(part)]
+        else:
+            return None
+    return document
+
+
+def _parse_yaml(text: str, key: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UnusableFeed(f"{key} is not YAML") from error

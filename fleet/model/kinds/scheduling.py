@@ -1,0 +1,200 @@
+"""Companions of placements: options that the placement itself has no field for, and approvals."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fleet.model.kinds.markers import Bool, Int32, Int64, Timestamp, ValidationRule, list_map
+from fleet.model.kinds.meta import Conditions, Document, LabelSelector, Model
+
+LARGEST_PRIORITY = 1_000_000_000
+LABEL_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_DURATION_PATTERN = "^([1-9][0-9]*(s|m|h))+$"
+
+_Label = Annotated[str, Field(max_length=63, pattern=LABEL_PATTERN)]
+_Names = Annotated[tuple[Annotated[str, Field(max_length=253)], ...], Field(max_length=32)]
+
+
+class Gate(Model):
+    """Holds the placement until it is removed from the list."""
+
+    name: Annotated[_Label, Field(description="Name of the gate.")]
+    message: Annotated[str, Field(max_length=1024, description="What the placement waits for.")] = ""
+
+
+class Approvers(Model):
+    """Who may approve; everyone with the right to, if both lists are empty."""
+
+    users: Annotated[_Names, Field(description="Names of users.")] = ()
+    groups: Annotated[_Names, Field(description="Groups, of which any member may approve.")] = ()
+
+
+class ApprovalRule(Model):
+    """Chosen clusters that need approval before anything is placed there."""
+
+    name: Annotated[_Label, Field(description="Name of the rule.")]
+    clusters: Annotated[
+        LabelSelector | None, Field(description="Labels of the clusters that need approval; every cluster when absent.")
+    ] = None
+    approvers: Annotated[Approvers, Field(description="Who may approve.")] = Approvers()
+    count: Annotated[Int32, Field(ge=1, le=16, description="How many different approvers are needed.")] = 1
+    hold_seconds: Annotated[
+        Int32,
+        Field(ge=0, le=900, description="How long the chosen clusters stay reserved for an answer."),
+    ] = 0
+    valid_for: Annotated[
+        str, Field(max_length=32, pattern=_DURATION_PATTERN, description="How long an approval counts, such as 24h.")
+    ] = "24h"
+    sticky: Annotated[
+        Bool, Field(description="Whether approvals still count after the selected resources or the policy changed.")
+    ] = False
+
+
+class PlacementOptionsSpec(Model):
+    """How the placement of the same name is scheduled."""
+
+    rules = (
+        ValidationRule(
+            id="OP-01",
+            text="gates can be removed, but not added",
+            cel="!has(self.gates)"
+            " || self.gates.all(g, has(oldSelf.gates) && oldSelf.gates.exists(o, o.name == g.name))",
+            holds_after=lambda old, new: {gate.name for gate in new.gates} <= {gate.name for gate in old.gates},
+        ),
+    )
+
+    scheduler_name: Annotated[
+        str,
+        Field(
+            max_length=63,
+            pattern="^([a-z0-9]([-a-z0-9]*[a-z0-9])?|DefaultScheduler)?$",
+            description="The profile that decides the placement; that of its annotation when empty.",
+        ),
+    ] = ""
+    priority_class_name: Annotated[
+        str, Field(max_length=253, description="Name of a PriorityClass of the hub that sets the priority.")
+    ] = ""
+    priority: Annotated[
+        Int32 | None,
+        Field(
+            ge=-LARGEST_PRIORITY,
+            le=LARGEST_PRIORITY,
+            description="Placements with a higher priority are scheduled first; 0 when absent.",
+        ),
+    ] = None
+    gates: Annotated[
+        tuple[Gate, ...],
+        Field(max_length=16, description="The placement is not scheduled while any is left."),
+        list_map("name"),
+    ] = ()
+    approvals: Annotated[
+        tuple[ApprovalRule, ...],
+        Field(max_length=8, description="Chosen clusters that need approval."),
+        list_map("name"),
+    ] = ()
+
+
+class WaitingTarget(Model):
+    """A chosen cluster that waits for an answer."""
+
+    cluster: Annotated[str, Field(description="The cluster.")]
+    plugin: Annotated[str, Field(description="The plugin that waits.")]
+    rule: Annotated[str, Field(description="The approval rule; empty if the plugin has none.")]
+    since: Annotated[Timestamp, Field(description="Since when it waits.")]
+    deadline: Annotated[
+        Timestamp | None, Field(description="When the cluster is given up; absent if nothing is reserved.")
+    ] = None
+
+
+class NominatedTarget(Model):
+    """A cluster that the next attempt tries first."""
+
+    cluster: Annotated[str, Field(description="The cluster.")]
+    since: Annotated[Timestamp, Field(description="When it was chosen.")]
+    cause: Annotated[Literal["Preemption", "Permit", "PreBind"], Field(description="Why it is remembered.")]
+
+
+class PlacementOptionsStatus(Model):
+    """What the scheduler makes of the options, written by the scheduler only."""
+
+    observed_generation: Annotated[Int64, Field(description="The generation of the options that this is about.")] = 0
+    placement_uid: Annotated[str, Field(alias="placementUID", description="UID of the placement.")] = ""
+    conditions: Annotated[Conditions, Field(description="Accepted, Gated and Waiting.")] = ()
+    waiting: Annotated[
+        tuple[WaitingTarget, ...],
+        Field(description="Chosen clusters that wait for an answer."),
+        list_map("cluster", "plugin", "rule"),
+    ] = ()
+    nominated_targets: Annotated[
+        tuple[NominatedTarget, ...],
+        Field(description="Clusters that the next attempt tries first."),
+        list_map("cluster"),
+    ] = ()
+
+
+class PlacementOptions(Document):
+    """Options of the ResourcePlacement of the same name."""
+
+    spec: Annotated[PlacementOptionsSpec, Field(description="How it is scheduled.")]
+    status: Annotated[PlacementOptionsStatus, Field(description="What the scheduler makes of it.")] = (
+        PlacementOptionsStatus()
+    )
+
+
+class ClusterPlacementOptions(Document):
+    """Options of the ClusterResourcePlacement of the same name."""
+
+    spec: Annotated[PlacementOptionsSpec, Field(description="How it is scheduled.")]
+    status: Annotated[PlacementOptionsStatus, Field(description="What the scheduler makes of it.")] = (
+        PlacementOptionsStatus()
+    )
+
+
+class Approver(Model):
+    """Who answered."""
+
+    user: Annotated[str, Field(min_length=1, max_length=253, description="Name of the user.")]
+    groups: Annotated[
+        tuple[Annotated[str, Field(max_length=253)], ...], Field(max_length=128, description="The user's groups.")
+    ] = ()
+
+
+class PlacementApprovalSpec(Model):
+    """An answer about one chosen cluster."""
+
+    rules = (ValidationRule(id="AP-01", text="an approval cannot be edited; create a new one", cel="self == oldSelf"),)
+
+    placement: Annotated[str, Field(min_length=1, max_length=253, description="Name of the placement.")]
+    placement_uid: Annotated[
+        str, Field(alias="placementUID", min_length=1, max_length=63, description="UID of the placement.")
+    ]
+    rule: Annotated[_Label, Field(description="The approval rule that is answered.")]
+    cluster: Annotated[str, Field(min_length=1, max_length=253, description="The chosen cluster.")]
+    decision: Annotated[Literal["Approved", "Denied"], Field(description="The answer.")]
+    by: Annotated[Approver, Field(description="Who answered.")]
+    message: Annotated[str, Field(max_length=1024, description="Why.")] = ""
+    expires_at: Annotated[
+        Timestamp | None,
+        Field(description="Until when it counts, if that is earlier than the rule says."),
+    ] = None
+    selection: Annotated[
+        str,
+        Field(
+            max_length=64,
+            description="Digest of the placement's resource selectors and policy that were approved; any when empty.",
+        ),
+    ] = ""
+
+
+class PlacementApproval(Document):
+    """An answer to a ResourcePlacement that waits for approval."""
+
+    spec: Annotated[PlacementApprovalSpec, Field(description="The answer.")]
+
+
+class ClusterPlacementApproval(Document):
+    """An answer to a ClusterResourcePlacement that waits for approval."""
+
+    spec: Annotated[PlacementApprovalSpec, Field(description="The answer.")]

@@ -1,0 +1,132 @@
+"""Companions: the options and approvals beside placements, as the scheduler reads them.
+
+A placement without PlacementOptions, or on a hub without their definition, has the empty companion. One whose options
+cannot be used is not scheduled until they are corrected (`problem`): its author did not get what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleet.framework.approvals import PLUGIN, ApprovalFacts, digest_selection, find_rule_problems
+from fleet.framework.profiles.profile import CompiledProfile
+from fleet.framework.request import is_scheduler_name
+from fleet.informers.cache import Caches
+from fleet.model.keys import SCHEDULER_NAME
+from fleet.model.labels import is_label
+from fleet.model.placement_key import PlacementKey
+from fleet.model.views import ApprovalRule, Gate, Metadata, Observed, PlacementOptions, PlacementOptionsSpec
+
+COMPANION: Final = "PlacementOptions"
+"""Stands for the plugin that holds back a placement with unusable options."""
+LARGEST_PRIORITY: Final = 1_000_000_000
+_USE_LABEL: Final = "use lower-case letters, digits and dashes"
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """The options of one placement."""
+
+    scheduler_name: str = ""
+    """Empty if they name none; that of the placement's annotation counts then."""
+    priority_class_name: str = ""
+    priority: int | None = None
+    gates: tuple[Gate, ...] = ()
+    approvals: tuple[ApprovalRule, ...] = ()
+    problem: str = ""
+    """What is wrong with them, with the field; empty if they can be used."""
+
+
+NO_COMPANION: Final = Companion()
+
+
+class Companions:
+    def __init__(self, caches: Caches) -> None:
+        self._caches = caches
+        self._read: dict[PlacementKey, tuple[Observed[PlacementOptions], Companion]] = {}
+
+    def find(self, key: PlacementKey) -> Companion:
+        """The companion of the placement of that key; the empty one without options."""
+        kinds = self._caches.find_kinds(key)
+        if kinds is None:
+            return NO_COMPANION
+        options = kinds.options.store.get(str(key))
+        if options is None:
+            self._read.pop(key, None)
+            unreadable = kinds.options.reflector.unreadable.get(str(key))
+            return Companion(problem=f"unreadable: {unreadable.error}") if unreadable else NO_COMPANION
+        read = self._read.get(key)
+        if read is None or read[0] is not options:
+            read = self._read[key] = (options, read_companion(options.view.spec))
+        return read[1]
+
+    def scheduler_name_of(self, placement: Metadata) -> str:
+        """The profile that the companion names, else the annotation; empty if neither does."""
+        own = self.find(PlacementKey.of(placement)).scheduler_name
+        return own or placement.annotation(SCHEDULER_NAME) or ""
+
+
+def read_companion(spec: PlacementOptionsSpec) -> Companion:
+    return Companion(
+        scheduler_name=spec.scheduler_name,
+        priority_class_name=spec.priority_class_name,
+        priority=spec.priority,
+        gates=spec.gates,
+        approvals=spec.approvals,
+        problem=next(_find_problems(spec), ""),
+    )
+
+
+def _find_problems(spec: PlacementOptionsSpec) -> Iterator[str]:
+    """The API server checks most of this, but for label selectors, and objects may be older than its rules."""
+    if not is_scheduler_name(spec.scheduler_name):
+        yield f"spec.schedulerName: {spec.scheduler_name!r} is no scheduler name: {_USE_LABEL}"
+    if spec.priority is not None and abs(spec.priority) > LARGEST_PRIORITY:
+        yield f"spec.priority: {spec.priority} is out of range: use -{LARGEST_PRIORITY} to {LARGEST_PRIORITY}"
+    for position, gate in enumerate(spec.gates):
+        if not is_label(gate.name):
+            yield f"spec.gates[{position}].name: {gate.name!r} is no name of a gate: {_USE_LABEL}"
+    for position, rule in enumerate(spec.approvals):
+        yield from (f"spec.approvals[{position}].{problem}" for problem in find_rule_problems(rule))
+
+
+def read_approval_facts(caches: Caches, companions: Companions, key: PlacementKey) -> ApprovalFacts:
+    """What the hub has about the placement; empty if it is gone."""
+    kinds = caches.find_kinds(key)
+    placement = None if kinds is None else kinds.get_placement(key)
+    if placement is None:
+        return ApprovalFacts()
+    metadata = placement.view.metadata
+
+    def labels_of(cluster: str) -> Mapping[str, str] | None:
+        known = caches.clusters.get(cluster)
+        return None if known is None else known.metadata.labels
+
+    return ApprovalFacts(
+        uid=metadata.uid,
+        labels=metadata.labels,
+        rules=companions.find(key).approvals,
+        approvals=tuple(approval.view for approval in caches.approvals(key)),
+        selection=digest_selection(placement.view.spec),
+        labels_of=labels_of,
+    )
+
+
+def list_approval_rules(profile: CompiledProfile, facts: ApprovalFacts) -> list[ApprovalRule]:
+    """None, if the profile does not ask for approvals."""
+    plugin = find_approval_plugin(profile)
+    rules: list[ApprovalRule] = [] if plugin is None else plugin.list_rules(facts)
+    return rules
+
+
+def find_approval_plugin(profile: CompiledProfile) -> Any:
+    return next((entry.plugin for entry in profile.hooks["permit"] if entry.name == PLUGIN), None)
+
+
+def describe_missing_plugin(scheduler_name: str) -> str:
+    return (
+        f"its options ask for approvals, and profile {scheduler_name} has no plugin {PLUGIN}: name another profile in "
+        "spec.schedulerName, or add the plugin at permit"
+    )

@@ -1,0 +1,164 @@
+"""PreEnqueue: what holds a placement out of the queue, and what ranks it there.
+
+Both come from the companion of the placement, else from its annotations, and from the plugins of its profile. They are
+read when the placement enters the queue, and again after a change of any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from fleet.clock import Clock, epoch_nanoseconds
+from fleet.errors import InputError
+from fleet.framework.bindings import PlacementBindings
+from fleet.framework.context import HookContext
+from fleet.framework.cycle.hook_checks import build_code_error, check_status
+from fleet.framework.profiles.profile import BoundHook
+from fleet.framework.request import OPTIONS_REQUIRED, PlacementRequest, parse_gates
+from fleet.framework.runtime.framework import Framework
+from fleet.framework.runtime.purity_guard import Phase, enter_phase
+from fleet.framework.status import REJECTIONS, code_of, is_success, message_of
+from fleet.informers.cache import Caches
+from fleet.model.keys import OPTIONS, PRIORITY_CLASS
+from fleet.model.placement_key import PlacementKey
+from fleet.model.views import Gate, Metadata
+from fleet.scheduler.companions import (
+    COMPANION,
+    NO_COMPANION,
+    Companion,
+    Companions,
+    describe_missing_plugin,
+    find_approval_plugin,
+)
+from fleet.scheduler.priority_classes import PriorityClasses
+from fleet.scheduler.profiles import Frameworks
+from fleet.scheduler.queue.item import BACKOFF_POLICY, DEFAULT_POLICY, PlacementTraits, PreEnqueueGate, QueueItem
+from fleet.scheduler.requests import RequestCache
+from plugins.placement_gates import PlacementGates
+
+HOOK: Final = "preEnqueue"
+PRIORITY: Final = "PriorityClass"
+"""Stands for the plugin that holds a placement without a priority."""
+_PLUGIN: Final = PlacementGates()
+_GATES: Final = BoundHook(_PLUGIN.name(), _PLUGIN, _PLUGIN.pre_enqueue, scalar=False, weight=1)
+"""In every profile: a gate that is not read would hold nothing."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreEnqueueRunner:
+    caches: Caches
+    frameworks: Frameworks
+    companions: Companions
+    classes: PriorityClasses
+    requests: RequestCache
+    clock: Clock
+
+    def describe(self, key: PlacementKey) -> PlacementTraits:
+        """A placement whose priority is unknown is held; until then it ranks as one without."""
+        placement = self.caches.placement(key)
+        metadata = Metadata() if placement is None else placement.view.metadata
+        profile = self._choose(metadata).profile
+        try:
+            priority = self._find_priority(key, metadata)
+        except InputError:
+            priority = 0
+        policy = BACKOFF_POLICY if profile.backoff_on_rejection else DEFAULT_POLICY
+        return PlacementTraits(uid=str(key), priority=priority, policy=policy)
+
+    def find_gate(self, item: QueueItem, now: int) -> PreEnqueueGate | None:
+        """What holds the placement. Attempts also clean up what is deleted: that is never held."""
+        del now
+        placement = self.caches.placement(item.key)
+        if placement is None or placement.view.metadata.deletion_timestamp:
+            return None
+        metadata = placement.view.metadata
+        if self.frameworks.is_foreign(self.companions.scheduler_name_of(metadata)):
+            return None
+        companion = self.companions.find(item.key)
+        if companion.problem:
+            return PreEnqueueGate(COMPANION, f"its options cannot be used: {companion.problem}")
+        profile = self._choose(metadata).profile
+        if companion.approvals and find_approval_plugin(profile) is None:
+            return PreEnqueueGate(COMPANION, describe_missing_plugin(profile.scheduler_name))
+        if companion is NO_COMPANION and metadata.annotation(OPTIONS) == OPTIONS_REQUIRED:
+            kind = self.caches.kinds_of(item.key).scope.options.kind
+            return PreEnqueueGate(COMPANION, f"OptionsMissing: there is no {kind} {item.key} yet")
+        try:
+            self._find_priority(item.key, metadata)
+        except InputError as error:
+            return PreEnqueueGate(PRIORITY, str(error))
+        return self._run_plugins(item, metadata, companion)
+
+    def list_users(self, class_name: str) -> Iterator[PlacementKey]:
+        """The placements that name the PriorityClass; all that name any for an empty name."""
+        for kinds in self.caches.kinds:
+            for placement in kinds.placements.store.values():
+                key = PlacementKey.of(placement.view.metadata)
+                name = self.companions.find(key).priority_class_name or placement.view.metadata.annotation(
+                    PRIORITY_CLASS
+                )
+                if name and class_name in ("", name):
+                    yield key
+
+    # --- details ------------------------------------------------------------------------------------------------------
+
+    def _choose(self, metadata: Metadata) -> Framework:
+        return self.frameworks.choose(self.companions.scheduler_name_of(metadata))
+
+    def _find_priority(self, key: PlacementKey, metadata: Metadata) -> int:
+        return self.classes.find_priority(self.companions.find(key), metadata.annotation(PRIORITY_CLASS) or "")
+
+    def _run_plugins(self, item: QueueItem, metadata: Metadata, companion: Companion) -> PreEnqueueGate | None:
+        framework, gates = self._choose(metadata), _merge_gates(metadata, companion)
+        plugins = framework.profile.hooks[HOOK]
+        if gates and not any(entry.name == _GATES.name for entry in plugins):
+            plugins = (_GATES, *plugins)
+        if not plugins:
+            return None
+        latest = self.caches.latest_snapshots(item.key)
+        if len(latest) != 1:
+            return None
+        request = self.requests.get(latest[0], placement=metadata)
+        if request.problems:
+            return None  # the attempt reports them
+        return _run(framework, plugins, replace(request, gates=gates, priority=item.priority), clock=self.clock)
+
+
+def _merge_gates(metadata: Metadata, companion: Companion) -> tuple[Gate, ...]:
+    """Each name once; the companion may say more about a gate of the annotation."""
+    gates = {gate.name: gate for gate in parse_gates(metadata.annotations or {})}
+    return tuple((gates | {gate.name: gate for gate in companion.gates}).values())
+
+
+def _run(
+    framework: Framework, plugins: tuple[BoundHook, ...], request: PlacementRequest, *, clock: Clock
+) -> PreEnqueueGate | None:
+    """The first rejection. A plugin that fails holds the placement: it may have meant to."""
+    profile = framework.profile
+    ctx = HookContext(
+        now=epoch_nanoseconds(clock),
+        bindings=PlacementBindings(),
+        uid=request.uid,
+        ranking=profile.ranking,
+        tie_break=profile.tie_break,
+    )
+    with enter_phase(Phase.DECIDING, framework.cache_view()):
+        for entry in plugins:
+            ctx.plugin = entry.name
+            try:
+                status = check_status(entry, HOOK, entry.call(ctx, request))
+                if is_success(status):
+                    continue
+                if code_of(status) not in REJECTIONS:
+                    raise build_code_error(entry.name, HOOK, status)
+                return PreEnqueueGate(entry.name, message_of(status) or "no reason given")
+            except Exception as error:
+                log.exception("a PreEnqueue plugin failed: the placement is held", placement=request.key)
+                return PreEnqueueGate(entry.name, f"the plugin failed: {error}")
+    return None

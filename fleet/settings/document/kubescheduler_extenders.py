@@ -1,0 +1,76 @@
+"""Extenders in documents of kube-scheduler."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final, Literal
+
+import yaml
+
+_SAME: Final = (
+    *("urlPrefix", "filterVerb", "prioritizeVerb", "weight", "nodeCacheCapable", "ignorable"),
+    *(f"tlsConfig.{name}" for name in ("insecure", "serverName", "caFile", "certFile", "keyFile")),
+)
+_IGNORED: Final = {
+    "enableHTTPS": "the scheme of urlPrefix decides; certificates are verified unless tlsConfig.insecure is true",
+    "preemptVerb": "there is no preemption",
+}
+_REFUSED: Final = {
+    "bindVerb": "bindings are written by Fleet alone",
+    "managedResources": "placements request no resources, so it would never be asked",
+    **{f"tlsConfig.{name}Data": f"give a file: tlsConfig.{name}File" for name in ("ca", "cert", "key")},
+}
+_MAP: Final = "tag:yaml.org,2002:map"
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+Note = Callable[[yaml.Node, str, Literal["honoured", "translated", "ignored", "refused"], str], None]
+
+
+def convert_extenders(node: yaml.Node, note: Note) -> yaml.SequenceNode:
+    """Every field is noted, as for the rest of the document."""
+    items = node.value if isinstance(node, yaml.SequenceNode) else []
+    converted: list[yaml.Node] = []
+    for position, item in enumerate(items):
+        pairs: list[tuple[yaml.Node, yaml.Node]] = []
+        for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
+            pairs += _convert_field(f"extenders[{position}]", str(key.value), key, value, note)
+        converted.append(yaml.MappingNode(_MAP, pairs, item.start_mark, item.end_mark))
+    return yaml.SequenceNode("tag:yaml.org,2002:seq", converted, node.start_mark)
+
+
+def _convert_field(
+    path: str, name: str, key: yaml.Node, value: yaml.Node, note: Note
+) -> list[tuple[yaml.Node, yaml.Node]]:
+    if name == "tlsConfig" and isinstance(value, yaml.MappingNode):
+        inner: list[tuple[yaml.Node, yaml.Node]] = []
+        for own, node in value.value:
+            inner += _convert_field(path, f"tlsConfig.{own.value}", own, node, note)
+        return [(key, yaml.MappingNode(_MAP, inner, value.start_mark, value.end_mark))] if inner else []
+    where = f"{path}.{name}"
+    if name in _SAME:
+        note(key, where, "honoured", "")
+        return [(key, value)]
+    if name == "httpTimeout":
+        seconds = _read_seconds(value)
+        if seconds is None:
+            note(key, where, "refused", "should be a duration such as 5s")
+            return []
+        note(key, where, "translated", "timeoutSeconds")
+        number = yaml.ScalarNode("tag:yaml.org,2002:int", str(seconds), value.start_mark, value.end_mark)
+        return [(yaml.ScalarNode("tag:yaml.org,2002:str", "timeoutSeconds", key.start_mark, key.end_mark), number)]
+    if name in _IGNORED or (name in _REFUSED and not value.value):
+        note(key, where, "ignored", _IGNORED.get(name, "it is empty"))
+    else:
+        note(key, where, "refused", _REFUSED.get(name, "there is no such field"))
+    return []
+
+
+def _read_seconds(node: yaml.Node) -> int | None:
+    """Whole seconds, rounded up."""
+    text = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+    if not text or _DURATION.sub("", text):
+        return None
+    return max(1, math.ceil(sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))))

@@ -1,0 +1,275 @@
+"""Waiting placements and their answers over REST, from an API with informers of its own beside the controller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from api.app import create_app
+from api.auth.access import HubAuthorizer
+from api.live.live import LiveState
+from fleet.clock import SystemClock
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.settings.loading import load_settings
+from tests.api.stage import (
+    ADMIN,
+    AUTHOR,
+    BINDINGS,
+    OPERATOR,
+    OVERSEER,
+    PATIENT,
+    PLACEMENT_GROUP,
+    ROLES,
+    STRANGER,
+    Stage,
+    a_stage,
+)
+from tests.e2e.hub import soon
+
+SCHEDULING: Final = "scheduling.fleet.dev"
+PROFILES: Final = """\
+apiVersion: scheduling.fleet.dev/v1
+kind: FleetSchedulerConfiguration
+profiles:
+- {schedulerName: DefaultScheduler}
+- schedulerName: approved
+  plugins: {permit: {enabled: [{name: PlacementApproval}]}}
+"""
+PLUGIN: Final = "PlacementApproval"
+OWNERS: Final = {"name": "owners", "approvers": {"users": ["olga", "anna"]}}
+FIXED: Final = {"placementType": "PickFixed", "clusterNames": ["ams-1"]}
+BOTH: Final = {"placementType": "PickFixed", "clusterNames": ["ams-1", "ams-2"]}
+
+
+@dataclass
+class Desk:
+    stage: Stage
+    client: httpx.AsyncClient
+    uid: str
+
+    async def get(self, path: str, token: str = OPERATOR) -> httpx.Response:
+        return await self.client.get(path, headers={"Authorization": f"Bearer {token}"})
+
+    async def post(self, path: str, body: Any, token: str = OPERATOR, **headers: str) -> httpx.Response:
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.post(path, json=body, headers={**headers, "Authorization": f"Bearer {token}"})
+
+    async def allow(self, token: str = OPERATOR, *, key: str = "", **body: Any) -> httpx.Response:
+        headers = {"Idempotency_Key": key} if key else {}
+        return await self.post(f"/v1/waiting/{self.uid}/allow", {"plugin": PLUGIN, **body}, token, **headers)
+
+    async def soon_listed(self, count: int = 1) -> dict[str, Any]:
+        async def look() -> Any:
+            items = (await self.get("/v1/waiting")).json()["items"]
+            return (items or [{"waiting": []}]) if sum(len(item["waiting"]) for item in items) == count else None
+
+        (item,) = await soon(look)
+        found: dict[str, Any] = item
+        return found
+
+
+@asynccontextmanager
+async def a_desk(folder: Path, *, policy: Any = FIXED, **rule: Any) -> AsyncIterator[Desk]:
+    """The placement `gold` waits for its owners."""
+    file = folder / "profiles.yaml"
+    file.write_text(PROFILES, encoding="utf-8")
+    async with a_stage(folder, file=file) as stage:
+        await grant_approvals(stage, "olga", "otto")
+        metadata = {"name": "gold"}
+        spec = {"schedulerName": "approved", "approvals": [{**OWNERS, **rule}]}
+        await stage.world.create(CLUSTER_SCOPED.options, {"metadata": metadata, "spec": spec})
+        placement = await stage.world.place("gold", policy)
+        settings = load_settings(file, {}, [PATIENT])
+        clock = SystemClock()
+        live = LiveState.standalone(stage.hub, settings.settings, clock=clock, jitter=lambda: 0.0)
+        app = create_app(live, None, HubAuthorizer(stage.hub, clock=clock), settings)
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        watching = asyncio.create_task(live.caches.run())
+        try:
+            await live.caches.wait_until_synced()
+            async with httpx.AsyncClient(transport=transport, base_url="http://fleet") as client:
+                desk = Desk(stage, client, placement["metadata"]["uid"])
+                await desk.soon_listed(len(policy["clusterNames"]))
+                yield desk
+        finally:
+            watching.cancel()
+            await asyncio.wait((watching,))
+
+
+async def grant_approvals(stage: Stage, *users: str) -> None:
+    rules = [
+        {"apiGroups": [SCHEDULING], "resources": ["clusterplacementapprovals"], "verbs": ["approve"]},
+        {"apiGroups": [PLACEMENT_GROUP], "resources": ["clusterresourceplacements"], "verbs": ["get", "list"]},
+    ]
+    for user in users:
+        name = f"approves-{user}"
+        await stage.world.create(ROLES, {"metadata": {"name": name}, "rules": rules})
+        subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+        role = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+        await stage.world.create(BINDINGS, {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+
+
+def test_x07_the_right_user_approves_through_another_process_and_the_placement_is_bound(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path) as desk:
+            item = await desk.soon_listed()
+            assert (item["key"], item["profile"], item["targets"]) == ("gold", "approved", ["ams-1"])
+            (target,) = item["waiting"]
+            assert (target["cluster"], target["rule"], target["users"]) == ("ams-1", "owners", ["olga", "anna"])
+            answer = await desk.allow(reason="tested")
+            assert (answer.status_code, answer.json()) == (200, {"dealtWith": True, "remaining": []})
+            await desk.stage.world.soon_on("gold", "ams-1")
+            (approval,) = await desk.stage.world.all(CLUSTER_SCOPED.approval)
+            assert approval["spec"]["by"]["user"] == "olga"
+            assert approval["spec"]["message"] == "tested"
+            assert approval["spec"]["selection"]
+
+    asyncio.run(run())
+
+
+def test_x07_whoever_may_not_approve_gets_403_and_nothing_is_written(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path) as desk:
+            assert (await desk.allow(STRANGER)).status_code == 403
+            without_right = await desk.allow(AUTHOR)
+            assert without_right.status_code == 403
+            assert "approve clusterplacementapprovals.scheduling.fleet.dev owners" in without_right.json()["detail"]
+            not_named = await desk.allow(OVERSEER)
+            assert not_named.json()["detail"] == "otto is not among the approvers of rule owners"
+            assert await desk.stage.world.all(CLUSTER_SCOPED.approval) == []
+
+    asyncio.run(run())
+
+
+def test_a_second_answer_gets_the_outcome_and_the_same_key_the_same_answer(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path, policy=BOTH) as desk:
+            first = await desk.allow(key="once", target="ams-1", reason="tested")
+            assert first.json()["remaining"] == [{"cluster": "ams-2", "plugin": PLUGIN, "rule": "owners"}]
+            for _ in range(2):
+                again = await desk.allow(key="once", target="ams-1", reason="tested")
+                assert (again.status_code, again.json()) == (200, first.json())
+            assert len(await desk.stage.world.all(CLUSTER_SCOPED.approval)) == 1
+            second = await desk.allow(target="ams-1")
+            assert second.status_code in (404, 410)  # the leader may have counted the first one already
+            assert (await desk.allow(target="ams-2")).json() == {"dealtWith": True, "remaining": []}
+            await desk.stage.world.soon_on("gold", "ams-1", "ams-2")
+            late = await desk.allow(target="ams-2")
+            assert late.status_code == 410
+            assert late.json()["detail"].startswith("approved already by olga at ")
+
+    asyncio.run(run())
+
+
+def test_two_approvers_are_needed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path, count=2) as desk:
+            await grant_approvals(desk.stage, "anna")
+            first = await desk.allow()
+            assert first.json() == {
+                "dealtWith": False,
+                "remaining": [{"cluster": "ams-1", "plugin": PLUGIN, "rule": "owners"}],
+            }
+            assert (await desk.allow()).status_code == 410
+            assert (await desk.allow(AUTHOR)).json()["dealtWith"] is True
+            await desk.stage.world.soon_on("gold", "ams-1")
+
+    asyncio.run(run())
+
+
+def test_a_denial_reaches_the_owner_in_its_words(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path) as desk:
+            body = {"plugin": PLUGIN, "message": "not before the release"}
+            answer = await desk.post(f"/v1/waiting/{desk.uid}/reject", body)
+            assert (answer.status_code, answer.json()) == (200, {"delivered": True})
+            await desk.soon_listed(0)
+            decided = await desk.get(f"/v1/waiting/{desk.uid}")
+            assert decided.status_code == 410
+            assert "denied already by olga" in decided.json()["detail"]
+            assert "not before the release" in decided.json()["detail"]
+            assert await desk.stage.world.bindings("gold") == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "body, status, field",
+    [
+        ({"plugin": "Other"}, 409, "plugin"),
+        ({"plugin": PLUGIN, "target": "dub-1"}, 404, "target"),
+        ({"plugin": PLUGIN, "rule": "other"}, 404, "rule"),
+        ({"target": "ams-1"}, 422, "plugin"),
+    ],
+)
+def test_what_is_not_waited_for_cannot_be_answered(tmp_path: Path, body: Any, status: int, field: str) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path) as desk:
+            answer = await desk.post(f"/v1/waiting/{desk.uid}/allow", body)
+            assert (answer.status_code, answer.json()["field"]) == (status, field)
+            unknown = await desk.post("/v1/waiting/no-such-uid/allow", {"plugin": PLUGIN})
+            assert unknown.status_code == 404
+
+    asyncio.run(run())
+
+
+def test_clusters_that_the_caller_may_not_read_are_counted(tmp_path: Path) -> None:
+    async def run() -> None:
+        policy = {"placementType": "PickFixed", "clusterNames": ["ams-1", "dub-1"]}
+        async with a_desk(tmp_path, policy=policy) as desk:
+            (item,) = (await desk.get("/v1/waiting", OVERSEER)).json()["items"]
+            assert [target["cluster"] for target in item["waiting"]] == ["ams-1"]
+            assert (item["redacted"], item["targets"], item["message"]) == (1, ["ams-1"], "")
+            assert (await desk.get("/v1/waiting", STRANGER)).json()["items"] == []
+            assert len((await desk.get("/v1/waiting?cluster=dub-1", ADMIN)).json()["items"]) == 1
+            assert (await desk.get("/v1/waiting?plugin=Other", ADMIN)).json()["items"] == []
+
+    asyncio.run(run())
+
+
+def test_no_answer_names_a_cluster_that_the_caller_may_not_read(tmp_path: Path) -> None:
+    async def run() -> None:
+        policy = {"placementType": "PickFixed", "clusterNames": ["ams-1", "dub-1"]}
+        approvers = {"users": ["otto", "anna"]}
+        async with a_desk(tmp_path, policy=policy, approvers=approvers) as desk:
+            missed = await desk.allow(OVERSEER, target="osl-1")
+            assert (missed.status_code, missed.json()["next"]) == (404, "it waits for ams-1 (owners)")
+            left = await desk.allow(OVERSEER, target="ams-1")
+            assert left.json() == {"dealtWith": False, "remaining": []}
+            assert (await desk.allow(OVERSEER, target="dub-1")).status_code == 200
+            await desk.soon_listed(0)
+            decided = await desk.get(f"/v1/waiting/{desk.uid}", OVERSEER)
+            assert decided.status_code == 410
+            assert "dub-1" not in decided.text
+
+    asyncio.run(run())
+
+
+def test_x06_gates_are_cleared_by_those_who_may_change_the_options(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path) as desk:
+            gates = [{"name": "review", "message": "ask the owners"}, {"name": "freeze"}]
+            metadata = {"name": "held"}
+            await desk.stage.world.create(CLUSTER_SCOPED.options, {"metadata": metadata, "spec": {"gates": gates}})
+            await desk.stage.world.place("held", FIXED)
+            path = "/v1/placements/-/held/gates"
+
+            async def is_known() -> bool:
+                return (await desk.get("/v1/placements/-/held", ADMIN)).status_code == 200
+
+            await soon(is_known)
+            assert (await desk.post(f"{path}/review/clear", {})).status_code == 403
+            cleared = await desk.post(f"{path}/review/clear", {}, ADMIN)
+            assert (cleared.status_code, cleared.json()) == (200, {"remaining": ["freeze"]})
+            assert (await desk.post(f"{path}/review/clear", {}, ADMIN)).status_code == 404
+            assert (await desk.post(f"{path}/freeze/clear", {}, ADMIN)).json() == {"remaining": []}
+            await desk.stage.world.soon_on("held", "ams-1")
+
+    asyncio.run(run())

@@ -1,0 +1,105 @@
+"""`fleet controller` as a process with a document: an extender, a feed, and a token from a Secret."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from fleet.history import History
+from fleet.kube.resource import Resource
+from fleet.kube.scopes import CLUSTER_SCOPED
+from fleet.model.keys import SCHEDULER_NAME
+from tests.e2e.hub import LEASE_NAMESPACE, Hub
+from tests.e2e.world import ANYTHING, World
+from tests.extender import Json, an_extender, list_names
+
+FLEET: Final = (sys.executable, "-m", "fleet.cli")
+QUIET: Final = ("--set=metrics.address=off", "--set=health.address=off", "--no-leader-elect")
+SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
+TOKEN: Final = "hush-hush-hush"
+PRICES: Final = {"items": [{"name": "a", "price": 3}, {"name": "b", "price": 1}, {"name": "c", "price": 2}]}
+
+
+def write_document(folder: Path, url: str) -> Path:
+    document = {
+        "apiVersion": "scheduling.fleet.dev/v1",
+        "kind": "FleetSchedulerConfiguration",
+        "substitution": {"fromSecret": ["outside"]},
+        "extenders": [{"name": "budget", "urlPrefix": f"{url}/budget", "filterVerb": "filter"}],
+        "feeds": [
+            {"name": "prices", "http": {"url": f"{url}/prices", "items": "items", "cluster": "name",
+             "bearerToken": "${PRICE_TOKEN}"}}
+        ],
+        "profiles": [
+            {
+                "schedulerName": "cheap",
+                "base": "ExtendedProfile",
+                "plugins": {"score": {"enabled": [{"name": "FeedPreference", "weight": 50}]}},
+                "pluginConfig": [{"name": "FeedPreference", "args": {"feed": "prices", "column": "price"}}],
+            }
+        ],
+    }  # fmt: skip
+    file = folder / "fleet.yaml"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    return file
+
+
+def test_F3_135_F3_137_an_extender_a_feed_and_a_secret_decide(hub: Hub, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    subprocess.run([*FLEET, "migrate", f"--url={url}"], check=True, timeout=90, capture_output=True)
+
+    def answer(path: str, asked: Json) -> object:
+        if path == "/prices":
+            return PRICES
+        return {"NodeNames": [name for name in list_names(asked) if name != "b"], "FailedNodes": {"b": "over budget"}}
+
+    async def story(file: Path) -> str:
+        async with hub.connected() as transport:
+            world = World(transport)
+            data = {"PRICE_TOKEN": base64.b64encode(TOKEN.encode()).decode()}
+            if await world.find(SECRETS, f"{LEASE_NAMESPACE}/outside") is None:
+                await world.create(
+                    SECRETS, {"metadata": {"name": "outside", "namespace": LEASE_NAMESPACE}, "data": data}
+                )
+            for name in "abc":
+                await world.join(name)
+            command = [*FLEET, "controller", f"--kubeconfig={hub.access.kubeconfig}", f"--config={file}"]
+            command += [f"--set=history.url={url}", "--set=logging.level=debug", *QUIET]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+                try:
+                    metadata = {"name": "web", "annotations": {SCHEDULER_NAME: "cheap"}}
+                    policy = {"placementType": "PickN", "numberOfClusters": 1}
+                    spec = {"resourceSelectors": [ANYTHING], "policy": policy}
+                    await world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
+                    await world.soon_on("web", "c")
+                finally:
+                    process.send_signal(signal.SIGTERM)
+                _, written = await asyncio.to_thread(process.communicate, timeout=90)
+            assert process.returncode == 0, written
+            return written
+
+    with an_extender() as extender:
+        extender.answer = answer
+        written = asyncio.run(story(write_document(tmp_path, extender.url)))
+        assert ("/prices", f"Bearer {TOKEN}") in [(path, sent.get("Authorization")) for path, sent in extender.asked]
+    assert TOKEN not in written
+    assert TOKEN.encode() not in (tmp_path / "history.sqlite").read_bytes()
+
+    history = History.open(url)
+    try:
+        latest = history.latest("web")
+        assert latest is not None
+        assert [target.cluster for target in latest.targets] == ["c"]
+        assert [(group.plugin, group.count) for group in latest.groups] == [("budget", 1)]
+        recorded = history.inputs(latest.id)
+        assert recorded is not None
+        assert recorded.results
+        assert recorded.feeds
+    finally:
+        history.close()

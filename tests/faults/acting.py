@@ -1,0 +1,224 @@
+"""Plugins that act on decisions, as a package installs them: they note every call and answer as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fleet.clock import Clock
+from fleet.framework.explaining import HintRegistration
+from fleet.framework.handle import Handle
+from fleet.framework.status import Code, Status
+from fleet.kube.api import Api
+from fleet.manager.manager import Manager
+from fleet.model.placement_key import PlacementKey
+from fleet.scheduler.attempt_record import AttemptRecord, AttemptResult
+from fleet.settings.loading import load_settings
+from tests.e2e.world import World
+from tests.fake_hub import Faults, FaultyApi, fair
+from tests.faults.hub_api import HubApi
+from tests.faults.virtual import VirtualClock, no_jitter
+from tests.installed import an_installed_package
+
+HOOKS: Final = ("reserve", "permit", "preBind", "postBind")
+TWO: Final = {"placementType": "PickN", "numberOfClusters": 2}
+_OFF: Final = ("metrics.address=off", "health.address=off", "eligibility.heartbeatTimeout=8760h")
+_QUICK: Final = ("resourceSnapshots.minimumInterval=0s", "resourceSnapshots.collectionTime=0s", "api.qps=10000")
+
+Answer = Callable[[str], Any]
+"""Of a hook for a cluster."""
+
+
+@dataclass
+class Script:
+    """What the plugins of one test answer, and what they were called for."""
+
+    journal: list[str] = field(default_factory=list)
+    answers: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """By plugin and hook: an answer for all clusters, or a function of the cluster."""
+    handles: dict[str, Handle] = field(default_factory=dict)
+    states: list[Any] = field(default_factory=list)
+    """Of the attempts that came to Reserve."""
+
+    def act(self, plugin: str, hook: str, cluster: str) -> Any:
+        self.journal.append(f"{plugin}.{hook}({cluster})")
+        answer = self.answers.get((plugin, hook))
+        given = answer(cluster) if callable(answer) else answer
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+
+class Acting:
+    """At every hook that acts; its Bind leaves every target to the next binder unless the test says otherwise."""
+
+    script = Script()
+
+    def __init__(self, raw: Any = None, handle: Handle | None = None) -> None:
+        if handle is not None:
+            self.script.handles[self.name()] = handle
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    async def reserve(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        self.script.states.append(state)
+        return await self._act("reserve", target)
+
+    async def unreserve(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        await self._act("unreserve", target)
+
+    async def permit(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        return await self._act("permit", target)
+
+    async def pre_bind(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        return await self._act("pre_bind", target)
+
+    async def bind(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        return await self._act("bind", target) or Status.new(Code.SKIP)
+
+    async def post_bind(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        return await self._act("post_bind", target)
+
+    async def _act(self, hook: str, target: Any) -> Any:
+        given = self.script.act(self.name(), hook, target.cluster)
+        return await given if asyncio.iscoroutine(given) else given
+
+
+class First(Acting):
+    pass
+
+
+class Second(Acting):
+    pass
+
+
+class Quota(Acting):
+    """What it refuses may be reserved when others have given it back."""
+
+    def queueing_hints(self) -> tuple[HintRegistration, ...]:
+        return (HintRegistration("Binding/Delete"),)
+
+
+class Plain:
+    """The same with plain functions."""
+
+    def __init__(self, raw: Any = None, handle: Handle | None = None) -> None:
+        pass
+
+    def name(self) -> str:
+        return "Plain"
+
+    def reserve(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        return Acting.script.act("Plain", "reserve", target.cluster)
+
+    def unreserve(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        Acting.script.act("Plain", "unreserve", target.cluster)
+
+    def pre_bind(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        return Acting.script.act("Plain", "pre_bind", target.cluster)
+
+
+SOURCE: Final = "from tests.faults.acting import First, Plain, Quota, Second\n"
+
+
+@contextmanager
+def acting_plugins(folder: Path) -> Iterator[Script]:
+    """First, Second, Quota and Plain are installed, and do nothing in particular yet."""
+    script = Acting.script = Script()
+    with an_installed_package(folder, SOURCE, {name: name for name in ("First", "Second", "Quota", "Plain")}):
+        yield script
+
+
+def at_every_hook(*plugins: str, **profile: Any) -> str:
+    """A document whose only profile has these plugins at every hook that acts, before the default binder."""
+    named = ", ".join(f"{{name: {plugin}}}" for plugin in plugins)
+    hooks = [f"    {hook}: {{enabled: [{named}]}}" for hook in HOOKS]
+    hooks.append(
+        f"    bind: {{disabled: [{{name: HubBindingBinder}}], enabled: [{named}, {{name: HubBindingBinder}}]}}"
+    )
+    return a_document("\n".join(hooks), **profile)
+
+
+def a_document(hooks: str, **profile: Any) -> str:
+    fields = "".join(f"\n  {name}: {value}" for name, value in profile.items())
+    return (
+        "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
+        f"profiles:\n- schedulerName: DefaultScheduler{fields}\n  plugins:\n{hooks}\n"
+    )
+
+
+@dataclass
+class Running:
+    """A controller at work, and what it recorded."""
+
+    world: World
+    controller: Manager
+    records: list[AttemptRecord] = field(default_factory=list)
+
+    def record(self, attempt: AttemptRecord) -> None:
+        self.records.append(attempt)
+
+    @property
+    def scheduler(self) -> Any:
+        return self.controller.scheduler
+
+    def of(self, key: str) -> list[AttemptRecord]:
+        return [one for one in self.records if one.key == PlacementKey.parse(key)]
+
+    def endings(self, key: str) -> list[AttemptResult]:
+        return [one.result for one in self.of(key)]
+
+    def sample(self, name: str, labels: Mapping[str, str]) -> float:
+        return self.controller.registry.get_sample_value(name, dict(labels)) or 0.0
+
+
+class _Killed(Exception):
+    pass
+
+
+@asynccontextmanager
+async def killed(site: AbstractAsyncContextManager[Running]) -> AsyncIterator[Running]:
+    """The same, and at the end the process is gone without a word."""
+    with suppress(_Killed):
+        async with site as opened:
+            yield opened
+            raise _Killed
+
+
+@asynccontextmanager
+async def running(
+    hub: HubApi,
+    file: Path,
+    text: str,
+    *assignments: str,
+    fault: Faults = fair,
+    clock: Clock | None = None,
+    through: Api | None = None,
+) -> AsyncIterator[Running]:
+    """`through` is the line between the controller and the hub."""
+    file.write_text(text, encoding="utf-8")
+    settings = load_settings(file, {}, [*_OFF, *_QUICK, "api.burst=10000", *assignments]).settings
+    recorder: Any = Running(World(hub), None)  # type: ignore[arg-type]
+    controller = recorder.controller = Manager(
+        FaultyApi(through or hub, fault),
+        settings,
+        elects=False,
+        recorder=recorder,
+        clock=clock or VirtualClock(),
+        jitter=no_jitter,
+    )
+    task = asyncio.create_task(controller.run(), name="controller")
+    try:
+        await controller.ready()
+        yield recorder
+        controller.stop()
+        await task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, BaseExceptionGroup):
+            await task

@@ -1,0 +1,34 @@
+"""Sources that fail: the collector goes on with the others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from fleet.external.feed_collector import FeedCollector
+from fleet.kube.api import Api
+from fleet.settings.document.feeds import FeedDocument, HttpSource
+from fleet.snapshot.sidedata import FeedSample
+from tests.fake_clock import FakeClock
+
+NO_HUB = cast(Api, None)
+
+
+def test_a_source_that_cannot_be_asked_stops_no_other() -> None:
+    broken = HttpSource(url=f"http://{'x' * 70}.example")
+    applied: list[str] = []
+
+    def apply(feed: str, sample: FeedSample) -> None:
+        applied.append(feed)
+
+    async def main() -> None:
+        feeds = (FeedDocument(name="broken", source=broken), FeedDocument(name="prices", source={"ams-1": 3}))
+        collector = FeedCollector(feeds, hub=NO_HUB, clock=FakeClock(), apply=apply)
+        running = asyncio.create_task(collector.run())
+        await collector.wait_until_tried()
+        assert not running.done()
+        assert collector.states["broken"].error.startswith("could not be read: ")
+        running.cancel()
+
+    asyncio.run(main())
+    assert applied == ["prices"]
