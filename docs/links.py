@@ -1,6 +1,7 @@
-"""Check that every link between the documents of this tree has a target. Run by `make docs`.
+"""Check that every link between the documents of this tree has a target, and that the index lists every page.
 
-Only links within the tree are followed: the state of another site does not depend on a commit.
+Run by `make docs` and `make lint`. Only links within the tree are followed: the state of another site does not
+depend on a commit.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+INDEX = Path("docs/index.md")
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"#{1,6} +(.+)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -56,12 +58,20 @@ def complaint_about(document: Path, target: str) -> str:
     return ""
 
 
+def unlisted(pages: list[Path]) -> Iterator[str]:
+    """The pages below `docs` that the index does not lead to."""
+    listed = {(ROOT / INDEX.parent / target.partition("#")[0]).resolve() for target in LINK.findall(prose(INDEX))}
+    for page in pages:
+        if page.is_relative_to(INDEX.parent) and page != INDEX and ROOT / page not in listed:
+            yield f"{page} is not in {INDEX}"
+
+
 def main() -> int:
     pages = documents()
-    dead = [complaint for page in pages for complaint in dead_links(page)]
-    print(*dead, sep="\n", end="\n" if dead else "")
-    print(f"{len(pages)} documents, {len(dead)} dead links")
-    return 1 if dead else 0
+    wrong = [complaint for page in pages for complaint in dead_links(page)] + [*unlisted(pages)]
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    print(f"{len(pages)} documents, {len(wrong)} complaints")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
