@@ -58,7 +58,7 @@ def complaint_about(document: Path, target: str) -> str:
     return ""
 
 
-def unlisted(pages: list[Path]) -> Iterator[str]:
+def list_unlisted(pages: list[Path]) -> Iterator[str]:
     """The pages below `docs` that the index does not lead to."""
     listed = {(ROOT / INDEX.parent / target.partition("#")[0]).resolve() for target in LINK.findall(prose(INDEX))}
     for page in pages:
@@ -68,7 +68,7 @@ def unlisted(pages: list[Path]) -> Iterator[str]:
 
 def main() -> int:
     pages = documents()
-    wrong = [complaint for page in pages for complaint in dead_links(page)] + [*unlisted(pages)]
+    wrong = [complaint for page in pages for complaint in dead_links(page)] + [*list_unlisted(pages)]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     print(f"{len(pages)} documents, {len(wrong)} complaints")
     return 1 if wrong else 0

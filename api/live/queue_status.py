@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from api.live.live import LiveState, QueueReader
-from api.models import QueueModel, Waker
+from api.why_models import QueueModel, Waker
 from fleet.clock import SECOND, to_nanoseconds
 from fleet.explain.answer.parts import State
 from fleet.framework.explaining import ClusterEvent, ClusterEventKind, EventSources

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from api.http.bodies import convert_body, read_json_object
 from api.http.schema import NamePath, NamespacePath, describe_answers, describe_body
 from api.routers.request_context import CurrentRequest, RequestContext, parse_namespace
-from api.services import waiting
+from api.services import waiting, waiting_answers
 from api.services.gates import clear_gate
-from api.services.waiting import APPROVED, Reply
+from api.services.waiting_answers import APPROVED, Reply
 from api.text.waiting import render_waiting
 from api.waiting_models import (
     AllowAnswer,
@@ -112,7 +112,7 @@ async def allow(context: CurrentRequest, uid: UidPath, idempotency_key: Idempote
         request=_name_request(context, idempotency_key),
     )
     context.backend.live.require_synced()
-    return context.answer(await waiting.allow(context.backend, context.permissions, uid, reply))
+    return context.answer(await waiting_answers.allow(context.backend, context.permissions, uid, reply))
 
 
 @router.post(
@@ -135,7 +135,7 @@ async def reject(context: CurrentRequest, uid: UidPath, idempotency_key: Idempot
         request=_name_request(context, idempotency_key),
     )
     context.backend.live.require_synced()
-    return context.answer(await waiting.reject(context.backend, context.permissions, uid, reply))
+    return context.answer(await waiting_answers.reject(context.backend, context.permissions, uid, reply))
 
 
 @router.post(

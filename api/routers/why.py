@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from api.http.examples import get_example, get_example_text
 from api.http.schema import ClusterPath, NamePath, NamespacePath, describe_answers
-from api.models import WhyAnswer
 from api.routers.request_context import CurrentRequest, parse_namespace
 from api.services.answers import answer_why
 from api.services.departures import refuse_cluster
 from api.services.why import FixMode, WhyQuery
 from api.text.why import render_why, render_why_not
+from api.why_models import WhyAnswer
 from fleet.errors import InputError
 from fleet.kube.scopes import parse_key
 

@@ -11,9 +11,9 @@ import msgspec
 from api.auth.permissions import Permissions
 from api.live.answer_cache import AnswerKey, CachedAnswer, EncodedAnswer, StateMark, encode_answer
 from api.live.backend import Backend
-from api.models import WhyAnswer
 from api.services.attempts import PlacementRecord, load_attempt, load_record
 from api.services.why import EDIT_CLUSTERS, Explanation, WhyQuery, explain_placement, read_queue_version
+from api.why_models import WhyAnswer
 
 Render = Callable[[WhyAnswer], str]
 
@@ -82,7 +82,8 @@ async def _make(backend: Backend, permissions: Permissions, query: WhyQuery, ren
         answer = _encode(explanation.answer, render)
     key = AnswerKey((query, render is not None), explanation.visibility.digest, explanation.may_edit_clusters)
     depends_on_others = explanation.present is not None and explanation.present.depends_on_others
-    if not explanation.answer.history_unavailable_since and not depends_on_others:
+    counts_down = explanation.answer.waiting is not None
+    if not explanation.answer.history_unavailable_since and not depends_on_others and not counts_down:
         backend.answers.put(key, _build_entry(backend, answer, explanation, began))
     return answer
 

@@ -17,7 +17,9 @@ from api.live.backend import Backend
 from api.live.live import LivePlacement
 from api.live.warnings import WarningEvent
 from api.models import DecisionModel, RejectionCount, TargetModel
+from api.why_models import PastAttempt
 from fleet.errors import HistoryUnavailable
+from fleet.explain.answer.parts import HookStatus, WritePart
 from fleet.framework.cycle.decision import Published
 from fleet.history import History, HistoryAttempt, PartState
 from fleet.model.keys import NUMBER_OF_CLUSTERS, PICK_N
@@ -105,6 +107,41 @@ def _build_targets(attempt: HistoryAttempt, visibility: Visibility) -> Iterator[
 def strip_object(trigger: str) -> str:
     """`MemberCluster/UpdateTaints ams-1` names a cluster, and the names of bindings contain one."""
     return trigger.partition(" ")[0]
+
+
+def group_effects(attempt: HistoryAttempt, visibility: Visibility) -> dict[str, tuple[HookStatus, ...]]:
+    """By hook. Messages may name any cluster."""
+    groups: dict[str, list[HookStatus]] = {}
+    for effect in attempt.effects:
+        if not visibility.hides(effect.cluster):
+            status = HookStatus(
+                plugin=effect.plugin,
+                code=effect.code,
+                message=effect.message if visibility.is_whole else "",
+                target=effect.cluster,
+                deadline=format_timestamp(effect.deadline) if effect.deadline else "",
+                details=msgspec.json.decode(effect.details) if effect.details and visibility.is_whole else {},
+            )
+            groups.setdefault(effect.hook, []).append(status)
+    return {hook: tuple(statuses) for hook, statuses in groups.items()}
+
+
+def list_writes(attempt: HistoryAttempt, visibility: Visibility) -> Iterator[WritePart]:
+    """Their errors may name any cluster."""
+    for write in attempt.writes:
+        if not visibility.hides(write.cluster):
+            error = write.error if visibility.is_whole else ""
+            yield WritePart(cluster=write.cluster, action=write.action, result=write.result, error=error)
+
+
+def build_past_attempt(attempt: HistoryAttempt) -> PastAttempt:
+    return PastAttempt(
+        n=attempt.number,
+        id=attempt.id,
+        at=format_timestamp(attempt.started),
+        outcome=attempt.outcome or attempt.ending,
+        repeats=attempt.repeats,
+    )
 
 
 # --- loading ----------------------------------------------------------------------------------------------------------

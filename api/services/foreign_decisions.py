@@ -13,7 +13,7 @@ from api.auth.permissions import Visibility
 from api.live.backend import Backend
 from api.live.evaluation import EvaluatedDecision
 from api.live.live import LivePlacement
-from api.models import EvaluationModel
+from api.why_models import EvaluationModel
 from fleet.explain.answer.sentences import join_names
 from fleet.framework.cycle.decision import Decision, Outcome
 from fleet.framework.operations import Action

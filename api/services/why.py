@@ -23,20 +23,25 @@ from api.live.queue_status import (
     list_wake_events,
 )
 from api.live.warnings import WarningEvent
-from api.models import PastAttempt, QueueModel, Waker, WhyAnswer
 from api.services.attempts import (
     PlacementRecord,
     build_decision_model,
+    build_past_attempt,
     collect_cluster_names,
     format_path,
+    group_effects,
+    list_writes,
     load_attempt,
     load_record,
 )
 from api.services.departures import find_departed, list_given_up
 from api.services.foreign_decisions import compare_with_bound
+from api.services.waiting import describe_gate, describe_waiting
+from api.waiting_models import WaitingModel
+from api.why_models import GateModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
 from fleet.explain.answer.answer import AnswerContext, build_answer, state_of
-from fleet.explain.answer.parts import HookStatus, ProblemPart, State, StatusNote, WritePart
+from fleet.explain.answer.parts import ProblemPart, State, StatusNote
 from fleet.explain.answer.sentences import format_moment
 from fleet.explain.facts.changes import judge_fleet
 from fleet.explain.facts.outcomes import UNDECIDED, rate_outcome
@@ -70,6 +75,22 @@ class WhyQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class _Held:
+    """What people keep the placement from, or may."""
+
+    gate: GateModel | None = None
+    waiting: WaitingModel | None = None
+
+    @property
+    def state(self) -> State | None:
+        if self.gate is not None:
+            return "Gated"
+        if self.waiting is None:
+            return None
+        return "Waiting" if self.waiting.waiting or self.waiting.redacted else "Binding"
+
+
+@dataclass(frozen=True, slots=True)
 class _Inputs:
     """Everything that an answer is built from."""
 
@@ -80,6 +101,7 @@ class _Inputs:
     may_edit_clusters: bool
     present_fixes: Fixes | None
     queue: QueueModel | None
+    held: _Held
     context: AnswerContext
 
 
@@ -120,6 +142,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
             queue = None if place is None else _build_queue(backend, record, place, wakers)
+            held = _find_what_holds(backend, query, record, visibility, queue)
             context = _build_context(
                 backend,
                 query,
@@ -127,11 +150,13 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
                 evaluated,
                 present,
                 visibility,
-                queue,
+                held.state or _compute_state(query, record, queue),
                 departed,
                 fixes_are_present=present_fixes is not None,
             )
-            inputs = _Inputs(query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue, context)
+            inputs = _Inputs(
+                query, record, evaluated, visibility, may_edit_clusters, present_fixes, queue, held, context
+            )
             answer = await evaluated.run(_build_answer, inputs)
         version = None if place is None else place.version
         if backend.explains_other and record.placement is not None and evaluated.attempt is None:
@@ -248,8 +273,10 @@ def _build_answer(inputs: _Inputs) -> WhyAnswer:
         **parts,
         queue=inputs.queue,
         recorded=None if record.explaining is None else build_decision_model(record.explaining, inputs.visibility),
-        history=tuple(map(_build_past_attempt, record.recent)),
+        history=tuple(map(build_past_attempt, record.recent)),
         links=_build_links(query.key, evaluated),
+        gate=inputs.held.gate,
+        waiting=inputs.held.waiting,
     )
 
 
@@ -263,14 +290,13 @@ def _build_context(
     evaluated: EvaluatedDecision,
     present: EvaluatedDecision | None,
     visibility: Visibility,
-    queue: QueueModel | None,
+    state: State | None,
     departed: frozenset[str],
     *,
     fixes_are_present: bool,
 ) -> AnswerContext:
     attempt, placement = evaluated.attempt or record.explaining, record.placement
     is_about_now = present is not None and placement is not None
-    state = _compute_state(record, queue) if query.attempt is None else None
     problems: tuple[ProblemPart, ...] = ()
     notes: list[StatusNote] = []
     is_foreign = is_about_now and placement is not None and backend.live.is_foreign(placement)
@@ -299,8 +325,8 @@ def _build_context(
         number=attempt.number if attempt else None,
         duration_ms=round(sum(attempt.phases.values()) * 1000, 3) if attempt else None,
         evaluated_on="current" if evaluated.attempt is None else "recorded",
-        effects={} if attempt is None else _group_effects(attempt, visibility),
-        writes=() if attempt is None else tuple(_list_writes(attempt, visibility)),
+        effects={} if attempt is None else group_effects(attempt, visibility),
+        writes=() if attempt is None else tuple(list_writes(attempt, visibility)),
         problems=problems,
         status_notes=tuple(notes),
         given_up=tuple(list_given_up(placement, record.searched, departed)) if is_about_now else (),
@@ -332,7 +358,19 @@ def _describe_lag(state: State, evaluated: EvaluatedDecision, attempt: HistoryAt
         yield StatusNote(reason=_STATUS_IS_OLDER, message=message)
 
 
-def _compute_state(record: PlacementRecord, queue: QueueModel | None) -> State | None:
+def _find_what_holds(
+    backend: Backend, query: WhyQuery, record: PlacementRecord, visibility: Visibility, queue: QueueModel | None
+) -> _Held:
+    """Of the present state."""
+    placement = record.placement
+    if query.attempt is not None or placement is None or queue is None:
+        return _Held()
+    return _Held(describe_gate(backend, placement, queue), describe_waiting(backend, placement, visibility))
+
+
+def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:
+    if query.attempt is not None:
+        return None
     if record.placement is None:
         return "Deleted"
     return compute_present_state(queue, record.newest, was_decided=record.was_decided)
@@ -346,41 +384,6 @@ def _find_last_attempt(record: PlacementRecord, attempt: HistoryAttempt | None) 
 
 def _format_start(attempt: HistoryAttempt | None) -> str:
     return format_timestamp(attempt.started) if attempt else ""
-
-
-def _group_effects(attempt: HistoryAttempt, visibility: Visibility) -> dict[str, tuple[HookStatus, ...]]:
-    """By hook. Messages may name any cluster."""
-    groups: dict[str, list[HookStatus]] = {}
-    for effect in attempt.effects:
-        if not visibility.hides(effect.cluster):
-            status = HookStatus(
-                plugin=effect.plugin,
-                code=effect.code,
-                message=effect.message if visibility.is_whole else "",
-                target=effect.cluster,
-                deadline=format_timestamp(effect.deadline) if effect.deadline else "",
-                details=msgspec.json.decode(effect.details) if effect.details and visibility.is_whole else {},
-            )
-            groups.setdefault(effect.hook, []).append(status)
-    return {hook: tuple(statuses) for hook, statuses in groups.items()}
-
-
-def _list_writes(attempt: HistoryAttempt, visibility: Visibility) -> Iterator[WritePart]:
-    """Their errors may name any cluster."""
-    for write in attempt.writes:
-        if not visibility.hides(write.cluster):
-            error = write.error if visibility.is_whole else ""
-            yield WritePart(cluster=write.cluster, action=write.action, result=write.result, error=error)
-
-
-def _build_past_attempt(attempt: HistoryAttempt) -> PastAttempt:
-    return PastAttempt(
-        n=attempt.number,
-        id=attempt.id,
-        at=format_timestamp(attempt.started),
-        outcome=attempt.outcome or attempt.ending,
-        repeats=attempt.repeats,
-    )
 
 
 def _build_links(key: str, evaluated: EvaluatedDecision) -> dict[str, str]:

@@ -14,7 +14,7 @@ def render_waiting(answer: WaitingList) -> str:
             item.key,
             target.cluster,
             target.rule or target.plugin,
-            _describe_approvers(target),
+            describe_approvers(target),
             target.since,
             target.deadline or "answered",
             item.uid,
@@ -27,7 +27,7 @@ def render_waiting(answer: WaitingList) -> str:
     return (render_plain_table(_HEAD, rows) if rows else "nothing waits for approval\n") + more
 
 
-def _describe_approvers(target: WaitingTargetModel) -> str:
+def describe_approvers(target: WaitingTargetModel) -> str:
     who = [*target.users, *(f"group {group}" for group in target.groups)]
     missing = max(target.count - len(target.approved_by), 0)
     return f"{missing} of {' or '.join(who) if who else 'all with the right'}"

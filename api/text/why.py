@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import textwrap
 
-from api.models import QueueModel, WhyAnswer
+from api.text.waiting import describe_approvers
+from api.why_models import QueueModel, WhyAnswer
 from fleet.explain.answer.rendering import WIDTH, render, render_cluster
-from fleet.explain.answer.sentences import format_moment
-from fleet.text_table import Page
+from fleet.explain.answer.sentences import format_moment, join_names
+from fleet.framework.approvals import PLUGIN
+from fleet.text_table import Page, render_table
 
 
 def render_why(answer: WhyAnswer, *, is_about_cluster: bool = False, page: Page | None = None) -> str:
     """With `is_about_cluster`, the one cluster of the answer with its verdicts."""
-    next_step, page = render_next_step(answer.queue), page or Page()
+    next_step, page = _render_answer_needed(answer) or render_next_step(answer.queue), page or Page()
     if is_about_cluster:
         text = render_cluster(answer, next_step=next_step, fixes_of="placement", page=page)
     else:
-        text = render(answer, next_step=next_step, page=page)
+        text = render(answer, held=_render_held(answer, page), next_step=next_step, page=page)
     return _render_evaluation(answer, page) + text
 
 
@@ -33,6 +35,50 @@ def _render_evaluation(answer: WhyAnswer, page: Page) -> str:
     return textwrap.fill(answer.evaluation.summary, width, break_long_words=False, break_on_hyphens=False) + "\n\n"
 
 
+def _render_held(answer: WhyAnswer, page: Page) -> str:
+    """What people keep the placement from."""
+    if answer.gate is not None:
+        since = f" since {format_moment(answer.gate.since)}" if answer.gate.since else ""
+        return f"held by {answer.gate.by}{since}: {answer.gate.message}"
+    if answer.waiting is None:
+        return ""
+    cells = [
+        [
+            target.rule or target.plugin,
+            target.cluster,
+            format_moment(target.since),
+            format_moment(target.deadline) if target.deadline else "answered",
+            describe_approvers(target),
+            ", ".join(target.approved_by),
+        ]
+        for target in answer.waiting.waiting
+    ]
+    head = ["WAITS FOR", "CLUSTER", "SINCE", "UNTIL", "WHO MAY APPROVE", "APPROVED BY"]
+    if not any(row[-1] for row in cells):
+        head, cells = head[:-1], [row[:-1] for row in cells]
+    hidden = answer.waiting.redacted
+    lines = [render_table(head, cells, width=page.width)] if cells else []
+    lines += [f"waits for approval of clusters you may not read: {hidden}"] if hidden else []
+    if not lines:
+        lines = [f"chosen, and being prepared: {join_names(answer.waiting.targets)}"]
+    return "\n".join(lines)
+
+
+def _render_answer_needed(answer: WhyAnswer) -> str:
+    """Empty, unless a person has to act."""
+    if answer.gate is not None and answer.gate.gates:
+        commands = ", ".join(f"`fleet gates clear {_name(answer)} {gate}`" for gate in answer.gate.gates)
+        return f"{commands} lets it in, for {answer.gate.cleared_by}"
+    if answer.waiting is not None and any(target.plugin == PLUGIN for target in answer.waiting.waiting):
+        return f"waits for an approver: `fleet approve {_name(answer)}` or `fleet deny {_name(answer)}`"
+    return ""
+
+
+def _name(answer: WhyAnswer) -> str:
+    namespace, name = answer.placement.namespace, answer.placement.name
+    return f"{namespace}/{name}" if namespace else name
+
+
 def render_next_step(queue: QueueModel | None) -> str:
     """The next step of the queue, in one line."""
     if queue is None:
@@ -41,7 +87,7 @@ def render_next_step(queue: QueueModel | None) -> str:
         case "active":
             return "is tried as soon as a worker is free" + (f", after {queue.ahead} others" if queue.ahead else "")
         case "in_flight":
-            return "is being decided right now"
+            return "an attempt is under way"
         case "backoff":
             early = ", or earlier if a worker is idle" if queue.early_pop else ""
             return f"is tried again at {_time_of(queue.backoff_until)}{early}"

@@ -220,6 +220,8 @@ class AttemptRunner:
         else:
             _, decision = await self._decide(scope, bindings)
             await self._write(scope, decision)
+            if not scope.request.problems:
+                await self._cycles.end_wait(record.key, scope.request.uid)
         with self._time_phase(record, "publish"):
             record.status_written = await self._publish(scope, decision)
         await self._report_decision(scope, decision)

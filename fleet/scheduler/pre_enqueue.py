@@ -115,7 +115,7 @@ class PreEnqueueRunner:
         return self.classes.find_priority(self.companions.find(key), metadata.annotation(PRIORITY_CLASS) or "")
 
     def _run_plugins(self, item: QueueItem, metadata: Metadata, companion: Companion) -> PreEnqueueGate | None:
-        framework, gates = self._choose(metadata), _merge_gates(metadata, companion)
+        framework, gates = self._choose(metadata), merge_gates(metadata, companion)
         plugins = framework.profile.hooks[HOOK]
         if gates and not any(entry.name == _GATES.name for entry in plugins):
             plugins = (_GATES, *plugins)
@@ -130,7 +130,7 @@ class PreEnqueueRunner:
         return _run(framework, plugins, replace(request, gates=gates, priority=item.priority), clock=self.clock)
 
 
-def _merge_gates(metadata: Metadata, companion: Companion) -> tuple[Gate, ...]:
+def merge_gates(metadata: Metadata, companion: Companion) -> tuple[Gate, ...]:
     """Each name once; the companion may say more about a gate of the annotation."""
     gates = {gate.name: gate for gate in parse_gates(metadata.annotations or {})}
     return tuple((gates | {gate.name: gate for gate in companion.gates}).values())

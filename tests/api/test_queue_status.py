@@ -16,8 +16,8 @@ from api.app import create_app
 from api.auth.access import HubAuthorizer
 from api.live.live import LiveState
 from api.live.queue_status import compute_present_state
-from api.models import QueueModel
 from api.text.why import render_next_step
+from api.why_models import QueueModel
 from fleet.clock import SystemClock, to_nanoseconds
 from fleet.history import History, HistoryAttempt
 from fleet.history.entries import RecordedWrite
@@ -325,7 +325,7 @@ async def test_W_12_a_listed_event_requeues_the_placement_and_an_unlisted_one_do
     [
         ({"space": "active"}, "is tried as soon as a worker is free"),
         ({"space": "active", "ahead": 2}, "is tried as soon as a worker is free, after 2 others"),
-        ({"space": "in_flight"}, "is being decided right now"),
+        ({"space": "in_flight"}, "an attempt is under way"),
         ({"space": "backoff", "backoff_until": "2026-03-02T09:10:02Z"}, "is tried again at 2026-03-02 09:10:02 UTC"),
         (
             {"space": "backoff", "backoff_until": "2026-03-02T09:10:02Z", "early_pop": True},

@@ -54,8 +54,8 @@ class Desk:
     client: httpx.AsyncClient
     uid: str
 
-    async def get(self, path: str, token: str = OPERATOR) -> httpx.Response:
-        return await self.client.get(path, headers={"Authorization": f"Bearer {token}"})
+    async def get(self, path: str, token: str = OPERATOR, *, accept: str = "application/json") -> httpx.Response:
+        return await self.client.get(path, headers={"Authorization": f"Bearer {token}", "Accept": accept})
 
     async def post(self, path: str, body: Any, token: str = OPERATOR, **headers: str) -> httpx.Response:
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -116,7 +116,7 @@ async def grant_approvals(stage: Stage, *users: str) -> None:
         await stage.world.create(BINDINGS, {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
 
 
-def test_x07_the_right_user_approves_through_another_process_and_the_placement_is_bound(tmp_path: Path) -> None:
+def test_X_07_the_right_user_approves_through_another_process_and_the_placement_is_bound(tmp_path: Path) -> None:
     async def run() -> None:
         async with a_desk(tmp_path) as desk:
             item = await desk.soon_listed()
@@ -134,7 +134,7 @@ def test_x07_the_right_user_approves_through_another_process_and_the_placement_i
     asyncio.run(run())
 
 
-def test_x07_whoever_may_not_approve_gets_403_and_nothing_is_written(tmp_path: Path) -> None:
+def test_X_07_whoever_may_not_approve_gets_403_and_nothing_is_written(tmp_path: Path) -> None:
     async def run() -> None:
         async with a_desk(tmp_path) as desk:
             assert (await desk.allow(STRANGER)).status_code == 403
@@ -243,7 +243,10 @@ def test_no_answer_names_a_cluster_that_the_caller_may_not_read(tmp_path: Path) 
             assert (missed.status_code, missed.json()["next"]) == (404, "it waits for ams-1 (owners)")
             left = await desk.allow(OVERSEER, target="ams-1")
             assert left.json() == {"dealtWith": False, "remaining": []}
-            assert (await desk.allow(OVERSEER, target="dub-1")).status_code == 200
+            await desk.soon_listed(1)
+            guessed = await desk.allow(OVERSEER, target="dub-1")
+            assert (guessed.status_code, guessed.json()["detail"]) == (404, missed.json()["detail"])
+            assert (await desk.allow(OVERSEER)).status_code == 200
             await desk.soon_listed(0)
             decided = await desk.get(f"/v1/waiting/{desk.uid}", OVERSEER)
             assert decided.status_code == 410
@@ -252,7 +255,62 @@ def test_no_answer_names_a_cluster_that_the_caller_may_not_read(tmp_path: Path) 
     asyncio.run(run())
 
 
-def test_x06_gates_are_cleared_by_those_who_may_change_the_options(tmp_path: Path) -> None:
+def test_W_04_why_tells_whom_a_placement_waits_for_also_in_another_process(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path, policy=BOTH, count=2) as desk:
+            assert (await desk.allow(ADMIN, target="ams-1")).status_code == 403
+            assert (await desk.allow(target="ams-1")).status_code == 200
+
+            async def is_told() -> Any:
+                answer = (await desk.get("/v1/placements/-/gold/why", ADMIN)).json()
+                return answer if answer["waiting"] and answer["waiting"]["waiting"][0]["approvedBy"] else None
+
+            answer = await soon(is_told)
+            assert answer["verdict"]["state"] == "Waiting"
+            told = {
+                each["cluster"]: (each["rule"], each["users"], each["approvedBy"])
+                for each in answer["waiting"]["waiting"]
+            }
+            assert told == {"ams-1": ("owners", ["olga", "anna"], ["olga"]), "ams-2": ("owners", ["olga", "anna"], [])}
+            assert answer["waiting"]["targets"] == ["ams-1", "ams-2"]
+            text = (await desk.get("/v1/placements/-/gold/why", ADMIN, accept="text/plain")).text
+            assert text.startswith("gold   Waiting")
+            assert "1 of olga or anna" in text
+            assert "2 of olga or anna" in text
+            assert "`fleet approve gold`" in text
+
+    asyncio.run(run())
+
+
+def test_W_04_why_tells_a_gate_and_who_may_clear_it_also_in_another_process(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_desk(tmp_path) as desk:
+            await desk.stage.world.create(
+                CLUSTER_SCOPED.options, {"metadata": {"name": "held"}, "spec": {"gates": [{"name": "review"}]}}
+            )
+            await desk.stage.world.place("held", FIXED)
+
+            async def is_told() -> Any:
+                answer = await desk.get("/v1/placements/-/held/why", ADMIN)
+                return answer.json() if answer.status_code == 200 and answer.json()["gate"]["since"] else None
+
+            answer = await soon(is_told)
+            assert answer["verdict"]["state"] == "Gated"
+            assert (answer["gate"]["by"], answer["gate"]["message"]) == ("PlacementGates", "review")
+            assert answer["gate"]["gates"] == ["review"]
+            assert "clusterplacementoptions" in answer["gate"]["clearedBy"]
+            text = (await desk.get("/v1/placements/-/held/why", ADMIN, accept="text/plain")).text
+            assert "held by PlacementGates since " in text
+            assert "`fleet gates clear held review`" in text
+            await desk.post("/v1/placements/-/held/gates/review/clear", {}, ADMIN)
+            await desk.stage.world.soon_on("held", "ams-1")
+            answer = (await desk.get("/v1/placements/-/held/why", ADMIN)).json()
+            assert answer["gate"] is None
+
+    asyncio.run(run())
+
+
+def test_X_06_gates_are_cleared_by_those_who_may_change_the_options(tmp_path: Path) -> None:
     async def run() -> None:
         async with a_desk(tmp_path) as desk:
             gates = [{"name": "review", "message": "ask the owners"}, {"name": "freeze"}]

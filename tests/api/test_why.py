@@ -7,8 +7,8 @@ import re
 import msgspec
 import pytest
 
-from api.models import WhyAnswer
 from api.text.why import render_why, render_why_not
+from api.why_models import WhyAnswer
 from fleet.framework.status import Code
 from fleet.history import History
 from tests.api.stage import ADMIN, AUTHOR, CLUSTERS, HIDDEN, READER, SEEN, Json, Stage, alone, staged

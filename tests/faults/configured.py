@@ -67,12 +67,15 @@ class Scene:
 
 
 @asynccontextmanager
-async def a_scene(folder: Path, profiles: str = "", *assignments: str) -> AsyncIterator[Scene]:
-    """`profiles` is the document without its head."""
+async def a_scene(
+    folder: Path, profiles: str = "", *assignments: str, after: Scene | None = None
+) -> AsyncIterator[Scene]:
+    """`profiles` is the document without its head. A scene `after` another one has its hub and time."""
     file = folder / "fleet.yaml"
     file.write_text(HEAD + profiles, encoding="utf-8")
-    clock, attempts = VirtualClock(), Attempts()
-    hub = a_hub(clock=lambda: clock.now().timestamp())
+    attempts = Attempts()
+    clock = VirtualClock() if after is None else after.clock
+    hub = a_hub(clock=lambda: clock.now().timestamp()) if after is None else after.hub
     settings = configured("eligibility.heartbeatTimeout=24h", *assignments, file=file)
     controller = Manager(hub, settings, elects=False, recorder=attempts, clock=clock, jitter=no_jitter)
     async with asyncio.TaskGroup() as group:

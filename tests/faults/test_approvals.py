@@ -95,8 +95,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def a_desk(folder: Path, profiles: str = PROFILES, *, clusters: int = 2) -> AsyncIterator[Desk]:
-    async with a_configured_scene(folder, profiles) as scene:
+async def a_desk(
+    folder: Path, profiles: str = PROFILES, *, clusters: int = 2, after: Desk | None = None
+) -> AsyncIterator[Desk]:
+    async with a_configured_scene(folder, profiles, after=None if after is None else after.scene) as scene:
         for number in range(clusters):
             labels = {"env": "prod" if number % 2 else "test"}
             name = f"c{number}"
@@ -105,7 +107,7 @@ async def a_desk(folder: Path, profiles: str = PROFILES, *, clusters: int = 2) -
 
 
 @virtual
-async def test_x08_a_chosen_cluster_waits_for_approval_and_nothing_is_reserved_meanwhile(tmp_path: Path) -> None:
+async def test_X_08_a_chosen_cluster_waits_for_approval_and_nothing_is_reserved_meanwhile(tmp_path: Path) -> None:
     async with a_desk(tmp_path) as desk:
         await desk.options("web", schedulerName="approved", approvals=[OWNERS])
         await desk.world.place("web", TWO)
@@ -147,7 +149,7 @@ async def test_what_waits_for_people_is_not_tried_again_at_every_report_of_a_clu
 
 
 @virtual
-async def test_x08_a_cluster_that_leaves_is_asked_about_anew_in_another_one(tmp_path: Path) -> None:
+async def test_X_08_a_cluster_that_leaves_is_asked_about_anew_in_another_one(tmp_path: Path) -> None:
     async with a_desk(tmp_path, clusters=3) as desk:
         await desk.options("web", schedulerName="approved", approvals=[OWNERS])
         await desk.world.place("web", TWO)
@@ -167,7 +169,7 @@ async def test_x08_a_cluster_that_leaves_is_asked_about_anew_in_another_one(tmp_
 
 
 @virtual
-async def test_x09_two_approvers_are_two_different_ones(tmp_path: Path) -> None:
+async def test_X_09_two_approvers_are_two_different_ones(tmp_path: Path) -> None:
     async with a_desk(tmp_path, clusters=1) as desk:
         await desk.options("web", schedulerName="approved", approvals=[{**OWNERS, "count": 2}])
         await desk.world.place("web", ONE)
@@ -182,7 +184,7 @@ async def test_x09_two_approvers_are_two_different_ones(tmp_path: Path) -> None:
 
 
 @virtual
-async def test_x10_an_approval_expires(tmp_path: Path) -> None:
+async def test_X_10_an_approval_expires(tmp_path: Path) -> None:
     async with a_desk(tmp_path, clusters=1) as desk:
         await desk.options("web", schedulerName="approved", approvals=[{**OWNERS, "count": 2, "validFor": "1h"}])
         await desk.world.place("web", ONE)
@@ -198,7 +200,7 @@ async def test_x10_an_approval_expires(tmp_path: Path) -> None:
 
 @virtual
 @pytest.mark.parametrize("sticky", [False, True])
-async def test_x10_a_changed_selection_needs_another_approval_unless_the_rule_is_sticky(
+async def test_X_10_a_changed_selection_needs_another_approval_unless_the_rule_is_sticky(
     tmp_path: Path, *, sticky: bool
 ) -> None:
     async with a_desk(tmp_path, clusters=1) as desk:
@@ -220,7 +222,7 @@ async def selection_of(desk: Desk, key: str) -> str:
 
 
 @virtual
-async def test_x10_a_denial_is_shown_with_its_message_until_it_expires(tmp_path: Path) -> None:
+async def test_X_10_a_denial_is_shown_with_its_message_until_it_expires(tmp_path: Path) -> None:
     async with a_desk(tmp_path, clusters=1) as desk:
         await desk.options("web", schedulerName="approved", approvals=[{**OWNERS, "validFor": "1h"}])
         await desk.world.place("web", ONE)
@@ -299,7 +301,7 @@ async def test_options_with_approvals_are_not_ignored_by_a_profile_that_does_not
 
 @virtual
 @pytest.mark.parametrize("key", ["web", "shop/web"])
-async def test_x23_nothing_is_left_of_a_placement_that_waited(tmp_path: Path, key: str) -> None:
+async def test_X_23_nothing_is_left_of_a_placement_that_waited(tmp_path: Path, key: str) -> None:
     async with a_desk(tmp_path, clusters=1) as desk:
         await desk.world.create(NAMESPACES, {"metadata": {"name": "shop"}})
         await desk.options(key, schedulerName="approved", approvals=[{**OWNERS, "count": 2}])
@@ -317,12 +319,61 @@ async def test_x23_nothing_is_left_of_a_placement_that_waited(tmp_path: Path, ke
         await soon(is_clean, within=120)
 
 
+@virtual
+async def test_X_11_a_restart_between_question_and_answer_loses_neither(tmp_path: Path) -> None:
+    async with a_desk(tmp_path) as first:
+        await first.options("web", schedulerName="approved", approvals=[OWNERS])
+        await first.world.place("web", TWO)
+        await first.soon_asked("web", "c0/owners", "c1/owners")
+        await first.answer("web", "c0")
+        await first.soon_asked("web", "c1/owners")
+    await first.answer("web", "c1")  # nobody schedules
+    assert await first.world.bindings("web") == []
+    async with a_desk(tmp_path, clusters=0, after=first) as second:
+        await second.world.soon_on("web", "c0", "c1")
+        await second.soon_asked("web")
+
+
+@virtual
+async def test_X_22_a_placement_that_waits_or_is_gated_has_no_status_on_its_snapshot(tmp_path: Path) -> None:
+    def touches_snapshot(request: Request) -> bool:
+        return "schedulingpolicysnapshots" in request.path and request.method in ("PUT", "PATCH")
+
+    async with a_desk(tmp_path) as desk:
+        await desk.options("web", schedulerName="approved", approvals=[OWNERS])
+        await desk.options("held", gates=[{"name": "review"}])
+        await desk.world.place("web", ONE)
+        await desk.world.place("held", ONE)
+        await desk.soon_asked("web", "c1/owners")
+        await asyncio.sleep(3600)
+        assert not any(touches_snapshot(request) for request in desk.scene.hub.requests)
+        await desk.answer("web", "c1")
+        await desk.world.soon_on("web", "c1")
+        await asyncio.sleep(60)
+        assert sum(touches_snapshot(request) for request in desk.scene.hub.requests) == 1
+
+
+@virtual
+async def test_what_was_waited_for_is_forgotten_when_the_placement_gets_a_profile_that_waits_for_nobody(
+    tmp_path: Path,
+) -> None:
+    async with a_desk(tmp_path) as desk:
+        await desk.options("web", schedulerName="approved", approvals=[OWNERS])
+        await desk.world.place("web", ONE)
+        await desk.soon_asked("web", "c1/owners")
+        spec = {"schedulerName": "DefaultScheduler", "approvals": None}
+        await desk.world.patch(find_scope("web").options, "web", {"spec": spec})
+        await desk.world.soon_on("web", "c1")
+        await desk.soon_asked("web")
+        assert "nominatedTargets" not in await desk.status("web")
+
+
 # --- at odd moments ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("decision", ["Approved", "Denied"])
 @virtual
-async def test_x08_an_answer_between_the_question_and_the_wait_is_not_lost(
+async def test_X_08_an_answer_between_the_question_and_the_wait_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decision: str
 ) -> None:
     write = Cleanup.add_finalizer
@@ -345,7 +396,7 @@ async def test_x08_an_answer_between_the_question_and_the_wait_is_not_lost(
 
 
 @virtual
-async def test_x08_a_status_that_may_not_be_written_holds_up_no_attempt(
+async def test_X_08_a_status_that_may_not_be_written_holds_up_no_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_desk(tmp_path, clusters=1) as desk:

@@ -626,7 +626,7 @@ async def test_existing_bindings_stay_until_the_new_ones_are_allowed(script: Scr
 
 
 @virtual
-async def test_after_a_restart_the_rest_of_the_wait_counts_for_the_same_clusters(
+async def test_X_11_after_a_restart_the_rest_of_the_wait_counts_for_the_same_clusters(
     script: Script, tmp_path: Path
 ) -> None:
     hub, world = await a_fleet("ams", "dub")

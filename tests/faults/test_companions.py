@@ -87,7 +87,7 @@ def _companion_kinds() -> Iterator[Resource]:
 
 
 @virtual
-async def test_x02_a_hub_without_the_definitions_is_ready_and_schedules() -> None:
+async def test_X_02_a_hub_without_the_definitions_is_ready_and_schedules() -> None:
     async with a_scene(without_definitions=True) as scene:
         await scene.world.join("ams")
         await scene.world.place("web", ONE)
@@ -105,7 +105,7 @@ def forbid_companions(request: Request) -> Fault:
 
 
 @virtual
-async def test_x02_without_the_definitions_rights_to_them_are_not_needed() -> None:
+async def test_X_02_without_the_definitions_rights_to_them_are_not_needed() -> None:
     async with a_scene(without_definitions=True, fault=forbid_companions) as scene:
         await scene.world.join("ams")
         await scene.world.place("web", ONE)
@@ -120,7 +120,7 @@ async def test_options_that_may_not_be_read_are_not_passed_over() -> None:
 
 
 @virtual
-async def test_x02_definitions_installed_later_are_picked_up_and_removed_ones_are_forgotten() -> None:
+async def test_X_02_definitions_installed_later_are_picked_up_and_removed_ones_are_forgotten() -> None:
     async with a_scene(without_definitions=True) as scene:
         fresh = World(a_hub())
         await scene.world.join("ams")
@@ -138,7 +138,7 @@ async def test_x02_definitions_installed_later_are_picked_up_and_removed_ones_ar
 
 
 @virtual
-async def test_x02_a_placement_without_options_costs_no_further_request() -> None:
+async def test_X_02_a_placement_without_options_costs_no_further_request() -> None:
     async with a_scene() as scene:
         await scene.world.join("ams")
         before = scene.counted("/placementoptions") + scene.counted("/clusterplacement")
@@ -152,7 +152,7 @@ async def test_x02_a_placement_without_options_costs_no_further_request() -> Non
 
 @virtual
 @SCOPES
-async def test_x04_unusable_options_hold_the_placement_back_and_mending_them_wakes_it(key: str) -> None:
+async def test_X_04_unusable_options_hold_the_placement_back_and_mending_them_wakes_it(key: str) -> None:
     async with a_scene() as scene:
         await scene.world.join("ams", namespaces=["shop"])
         await scene.options(key, **UNUSABLE)
@@ -169,7 +169,7 @@ async def test_x04_unusable_options_hold_the_placement_back_and_mending_them_wak
 
 
 @virtual
-async def test_x04_a_placement_that_is_held_back_keeps_its_bindings_and_can_be_deleted() -> None:
+async def test_X_04_a_placement_that_is_held_back_keeps_its_bindings_and_can_be_deleted() -> None:
     async with a_scene() as scene:
         await scene.world.join("ams")
         await scene.world.place("web", ONE)
@@ -211,7 +211,7 @@ async def test_options_without_a_placement_are_kept_and_do_nothing() -> None:
 
 
 @virtual
-async def test_x06_a_placement_waits_until_its_last_gate_is_cleared_and_says_for_what() -> None:
+async def test_X_06_a_placement_waits_until_its_last_gate_is_cleared_and_says_for_what() -> None:
     async with a_scene() as scene:
         await scene.world.join("ams")
         await scene.options("web", gates=[{"name": "review", "message": "ask the owners"}, {"name": "freeze"}])
@@ -255,7 +255,7 @@ async def test_deleting_the_options_gives_the_placement_back() -> None:
 
 
 @virtual
-async def test_x01_the_embedded_hub_refuses_a_gate_that_is_added_later() -> None:
+async def test_X_01_the_embedded_hub_refuses_a_gate_that_is_added_later() -> None:
     async with a_scene() as scene:
         await scene.options("web", gates=[{"name": "a"}, {"name": "b"}])
         await scene.edit_options("web", gates=[{"name": "b"}])
@@ -264,7 +264,7 @@ async def test_x01_the_embedded_hub_refuses_a_gate_that_is_added_later() -> None
 
 
 @virtual
-async def test_x01_the_definitions_are_served() -> None:
+async def test_X_01_the_definitions_are_served() -> None:
     hub = a_hub()
     for resource in _companion_kinds():
         assert await hub.list(resource.collection()) == []

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from api.live.queue_status import list_wake_events
-from api.models import Waker
+from api.why_models import Waker
 from fleet.model.placement_key import PlacementKey
 from fleet.model.views import MemberCluster, PlacementPolicy, PolicySnapshot, find_untolerated
 from fleet.scheduler.events.cluster_diff import ClusterDiff, diff_clusters

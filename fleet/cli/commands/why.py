@@ -23,7 +23,7 @@ from fleet.cli.output.console import TEXT, page_of, write_document, write_text
 from fleet.errors import InputError
 
 if TYPE_CHECKING:
-    from api.models import WhyAnswer
+    from api.why_models import WhyAnswer
     from fleet.text_table import Page
 
 Render = Callable[["WhyAnswer", "Page"], str]
@@ -139,7 +139,7 @@ def _render_here(connection: ApiConnection, question: ApiRequest, render: Render
     API of another version."""
     import msgspec
 
-    from api.models import WhyAnswer
+    from api.why_models import WhyAnswer
 
     answer = fetch_json(connection, question)
     try:

@@ -51,12 +51,17 @@ _SETTLE: Final = "or settle for"
 _VERDICTS: Final = {"pass": "green", "reject": "red"}
 
 
-def render(answer: Answer, *, next_step: str = "", page: Page = _PAGE, most_rows: int | None = None) -> str:
-    """The whole answer. `next_step` is what the queue will do with the placement, in one line."""
+def render(
+    answer: Answer, *, held: str = "", next_step: str = "", page: Page = _PAGE, most_rows: int | None = None
+) -> str:
+    """The whole answer. `held` is what people keep the placement from; `next_step` is what the queue will do with
+    it, in one line."""
     parts = [
         _render_head(answer, page),
+        held,
         _render_policy_remarks(answer.remarks, page),
         *_render_clusters(answer, page, most_rows),
+        _render_hooks(answer, page),
         _render_given_up(answer, page),
         _render_fixes(answer),
         _render_remarks(answer),
@@ -203,6 +208,19 @@ def _render_named(head: Sequence[str], rows: Sequence[Sequence[str]], left: int,
     cells = [[row[column] for column in columns] for row in rows]
     text = render_table([head[column] for column in columns], cells, width=page.width)
     return text + (f"\n… and {left} more" if left > 0 else "")
+
+
+def _render_hooks(answer: Answer, page: Page) -> str:
+    """What the plugins answered that acted on the decision; equal answers together."""
+    attempt = answer.attempt
+    hooks = {"Reserve": attempt.reserve, "Permit": attempt.permit, "PreBind": attempt.pre_bind, "Bind": attempt.bind}
+    clusters: dict[tuple[str, ...], list[str]] = {}
+    for hook, statuses in hooks.items():
+        for status in statuses:
+            said = f"{status.code}: {status.message}" if status.message else status.code
+            clusters.setdefault((hook, status.plugin, said), []).append(status.target)
+    cells = [[*said, join_names(list(dict.fromkeys(named)))] for said, named in clusters.items()]
+    return render_table(["HOOK", "PLUGIN", "ANSWER", "CLUSTERS"], cells, width=page.width) if cells else ""
 
 
 def _render_given_up(answer: Answer, page: Page) -> str:

@@ -77,6 +77,11 @@ class BindingCycles:
         """The clusters that an attempt picks first."""
         return tuple(dict.fromkeys(target.cluster for target in self.store.load(key, uid).nominated))
 
+    async def end_wait(self, key: PlacementKey, uid: str) -> None:
+        """Of a profile that had plugins to wait for, after a decision of one that has none."""
+        if not self.store.load(key, uid).is_empty:
+            await self.store.publish(key, WaitingState(uid))
+
 
 class BindingCycle:
     """Of one attempt."""

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from api.http.examples import get_example
-from api.models import WhyAnswer
 from api.text.why import render_why
+from api.why_models import WhyAnswer
 from fleet.cli.client.requests import render_problem
 from fleet.framework.status import Code
 from fleet.text_table import Page
