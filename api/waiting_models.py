@@ -22,6 +22,8 @@ class WaitingTargetModel(ApiModel, frozen=True, kw_only=True):
     count: int
     """How many different approvers are needed."""
     approved_by: tuple[str, ...]
+    may_answer: bool
+    """Whether the caller may approve or deny."""
 
 
 class WaitingModel(ApiModel, frozen=True, kw_only=True):

@@ -48,6 +48,7 @@ _TARGET: Final = {
     "groups": [],
     "count": 1,
     "approvedBy": [],
+    "mayAnswer": True,
 }
 _ITEM: Final = {
     "uid": UID,

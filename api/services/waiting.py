@@ -5,13 +5,13 @@ What waits stands in the status of companions, which the leader writes: any repl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from api.auth.access import placement_access
+from api.auth.access import approval_access, placement_access
 from api.auth.permissions import Permissions, Visibility
 from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
@@ -19,12 +19,13 @@ from api.live.live import LivePlacement
 from api.waiting_models import WaitingList, WaitingModel, WaitingTargetModel
 from api.why_models import GateModel, QueueModel
 from fleet.clock import SECOND
-from fleet.framework.approvals import DENIED, ApprovalFacts, judge
+from fleet.framework.approvals import DENIED, PLUGIN, ApprovalFacts, judge, may_answer
 from fleet.informers.cache import PlacementKinds
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import parse_timestamp
 from fleet.model.views import (
     ApprovalRule,
+    Approver,
     Condition,
     Observed,
     Placement,
@@ -63,7 +64,7 @@ async def list_waiting(
     items = []
     for key in sorted(readable):
         item = by_key[key]
-        model = _build_model(backend, item, visibility)
+        model = _build_model(backend, item, visibility, await _list_answerable(backend, permissions, item))
         chosen = [
             target for target in model.waiting if plugin in (None, target.plugin) and cluster in (None, target.cluster)
         ]
@@ -74,13 +75,22 @@ async def list_waiting(
 
 async def load_waiting(backend: Backend, permissions: Permissions, uid: str) -> WaitingModel:
     item = await find_waiting(backend, permissions, uid)
-    return _build_model(backend, item, await permissions.load_visibility(backend.live.caches.clusters))
+    answerable = await _list_answerable(backend, permissions, item)
+    return _build_model(backend, item, await permissions.load_visibility(backend.live.caches.clusters), answerable)
 
 
-def describe_waiting(backend: Backend, placement: LivePlacement, visibility: Visibility) -> WaitingModel | None:
+async def list_answerable(backend: Backend, permissions: Permissions, placement: LivePlacement) -> Collection[str]:
+    """The rules that the caller may answer."""
+    item = _read_item(backend, placement.placement, placement.options)
+    return () if item is None else await _list_answerable(backend, permissions, item)
+
+
+def describe_waiting(
+    backend: Backend, placement: LivePlacement, visibility: Visibility, answerable: Collection[str]
+) -> WaitingModel | None:
     """None, if no attempt on the placement has chosen clusters that are not bound yet."""
     item = _read_item(backend, placement.placement, placement.options)
-    return None if item is None else _build_model(backend, item, visibility)
+    return None if item is None else _build_model(backend, item, visibility, answerable)
 
 
 def describe_gate(backend: Backend, placement: LivePlacement, queue: QueueModel | None) -> GateModel | None:
@@ -146,9 +156,25 @@ async def find_waiting(backend: Backend, permissions: Permissions, uid: str) -> 
     raise not_found(f"a waiting placement with UID {uid}", "GET /v1/waiting lists those that wait")
 
 
-def _build_model(backend: Backend, item: PlacementWait, visibility: Visibility) -> WaitingModel:
+async def _list_answerable(backend: Backend, permissions: Permissions, item: PlacementWait) -> Collection[str]:
+    rules, _ = _read_rules(backend, item)
+    asked = {entry.rule for entry in item.entries if entry.plugin == PLUGIN}
+    return [
+        name
+        for name, rule in rules.items()
+        if name in asked and await find_missing_right(permissions, item.key, rule) is None
+    ]
+
+
+def _read_rules(backend: Backend, item: PlacementWait) -> tuple[dict[str, ApprovalRule], ApprovalFacts]:
     facts = backend.live.read_approval_facts(item.key)
-    rules = {rule.name: rule for rule in backend.live.list_approval_rules(item.key, facts)}
+    return {rule.name: rule for rule in backend.live.list_approval_rules(item.key, facts)}, facts
+
+
+def _build_model(
+    backend: Backend, item: PlacementWait, visibility: Visibility, answerable: Collection[str]
+) -> WaitingModel:
+    rules, facts = _read_rules(backend, item)
     now = backend.live.now()
     status = item.options.view.status
     shown = [entry for entry in item.entries if not visibility.hides(entry.cluster)]
@@ -161,13 +187,13 @@ def _build_model(backend: Backend, item: PlacementWait, visibility: Visibility) 
         profile=item.profile,
         message=message if len(shown) == len(item.entries) else "",
         targets=tuple(cluster for cluster in nominated if not visibility.hides(cluster)),
-        waiting=tuple(_build_target(entry, rules.get(entry.rule), facts, now) for entry in shown),
+        waiting=tuple(_build_target(entry, rules.get(entry.rule), facts, answerable, now) for entry in shown),
         redacted=len(item.entries) - len(shown),
     )
 
 
 def _build_target(
-    entry: WaitingTarget, rule: ApprovalRule | None, facts: ApprovalFacts, now: int
+    entry: WaitingTarget, rule: ApprovalRule | None, facts: ApprovalFacts, answerable: Collection[str], now: int
 ) -> WaitingTargetModel:
     deadline = None if entry.deadline is None else parse_timestamp(entry.deadline)
     answers = [] if rule is None else judge([rule], facts, entry.cluster, now=now)
@@ -182,6 +208,7 @@ def _build_target(
         groups=() if rule is None else rule.approvers.groups,
         count=1 if rule is None else rule.count,
         approved_by=tuple(given.spec.by.user for answer in answers for given in answer.approved),
+        may_answer=entry.plugin == PLUGIN and entry.rule in answerable,
     )
 
 
@@ -197,6 +224,26 @@ def build_outcome(placement: str, approval: PlacementApproval, visibility: Visib
         value=spec.rule,
         next="GET /v1/waiting lists what is still open",
         title="Answered already",
+    )
+
+
+async def find_missing_right(permissions: Permissions, key: PlacementKey, rule: ApprovalRule) -> ProblemError | None:
+    """Why the caller may not answer for the rule."""
+    try:
+        await permissions.require(approval_access(key.namespace, rule.name))
+    except ProblemError as problem:
+        return problem
+    caller = permissions.caller
+    if may_answer(rule, Approver(user=caller.name, groups=caller.groups)):
+        return None
+    who = ", ".join([*rule.approvers.users, *(f"group {group}" for group in rule.approvers.groups)])
+    return refusal(
+        403,
+        f"{caller.name} is not among the approvers of rule {rule.name}",
+        object=str(key),
+        field="rule",
+        value=rule.name,
+        next=f"ask one of them: {who}",
     )
 
 

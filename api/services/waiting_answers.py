@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import msgspec
 
-from api.auth.access import approval_access, placement_access
+from api.auth.access import placement_access
 from api.auth.permissions import Permissions, Visibility
-from api.http.problems import ProblemError, refusal
+from api.http.problems import refusal
 from api.live.backend import Backend
-from api.services.waiting import PlacementWait, build_outcome, find_waiting
+from api.services.waiting import PlacementWait, build_outcome, find_missing_right, find_waiting
 from api.waiting_models import AllowAnswer, RejectAnswer, RemainingModel
 from fleet.errors import AlreadyExists, NotFound
-from fleet.framework.approvals import DENIED, PLUGIN, Answers, ApprovalFacts, judge, may_answer
+from fleet.framework.approvals import DENIED, PLUGIN, Answers, ApprovalFacts, judge
 from fleet.informers.cache import PlacementKinds
 from fleet.model.placement_key import PlacementKey
 from fleet.model.timestamps import format_timestamp, parse_duration
-from fleet.model.views import ApprovalRule, Approver, PlacementApproval, WaitingTarget
+from fleet.model.views import ApprovalRule, PlacementApproval, WaitingTarget
 
 APPROVED: Final = "Approved"
 REQUEST: Final = "scheduling.fleet.dev/request"
@@ -160,7 +160,7 @@ async def _choose_entries(
         )
     allowed, refused = [], []
     for entry in meant:
-        problem = await _find_missing_right(permissions, item, rules[entry.rule])
+        problem = await find_missing_right(permissions, item.key, rules[entry.rule])
         if problem is None:
             allowed.append(entry)
         else:
@@ -168,25 +168,6 @@ async def _choose_entries(
     if not allowed:
         raise refused[0]
     return allowed
-
-
-async def _find_missing_right(permissions: Permissions, item: PlacementWait, rule: ApprovalRule) -> ProblemError | None:
-    try:
-        await permissions.require(approval_access(item.key.namespace, rule.name))
-    except ProblemError as problem:
-        return problem
-    caller = permissions.caller
-    if may_answer(rule, Approver(user=caller.name, groups=caller.groups)):
-        return None
-    who = ", ".join([*rule.approvers.users, *(f"group {group}" for group in rule.approvers.groups)])
-    return refusal(
-        403,
-        f"{caller.name} is not among the approvers of rule {rule.name}",
-        object=str(item.key),
-        field="rule",
-        value=rule.name,
-        next=f"ask one of them: {who}",
-    )
 
 
 def _require_open(key: PlacementKey, answers: Answers, user: str, visibility: Visibility) -> None:

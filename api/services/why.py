@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -36,7 +36,7 @@ from api.services.attempts import (
 )
 from api.services.departures import find_departed, list_given_up
 from api.services.foreign_decisions import compare_with_bound
-from api.services.waiting import describe_gate, describe_waiting
+from api.services.waiting import describe_gate, describe_waiting, list_answerable
 from api.waiting_models import WaitingModel
 from api.why_models import GateModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
@@ -126,6 +126,8 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
     reviewed = frozenset(backend.live.caches.clusters)
     visibility = await permissions.load_visibility(reviewed)
     may_edit_clusters = await permissions.allow(EDIT_CLUSTERS)
+    asked = backend.live.find_placement(query.key, with_bindings=False)
+    answerable = () if asked is None else await list_answerable(backend, permissions, asked)
     async with backend.evaluator.admit(permissions.caller.name):
         if query.attempt is None:
             record = await load_record(backend, query.key)
@@ -142,7 +144,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
             queue = None if place is None else _build_queue(backend, record, place, wakers)
-            held = _find_what_holds(backend, query, record, visibility, queue)
+            held = _find_what_holds(backend, query, record, visibility, queue, answerable)
             context = _build_context(
                 backend,
                 query,
@@ -359,13 +361,19 @@ def _describe_lag(state: State, evaluated: EvaluatedDecision, attempt: HistoryAt
 
 
 def _find_what_holds(
-    backend: Backend, query: WhyQuery, record: PlacementRecord, visibility: Visibility, queue: QueueModel | None
+    backend: Backend,
+    query: WhyQuery,
+    record: PlacementRecord,
+    visibility: Visibility,
+    queue: QueueModel | None,
+    answerable: Collection[str],
 ) -> _Held:
     """Of the present state."""
     placement = record.placement
     if query.attempt is not None or placement is None or queue is None:
         return _Held()
-    return _Held(describe_gate(backend, placement, queue), describe_waiting(backend, placement, visibility))
+    waiting = describe_waiting(backend, placement, visibility, answerable)
+    return _Held(describe_gate(backend, placement, queue), waiting)
 
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:

@@ -49,10 +49,11 @@ export function makeWaiting(area, key = "") {
       return h("li", { "data-key": item.key, "data-cluster": target.cluster, "data-rule": target.rule },
         !key && [h("a", { href: placementLink(item.key) }, item.key), " on "], h("a", { href: clusterLink(target.cluster) }, target.cluster), `: ${target.rule || target.plugin}`,
         h("div", { class: "soft" }, describe(target), " since ", time(target.since), " UTC", target.deadline && [", until ", time(target.deadline), " UTC"]),
-        h("label", { for: id }, "Reason"), " ", reason,
-        h("div", { class: "actions" },
-          h("button", { type: "button", onclick: () => send("allow", { reason: reason.value.trim() }, "approved") }, "approve"),
-          h("button", { type: "button", onclick: deny }, "deny")), problem);
+        target.mayAnswer === false ? h("p", { class: "soft" }, "You are not among those who may answer.") : [
+          h("label", { for: id }, "Reason"), " ", reason,
+          h("div", { class: "actions" },
+            h("button", { type: "button", onclick: () => send("allow", { reason: reason.value.trim() }, "approved") }, "approve"),
+            h("button", { type: "button", onclick: deny }, "deny")), problem]);
     });
   }
 

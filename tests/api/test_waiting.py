@@ -122,6 +122,8 @@ def test_X_07_the_right_user_approves_through_another_process_and_the_placement_
             item = await desk.soon_listed()
             assert (item["key"], item["profile"], item["targets"]) == ("gold", "approved", ["ams-1"])
             (target,) = item["waiting"]
+            ((other,),) = [each["waiting"] for each in (await desk.get("/v1/waiting", OVERSEER)).json()["items"]]
+            assert (target["mayAnswer"], other["mayAnswer"]) == (True, False)
             assert (target["cluster"], target["rule"], target["users"]) == ("ams-1", "owners", ["olga", "anna"])
             answer = await desk.allow(reason="tested")
             assert (answer.status_code, answer.json()) == (200, {"dealtWith": True, "remaining": []})

@@ -11,6 +11,7 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ PLUGINS: Final = (
     "TopologySpreadConstraints",
     "ResourceFit",
 )
+MAINTENANCE: Final = {"key": "maintenance", "value": "now", "effect": "NoSchedule"}
 POLICY: Final = {
     "placementType": "PickN",
     "numberOfClusters": 20,
@@ -62,6 +64,14 @@ SLIDE: Final = """(value) => new Promise((done) => {
     slider.value = value;
     slider.dispatchEvent(new Event('input', {bubbles: true}));
 })"""
+TAINTED: Final = """() => {
+    const cell = '.cell[data-cluster="cluster-001"][data-plugin="TaintToleration"]';
+    const kind = () => document.querySelector(cell)?.dataset.kind;
+    const before = kind();
+    window.tainted = false;
+    const look = () => (kind() === before ? requestAnimationFrame(look) : (window.tainted = true));
+    look();
+}"""
 SCROLL: Final = """() => new Promise((done) => {
     const scroll = document.querySelector('.grid-scroll');
     const frames = [];
@@ -149,6 +159,22 @@ def measure_scrolling(visit: Visit) -> tuple[list[float], list[float]]:
     return [float(page.evaluate("() => window.firstGrid"))], list(page.evaluate(SCROLL))
 
 
+def measure_taint(visit: Visit, running: Running) -> list[float]:
+    """From the request that sets or removes a taint to the page that shows it."""
+    visit.page.add_init_script(FIRST_GRID)
+    page = visit.open("/ui/placements/-/measured")
+    visit.wait_for("() => window.firstGrid !== undefined")
+    found = []
+    for number in range(REPETITIONS):
+        taints = () if number % 2 else (MAINTENANCE,)
+        page.evaluate(TAINTED)
+        started = time.perf_counter()
+        running.call(running.stage.world.taint("cluster-001", *taints))
+        visit.wait_for("() => window.tainted")
+        found.append((time.perf_counter() - started) * 1000)
+    return found
+
+
 def report(figures: dict[str, tuple[list[float], float]]) -> int:
     """The median of each against its limit, in milliseconds."""
     for name, (values, limit) in figures.items():
@@ -169,6 +195,7 @@ def main() -> int:
                 first = explorer.visit(ADMIN, measure_first_grid)
                 hover = explorer.visit(ADMIN, measure_hover)
                 slider = explorer.visit(ADMIN, measure_slider)
+                taint = explorer.visit(ADMIN, lambda visit: measure_taint(visit, running))
                 drawn, frames = explorer.visit(ADMIN, measure_scrolling)
         finally:
             browser.stop()
@@ -177,6 +204,7 @@ def main() -> int:
             f"first grid, {CLUSTERS} clusters": (first, 1000),
             f"hover, {CLUSTERS} clusters": (hover, 16),
             f"slider to redraw, {CLUSTERS} clusters": (slider, 150),
+            "a taint set on the hub to the page": (taint, 2000),
             f"first grid, {MANY:,} clusters x {len(PLUGINS)} rules": (drawn, 5000),
             f"a frame while scrolling {MANY:,} clusters": (frames, 33.4),
         }
