@@ -51,6 +51,7 @@ class PlacementApprovalArgs(msgspec.Struct, frozen=True, rename="camel", forbid_
 
 class PlacementApprovalPlugin(PluginTraits):
     PERMIT_TIMEOUT_CODE: ClassVar[Code] = Code.PENDING
+    DENIAL_IS_OF_CLUSTER: ClassVar[bool] = True
 
     def __init__(self, raw: RawArgs | None = None, handle: Handle | None = None) -> None:
         self._rules = decode_into(raw, PlacementApprovalArgs).rules

@@ -158,3 +158,5 @@ class PluginTraits:
     """Its Bind writes each target's operation and does nothing else, so that all of a decision may be sent together."""
     PERMIT_TIMEOUT_CODE: ClassVar[Code] = Code.UNSCHEDULABLE
     """The code of its refusal when a wait that its Permit asked for is over: Unschedulable or Pending."""
+    DENIAL_IS_OF_CLUSTER: ClassVar[bool] = False
+    """A refusal of its Permit is about the cluster alone: the attempt decides again without it."""

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from fleet.framework.approvals import digest_selection
+from fleet.framework.status import is_success
 from fleet.kube.api import Request
 from fleet.kube.scopes import find_scope
 from fleet.scheduler.attempt_record import AttemptResult
@@ -44,6 +45,7 @@ profiles:
 """
 ONE: Final = {"placementType": "PickN", "numberOfClusters": 1}
 TWO: Final = {"placementType": "PickN", "numberOfClusters": 2}
+FIXED: Final = {"placementType": "PickFixed", "clusterNames": ["c0", "c1"]}
 OWNERS: Final = {"name": "owners", "approvers": {"users": ["ann", "bob"]}}
 
 
@@ -238,6 +240,36 @@ async def test_X_10_a_denial_is_shown_with_its_message_until_it_expires(tmp_path
         assert await desk.asked("web") == set()
         await asyncio.sleep(3700)
         await desk.soon_asked("web", "c0/owners")
+
+
+@pytest.mark.parametrize("hold", [0, 600])
+@virtual
+async def test_X_10_a_denied_cluster_is_replaced_by_another_one_if_one_fits(tmp_path: Path, hold: int) -> None:
+    async with a_desk(tmp_path, clusters=3) as desk:
+        await desk.options("web", schedulerName="approved", approvals=[{**OWNERS, "holdSeconds": hold}])
+        await desk.world.place("web", TWO)
+        await desk.soon_asked("web", "c1/owners", "c2/owners")
+        await desk.answer("web", "c2", decision="Denied", message="full of batch jobs")
+        await desk.soon_asked("web", "c0/owners", "c1/owners")
+        for name in ("c0", "c1"):
+            await desk.answer("web", name)
+        await desk.world.soon_on("web", "c0", "c1")
+        effects = [effect for attempt in desk.scene.attempts.of("web") for effect in attempt.effects]
+    denials = {effect.status.reasons for effect in effects if effect.target == "c2" and not is_success(effect.status)}
+    assert ("owners: denied by ann: full of batch jobs",) in denials
+
+
+@pytest.mark.parametrize("policy", [{"placementType": "PickAll"}, FIXED])
+@virtual
+async def test_X_10_what_is_approved_is_bound_beside_what_is_denied(tmp_path: Path, policy: dict[str, Any]) -> None:
+    async with a_desk(tmp_path) as desk:
+        await desk.options("web", schedulerName="approved", approvals=[OWNERS])
+        await desk.world.place("web", policy)
+        await desk.soon_asked("web", "c0/owners", "c1/owners")
+        await desk.answer("web", "c1", decision="Denied", message="no")
+        await desk.soon_asked("web", "c0/owners")
+        await desk.answer("web", "c0")
+        await desk.world.soon_on("web", "c0")
 
 
 @virtual

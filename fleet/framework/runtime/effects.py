@@ -25,6 +25,7 @@ from fleet.framework.request import PlacementRequest
 from fleet.framework.runtime.purity_guard import Phase, enter_phase
 from fleet.framework.state import CycleState
 from fleet.framework.status import REJECTIONS, SUCCESS, Code, Status, code_of, is_success, message_of
+from fleet.framework.types import PluginTraits
 from fleet.snapshot.frame import Frame
 
 EFFECT_HOOKS: Final = ("reserve", "permit", "preBind", "bind", "postBind")
@@ -176,6 +177,13 @@ class Effects:
                 elif not is_success(status):
                     return Permission(denial=Failure("permit", target, status))
         return Permission(pending) if unready is None else Permission(denial=unready)
+
+    def is_about_cluster(self, denial: Status) -> bool:
+        """Whether another cluster may take the place of one that Permit refused."""
+        plugins = (entry.plugin for entry in self._hooks["permit"] if entry.name == denial.plugin)
+        return denial.code in REJECTIONS - {Code.PENDING} and any(
+            getattr(plugin, "DENIAL_IS_OF_CLUSTER", PluginTraits.DENIAL_IS_OF_CLUSTER) for plugin in plugins
+        )
 
     # --- PreBind, Bind, PostBind --------------------------------------------------------------------------------
 

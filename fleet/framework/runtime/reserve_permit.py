@@ -1,7 +1,8 @@
 """Reserve and Permit: all targets of a decision are reserved and permitted, or none.
 
 This is the last serial step of an attempt. A target that cannot be reserved fails the attempt, or, where the profile
-says so, is left out and the same attempt decides again: the whole decision, so that spread and limits still hold.
+says so, is left out and the same attempt decides again: the whole decision, so that spread and limits still hold. So
+is a target that a plugin denies for good.
 """
 
 from __future__ import annotations
@@ -54,12 +55,21 @@ async def reserve(inp: DecisionInput, decision: Decision, effects: Effects, *, d
 async def reserve_and_permit(
     inp: DecisionInput, decision: Decision, effects: Effects, *, decide: Decide
 ) -> PermitResult:
-    """Run Reserve, then Permit; a denial undoes all reservations."""
-    reserved = await reserve(inp, decision, effects, decide=decide)
-    if reserved.failure is not None:
-        return reserved
-    permission = await effects.run_permit(reserved.targets)
-    if permission.denial is not None:
+    """Run Reserve, then Permit; a denial undoes all reservations. Where it is about one cluster, the whole decision is
+    made again without it."""
+    while True:
+        reserved = await reserve(inp, decision, effects, decide=decide)
+        if reserved.failure is not None:
+            return reserved
+        permission = await effects.run_permit(reserved.targets)
+        denial = permission.denial
+        if denial is None:
+            return replace(reserved, pending=permission.pending)
         await effects.run_unreserve(reserved.targets)
-        return replace(reserved, targets=(), failure=permission.denial)
-    return replace(reserved, pending=permission.pending)
+        denied = replace(reserved, targets=(), failure=denial)
+        if not effects.is_about_cluster(denial.status):
+            return denied
+        inp = excluding(reserved.inputs, [denial.target.row])
+        decision = decide(inp)
+        if not newly_chosen(decision):
+            return denied

@@ -45,6 +45,8 @@ STOPPING: Final = (NotLeading, LeadershipLost, QueueClosed)
 """Errors after which nothing is written, and nothing undone."""
 EARLY_ANSWER: Final = "Permit/EarlyAnswer"
 """An approval came while the attempt was being refused for lack of it."""
+DENIED: Final = "Permit/Denied"
+"""A cluster was denied during a wait: another one may take its place."""
 OUTDATED: Final = "Permit/Outdated"
 """Something changed during a wait that the decision was made from."""
 
@@ -184,8 +186,11 @@ class BindingCycle:
         return entry
 
     def _list_entries(self, effects: Effects, *, code: Code) -> Iterator[WaitingEntry]:
+        """Of the clusters that are chosen in the end."""
+        _, permitted = self._require()
+        chosen = {target.cluster for target in permitted.decision.targets}
         for result in effects.results:
-            if result.hook == "permit" and result.status.code is code:
+            if result.hook == "permit" and result.status.code is code and result.target in chosen:
                 deadline = result.deadline if code is Code.WAIT else None
                 details = result.status.details
                 for rule in details.get("rules") or (details.get("rule", ""),):
@@ -207,6 +212,8 @@ class BindingCycle:
         target = next((target for target in self._unbound if target.cluster == refusal.cluster), self._unbound[0])
         if refusal.result == "ended":
             self._shared.requeue(self._key, OUTDATED)
+        elif refusal.result == "rejected" and effects.is_about_cluster(status):
+            self._shared.requeue(self._key, DENIED)
         effects.results.append(HookResult("permit", status.plugin, target.cluster, status))
         raise CycleFailed(Failure("permit", target, status))
 
