@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,15 +68,21 @@ class Office:
     def fleet(self, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._run([sys.executable, "-m", "fleet.cli", *arguments], user)
 
-    def kubectl(self, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._run([str(self.hub.release.access.kubectl), *arguments], user)
+    def kubectl(self, user: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        return self._run([str(self.hub.release.access.kubectl), *arguments], user, stdin)
 
     def environment(self, user: str) -> dict[str, str]:
         return {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.kubeconfigs[user])}
 
-    def _run(self, command: list[str], user: str) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], user: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, env=self.environment(user), capture_output=True, text=True, timeout=_MINUTE, check=False
+            command,
+            env=self.environment(user),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=_MINUTE,
+            check=False,
         )
 
 
@@ -217,6 +223,45 @@ def test_a_browser_asks_with_the_kubeconfig_as_well(office: Office) -> None:
 def ask(url: str, body: bytes | None = None, **headers: str) -> Any:
     media_type = {} if body is None else {"Content-Type": "application/json"}
     return urlopen(Request(url, body, {**media_type, **headers}), timeout=_MINUTE)
+
+
+def answer_of(user: str, *, rule: str = "owners", groups: Sequence[str] = ()) -> str:
+    spec = {
+        "placement": "web",
+        "placementUID": "0d4c7e1a-53cf-4a52-9d8e-6b1f0c2a7e11",
+        "rule": rule,
+        "cluster": CLUSTERS[0],
+        "decision": "Approved",
+        "by": {"user": user, "groups": list(groups)},
+    }
+    kind = {"apiVersion": "scheduling.fleet.dev/v1alpha1", "kind": "ClusterPlacementApproval"}
+    return json.dumps({**kind, "metadata": {"generateName": "web-"}, "spec": spec})
+
+
+def test_X_07_an_answer_that_kubectl_creates_is_held_to_its_author(office: Office) -> None:
+    hub = office.hub.release.hub
+    resource = {"apiGroups": ["scheduling.fleet.dev"], "resources": ["clusterplacementapprovals"]}
+    rules = [{**resource, "verbs": ["create"]}, {**resource, "resourceNames": ["owners"], "verbs": ["approve"]}]
+    hub.post(f"{RBAC}/clusterroles", {"metadata": {"name": "owners"}, "rules": rules}).ok()
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": "owners"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "owners"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "alice"}],
+    }
+    hub.post(f"{RBAC}/clusterrolebindings", binding).ok()
+
+    def create(document: str) -> str:
+        done = office.kubectl("alice", "create", "-f", "-", stdin=document)
+        return "" if done.returncode == 0 else done.stderr
+
+    soon(lambda: "spec.by.user has to be alice" in create(answer_of("bob")), within=_MINUTE)
+    masters = create(answer_of("alice", groups=["team-a", "system:masters"]))
+    assert "spec.by.groups may name only groups of alice" in masters
+    assert "alice may not approve clusterplacementapprovals named platform" in create(
+        answer_of("alice", rule="platform")
+    )
+    assert create(answer_of("alice", groups=["team-a"])) == ""
 
 
 def test_headers_of_the_layer_mean_nothing_from_a_user(office: Office) -> None:
