@@ -12,6 +12,7 @@ from typing import Any, Final
 from fleet.clock import Clock
 from fleet.framework.explaining import HintRegistration
 from fleet.framework.handle import Handle
+from fleet.framework.profiles.adapter import UnreserveOnly
 from fleet.framework.status import Code, Status
 from fleet.kube.api import Api
 from fleet.manager.manager import Manager
@@ -123,14 +124,36 @@ class Plain:
         return Acting.script.act("Plain", "pre_bind", target.cluster)
 
 
-SOURCE: Final = "from tests.faults.acting import First, Plain, Quota, Second\n"
+class Looking(Acting):
+    """Looks whether there is something to prepare."""
+
+    async def pre_bind_preflight(self, ctx: Any, state: Any, placement: Any, target: Any) -> Any:
+        return await self._act("pre_bind_preflight", target)
+
+
+class _Undoing:
+    def name(self) -> str:
+        return "Undoing"
+
+    async def unreserve(self, ctx: Any, state: Any, placement: Any, target: Any) -> None:
+        Acting.script.act("Undoing", "unreserve", target.cluster)
+
+
+def make_undoing(raw: Any = None, handle: Handle | None = None) -> UnreserveOnly:
+    return UnreserveOnly(_Undoing())
+
+
+_PLUGINS: Final = {name: name for name in ("First", "Second", "Quota", "Plain", "Looking")} | {
+    "Undoing": "make_undoing"
+}
+SOURCE: Final = f"from tests.faults.acting import {', '.join(_PLUGINS.values())}\n"
 
 
 @contextmanager
 def acting_plugins(folder: Path) -> Iterator[Script]:
-    """First, Second, Quota and Plain are installed, and do nothing in particular yet."""
+    """They are installed, and do nothing in particular yet."""
     script = Acting.script = Script()
-    with an_installed_package(folder, SOURCE, {name: name for name in ("First", "Second", "Quota", "Plain")}):
+    with an_installed_package(folder, SOURCE, _PLUGINS):
         yield script
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +32,7 @@ from tests.fake_hub import Fault, Slow
 from tests.faults.acting import TWO, Running, Script, a_document, acting_plugins, at_every_hook, killed, running
 from tests.faults.hub_api import HubApi, a_hub
 from tests.faults.virtual import VirtualClock, virtual
+from tests.unit.framework.plugin_fakes import Counter
 
 HOOKS: Final = ("reserve", "permit", "pre_bind", "bind", "post_bind")
 WAIT: Final = Status.new(Code.WAIT, "ask the owner")
@@ -72,7 +75,7 @@ def creates(request: Request) -> bool:
 
 @pytest.mark.parametrize("kind", POLICIES)
 @virtual
-async def test_L_06_F3_067_F3_071_F3_082_every_hook_runs_in_order_for_every_kind_of_placement(
+async def test_L_06_F3_006_F3_067_F3_071_F3_082_every_hook_runs_in_order_for_every_kind_of_placement(
     script: Script, tmp_path: Path, kind: str
 ) -> None:
     hub, world = await a_fleet()
@@ -285,7 +288,7 @@ async def test_F3_066_F3_072_F3_074_an_error_of_a_binder_ends_the_chain_and_undo
 
 
 @virtual
-async def test_F3_086_binders_that_all_decline_bind_nothing(script: Script, tmp_path: Path) -> None:
+async def test_F3_011_F3_086_binders_that_all_decline_bind_nothing(script: Script, tmp_path: Path) -> None:
     hub, world = await a_fleet("ams")
     text = a_document("    bind: {disabled: [{name: HubBindingBinder}], enabled: [{name: First}]}\n")
     async with running(hub, tmp_path / "fleet.yaml", text) as site:
@@ -308,6 +311,84 @@ async def test_F3_073_F3_087_what_comes_after_a_binding_changes_nothing(script: 
         (record,) = [one for one in site.of("web") if one.effects]
     assert record.result is AttemptResult.DECIDED
     assert script.journal[-2:] == ["First.post_bind(ams)", "Second.post_bind(ams)"]
+
+
+@virtual
+async def test_F3_011_what_needs_no_preparation_is_not_prepared(script: Script, tmp_path: Path) -> None:
+    hub, world = await a_fleet("ams", "dub")
+    script.answers["Looking", "pre_bind_preflight"] = lambda cluster: (
+        Status.new(Code.SKIP) if cluster == "ams" else None
+    )
+    async with running(hub, tmp_path / "fleet.yaml", a_document("    preBind: {enabled: [{name: Looking}]}\n")):
+        await world.place("web", TWO)
+        await world.soon_on("web", "ams", "dub")
+    assert [call for call in script.journal if ".pre_bind(" in call] == ["Looking.pre_bind(dub)"]
+
+
+@virtual
+async def test_F3_065_a_plugin_that_only_unreserves_cleans_up_after_others(script: Script, tmp_path: Path) -> None:
+    hub, world = await a_fleet("ams")
+    script.answers["First", "reserve"] = Status.new(Code.UNSCHEDULABLE, "full")
+    text = a_document("    reserve: {enabled: [{name: Undoing}, {name: First}]}\n")
+    async with running(hub, tmp_path / "fleet.yaml", text) as site:
+        await world.place("web", {"placementType": "PickFixed", "clusterNames": ["ams"]})
+        await soon(lambda: _has_ended(site))
+    assert script.journal == ["First.reserve(ams)", "First.unreserve(ams)", "Undoing.unreserve(ams)"]
+
+
+@virtual
+async def test_F3_101_a_plugin_that_acts_reads_the_fleet_of_today(script: Script, tmp_path: Path) -> None:
+    hub, world = await a_fleet("ams")
+    seen: list[Any] = []
+
+    def look(cluster: str) -> None:
+        handle = script.handles["First"]
+        seen.append((cluster in handle.snapshot().names, cluster in handle.cache_view().names))
+
+    script.answers["First", "pre_bind"] = look
+    async with running(hub, tmp_path / "fleet.yaml", at_every_hook("First")):
+        await world.place("web", {"placementType": "PickFixed", "clusterNames": ["ams"]})
+        await world.soon_on("web", "ams")
+    assert seen == [(True, True)]
+
+
+def test_F3_026_F3_027_F3_028_F3_029_a_state_is_shared_between_threads(script: Script, tmp_path: Path) -> None:
+    key, found = StateKey("reserve/Plain"), []
+
+    def use(cluster: str) -> None:
+        state = script.states[-1]
+        state.write(key, Counter())
+        together = threading.Barrier(8)
+
+        def count(number: int) -> None:
+            for _ in range(100):
+                with state.lock():
+                    state.poke(key, Counter(state.peek(key).value + 1))
+
+        def read(number: int) -> None:
+            with state.rlock():
+                together.wait(timeout=60)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(count, range(8)))
+            list(pool.map(read, range(8)))
+        for take in (state.lock, state.rlock):
+            with suppress(KeyError), take():
+                raise KeyError
+        with pytest.raises(RuntimeError):
+            state.unlock()
+        found.append(state.read(key).value)
+
+    async def run() -> None:
+        hub, world = await a_fleet("ams")
+        text = a_document("    reserve: {enabled: [{name: First}, {name: Plain}]}\n")
+        async with running(hub, tmp_path / "fleet.yaml", text, clock=SystemClock()):
+            await world.place("web", {"placementType": "PickFixed", "clusterNames": ["ams"]})
+            await world.soon_on("web", "ams")
+
+    script.answers["Plain", "reserve"] = use
+    asyncio.run(run())
+    assert found == [800]
 
 
 @virtual

@@ -89,6 +89,21 @@ def test_F3_048_profiles_cannot_sort_the_one_queue_differently(simulator: Simula
     assert "profiles mine and other sort the one queue differently" in ran.err
 
 
+@pytest.mark.parametrize(
+    "hook, methods",
+    [("reserve", {"reserve": None}), ("reserve", {"unreserve": None}), ("preBind", {"pre_bind_preflight": None})],
+    ids=["only reserves", "only unreserves", "only looks"],
+)
+def test_F3_063_F3_069_half_of_what_a_hook_needs_is_refused(
+    simulator: Simulator, hook: str, methods: dict[str, Any]
+) -> None:
+    ran = simulator.run(hooks={hook: ["Half"]}, factories={"Half": lambda raw, handle: Noting("Half", **methods)})
+
+    assert ran.code == 2
+    either = (f"plugin Half does not extend {hook} plugin", f"plugins.{hook}.enabled[0]: Half has no {hook} hook")
+    assert any(text in ran.err for text in either)
+
+
 def test_F3_140_a_slow_filter_before_a_quick_one_is_a_warning_that_names_both(
     simulator: Simulator, fleet: Fleet
 ) -> None:
@@ -158,7 +173,7 @@ def test_F3_051_F3_076_F3_094_a_refusal_of_the_placement_names_its_plugin_for_ev
     assert calls(decision)["Eviction"] == {"post_filter": 1}
 
 
-def test_F3_051_L_09_skip_switches_the_filter_of_the_plugin_off_and_is_shown(simulator: Simulator) -> None:
+def test_F3_011_F3_051_L_09_skip_switches_the_filter_of_the_plugin_off_and_is_shown(simulator: Simulator) -> None:
     skipping = Rejecting("Skipping", "abc")
     skipping.pre_filter = lambda *_: answering(Code.SKIP)  # type: ignore[attr-defined]
 
@@ -227,7 +242,7 @@ def test_F3_130_a_filter_cluster_by_cluster_decides_like_its_twin_over_columns(s
     ],
     ids=str,
 )
-def test_F3_059_F3_077_F3_080_F3_125_an_answer_of_the_wrong_form_ends_the_attempt(
+def test_F3_010_F3_059_F3_077_F3_080_F3_125_an_answer_of_the_wrong_form_ends_the_attempt(
     simulator: Simulator, hook: str, answer: Any, text: str
 ) -> None:
     method = {"preScore": "pre_score"}.get(hook, hook)
@@ -248,6 +263,29 @@ def test_F3_077_unknown_codes_are_errors(simulator: Simulator) -> None:
 
 
 # --- PostFilter and PreScore ------------------------------------------------------------------------------------------
+
+
+def test_F3_008_a_plan_sees_unschedulable_clusters_as_candidates_and_others_not(simulator: Simulator) -> None:
+    def post_filter(ctx: Any, state: Any, placement: Any, frame: Any, verdicts: Any) -> Any:
+        rows = np.flatnonzero(verdicts.codes() == int(Code.UNSCHEDULABLE))
+        ctx.note("candidates", sorted(frame.name(int(row)) for row in rows))
+        return None, NO
+
+    picky = Rejecting("Picky", {"a": 1, "b": 1, "c": 2})
+
+    decision = simulator.decide(picky, Noting("Planning", post_filter=post_filter), number=1)
+
+    assert calls(decision)["Planning"] == {"post_filter": 1, "candidates": ["a", "b"]}
+
+
+def test_F3_006_none_is_success(simulator: Simulator) -> None:
+    silent = Noting("Silent", pre_filter=None, pre_score=None, post_batch=None, post_filter=None, pre_enqueue=None)
+
+    decision = simulator.decide(silent, Scoring("Own", {"a": 1}))
+
+    assert len(targets(decision)) == 2
+    assert decision["answer"]["attempt"]["skipped"] == []
+    assert {"pre_filter", "pre_score", "post_batch"} <= set(calls(decision)["Silent"])
 
 
 def test_F3_080_of_several_plans_the_first_counts(simulator: Simulator) -> None:
@@ -289,7 +327,7 @@ def test_F3_057_older_plugins_see_who_passed_and_why_the_others_did_not(simulato
     assert calls(decision) == {"Older": noted}
 
 
-def test_F3_114_L_09_skip_before_scoring_switches_that_score_off_and_is_shown(simulator: Simulator) -> None:
+def test_F3_011_F3_114_L_09_skip_before_scoring_switches_that_score_off_and_is_shown(simulator: Simulator) -> None:
     skipping = Scoring("Skipping", {"a": 50})
     skipping.pre_score = lambda *_: Status.new(Code.SKIP)  # type: ignore[attr-defined]
 
