@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from api.app import create_app
+from api.app import create_app, reload_app
 from api.auth.access import HubAuthorizer
 from api.auth.browser import SIGN_IN, BrowserSessions
 from api.http.server import ListenOptions, serve_app
@@ -53,6 +54,10 @@ class ApiEndpoint:
     url: str
     token_file: Path
     explorer: ExplorerLink
+    reload: Callable[[Effective], tuple[str, ...]]
+    """Answers with these settings from now on; returns what needs a restart."""
+    notices: dict[str, Callable[[], str]]
+    """What is wrong and does not keep the API from answering, as `/readyz?verbose` tells it."""
 
 
 def open_up_history(
@@ -78,7 +83,13 @@ async def serve_api(
         async with serve_app(app, ListenOptions(address=Address(f"{LOOPBACK}:{port}"))) as url:
             instance = UpInstance(api=url, token_file=str(token_file), kubeconfig=str(endpoint.kubeconfig.resolve()))
             with announce(instance):
-                yield ApiEndpoint(url, token_file, ExplorerLink(state.sessions, url, user=user, token=token))
+                yield ApiEndpoint(
+                    url,
+                    token_file,
+                    ExplorerLink(state.sessions, url, user=user, token=token),
+                    reload=partial(reload_app, app),
+                    notices=state.backend.notices,
+                )
 
 
 def _find_administrator(endpoint: Endpoint) -> tuple[str, str]:

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TextIO, cast
@@ -38,6 +39,7 @@ from fleet.kube.api import Method, Request
 from fleet.kube.client.rate_limiter import RateLimiter
 from fleet.kube.client.transport import Transport
 from fleet.manager import logs
+from fleet.manager.config_reload import ConfigReload
 from fleet.manager.hub_connection import build_rate_limiter
 from fleet.manager.manager import Manager
 from fleet.recorder.recorder import CombinedRecorder, build_recorder
@@ -72,9 +74,7 @@ class UpOptions:
 
 
 def run_up(options: UpOptions) -> int:
-    effective = load_settings(options.config, os.environ, options.settings)
-    if effective.secret_names:
-        raise ConfigurationError("substitution.fromSecret: fleet up reads no Secrets; name variables in fromEnv")
+    effective = load_up_settings(options)
     build_profiles(effective.settings)
     _check_writable(options)
     _check_port(options)
@@ -84,6 +84,13 @@ def run_up(options: UpOptions) -> int:
         except BaseExceptionGroup as group:
             raise find_first_error(group) from None
     return 0
+
+
+def load_up_settings(options: UpOptions) -> Effective:
+    effective = load_settings(options.config, os.environ, options.settings)
+    if effective.secret_names:
+        raise ConfigurationError("substitution.fromSecret: fleet up reads no Secrets; name variables in fromEnv")
+    return effective
 
 
 async def _up(options: UpOptions, effective: Effective) -> None:
@@ -157,7 +164,11 @@ class Up:
                     )
                     self._controller = controller
                     api = serve_api(controller, history, own, effective, self._endpoint, port=self._options.api_port)
-                    beside.append(tasks.create_task(self._announce(controller, lines, show, api), name="telling"))
+                    watch = partial(
+                        self._watch_config, controller, headlines, effective, interval=demo.members.interval
+                    )
+                    telling = self._announce(controller, lines, show, api, watch)
+                    beside.append(tasks.create_task(telling, name="telling"))
                     await controller.run()
                     await _cancel(beside)  # the API uses the history, which is closed next
             finally:
@@ -165,7 +176,12 @@ class Up:
                     task.cancel()
 
     async def _announce(
-        self, controller: Manager, lines: LineWriter, show: UpView, api: AbstractAsyncContextManager[ApiEndpoint]
+        self,
+        controller: Manager,
+        lines: LineWriter,
+        show: UpView,
+        api: AbstractAsyncContextManager[ApiEndpoint],
+        watch: Callable[[Path, ApiEndpoint], ConfigReload],
     ) -> None:
         """Until cancelled."""
         with show_progress("starting") if self._shows_view else contextlib.nullcontext():
@@ -183,9 +199,40 @@ class Up:
                     clusters=len(controller.caches.clusters),
                 )
             )
-            if self._shows_view:
-                await show.run(self._clock, api=answers.url, link=answers.explorer.get)
-            await asyncio.Event().wait()
+            async with asyncio.TaskGroup() as tasks:
+                if self._options.config is not None:
+                    tasks.create_task(watch(self._options.config, answers).run(), name="watching the configuration")
+                if self._shows_view:
+                    await show.run(self._clock, api=answers.url, link=answers.explorer.get)
+                await asyncio.Event().wait()
+
+    def _watch_config(
+        self,
+        controller: Manager,
+        headlines: Headlines,
+        effective: Effective,
+        file: Path,
+        api: ApiEndpoint,
+        *,
+        interval: float,
+    ) -> ConfigReload:
+        def apply(edited: Effective) -> tuple[str, ...]:
+            assert controller.scheduler is not None, "fleet up schedules"
+            names = controller.scheduler.reload(edited.settings)
+            api.reload(edited)
+            headlines.announce("configuration", f"reloaded from {file}")
+            return names
+
+        reload = ConfigReload(
+            file,
+            effective,
+            load=lambda: adapt_effective(load_up_settings(self._options), interval=interval),
+            apply=apply,
+            registry=controller.registry,
+            clock=self._clock,
+        )
+        api.notices["configuration"] = lambda: reload.problem
+        return reload
 
     def stop(self) -> bool:
         """Returns whether a controller is running, which then stops by itself."""

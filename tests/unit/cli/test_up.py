@@ -39,6 +39,12 @@ from tests.control_plane.waiting import soon
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 SIZE = 6
+CONFIG = "fleet.yaml"
+
+
+def document(ranking: str) -> str:
+    head = "apiVersion: scheduling.fleet.dev/v1\nkind: FleetSchedulerConfiguration\n"
+    return f"{head}profiles:\n- schedulerName: DefaultScheduler\n  ranking: {ranking}\n"
 
 
 @dataclass
@@ -79,7 +85,9 @@ def running(folder: Path, *arguments: str) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("up"), f"--clusters={SIZE}") as found:
+    folder = tmp_path_factory.mktemp("up")
+    (folder / CONFIG).write_text(document("lexicographic"), encoding="utf-8")
+    with running(folder, f"--clusters={SIZE}", f"--config={folder / CONFIG}") as found:
         yield found
 
 
@@ -184,6 +192,30 @@ def test_an_api_of_its_own_answers_beside_it_and_ends_in_order(up: Running, tmp_
     assert (found["attempt"]["evaluatedOn"], found["queue"]["space"]) == ("current", "unknown")
     assert found["verdict"]["counts"]["total"] == SIZE
     assert code == 0
+
+
+def test_an_edit_of_its_configuration_takes_effect_and_a_broken_one_changes_nothing(up: Running) -> None:
+    file = up.output.parent / CONFIG
+
+    def ask(path: str) -> str:
+        request = Request(up.ready["api"] + path)
+        request.add_header("Authorization", f"Bearer {Path(up.ready['tokenFile']).read_text().strip()}")
+        with urlopen(request, timeout=90) as answer:
+            return str(answer.read().decode())
+
+    def ranking() -> str:
+        return str(json.loads(ask("/v1/profiles/DefaultScheduler"))["ranking"])
+
+    assert ranking() == "lexicographic"
+    file.write_text(document("weighted"), encoding="utf-8")
+    soon(lambda: ranking() == "weighted")
+    soon(lambda: f"configuration: reloaded from {file}" in up.output.read_text())
+    file.write_text(document("sideways"), encoding="utf-8")
+    soon(lambda: "refused" in ask("/readyz?verbose"))
+    assert ranking() == "weighted"
+    assert "ranking" in up.output.read_text()
+    file.write_text(document("lexicographic"), encoding="utf-8")
+    soon(lambda: ranking() == "lexicographic")
 
 
 def test_once_it_is_ready_every_placement_has_an_answer(up: Running) -> None:
