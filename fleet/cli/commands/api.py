@@ -34,6 +34,7 @@ from fleet.manager import logs
 from fleet.manager.config_reload import ConfigReload
 from fleet.manager.hub_connection import connect
 from fleet.manager.secret_values import read_secret_values
+from fleet.manager.watchdog import SHUTDOWN_MARGIN, start_watchdog
 from fleet.recorder.metrics import HistoryMetrics
 from fleet.recorder.recorder import open_history
 from fleet.scheduler.configured_profiles import build_profiles
@@ -88,8 +89,14 @@ def run_api(options: ApiOptions) -> int:
 
 async def _serve(options: ApiOptions, effective: Effective, listening: ListenOptions) -> None:
     clock, stopping = SystemClock(), asyncio.Event()
+
+    def stop() -> None:
+        if not stopping.is_set():
+            stopping.set()
+            start_watchdog(effective.settings.shutdown.grace_period.seconds + SHUTDOWN_MARGIN)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     async with (
         _open_history(effective) as history,
         await connect(

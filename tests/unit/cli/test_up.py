@@ -39,6 +39,19 @@ from tests.control_plane.waiting import soon
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
 CLUSTERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 SIZE = 6
+RUN = "from fleet.cli.main import run; run()"
+HUNG = """
+import time
+from api.live.history_reader import HistoryReader
+
+call = HistoryReader.call
+HistoryReader.call = lambda self, query, *args, **kwargs: call(self, time.sleep, 3600)
+
+from fleet.cli.main import run
+
+run()
+"""
+Answering = tuple[subprocess.Popen[bytes], Request]
 CONFIG = "fleet.yaml"
 
 
@@ -171,27 +184,46 @@ def test_figures_of_the_history_are_with_those_of_the_controller(up: Running) ->
     assert "\nfleet_schedule_attempts_total{" in found
 
 
-def test_an_api_of_its_own_answers_beside_it_and_ends_in_order(up: Running, tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
-    options = ["--address=127.0.0.1:0", f"--kubeconfig={up.ready['kubeconfig']}", f"--ready-file={ready}"]
-    process = subprocess.Popen([sys.executable, "-m", "fleet.cli", "api", *options])
+@contextmanager
+def an_api(
+    up: Running, folder: Path, *options: str, code: str = "from fleet.cli.main import run; run()"
+) -> Iterator[Answering]:
+    """`fleet api` beside it, ready."""
+    ready = folder / "ready.json"
+    known = [f"--kubeconfig={up.ready['kubeconfig']}", f"--ready-file={ready}"]
+    process = subprocess.Popen([sys.executable, "-c", code, "api", "--address=127.0.0.1:0", *known, *options])
     try:
         while not ready.exists():
             assert process.poll() is None
             time.sleep(0.02)
         request = Request(json.loads(ready.read_text())["api"] + "/v1/placements/-/storefront/why")
         request.add_header("Authorization", f"Bearer {Path(up.ready['tokenFile']).read_text().strip()}")
-        with urlopen(request, timeout=90) as answer:
-            found = json.load(answer)
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(timeout=90)
+        yield process, request
     finally:
         process.kill()
         process.wait()
 
+
+def test_an_api_of_its_own_answers_beside_it_and_ends_in_order(up: Running, tmp_path: Path) -> None:
+    with an_api(up, tmp_path) as (process, request):
+        with urlopen(request, timeout=90) as answer:
+            found = json.load(answer)
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(timeout=90)
+
     assert (found["attempt"]["evaluatedOn"], found["queue"]["space"]) == ("current", "unknown")
     assert found["verdict"]["counts"]["total"] == SIZE
     assert code == 0
+
+
+@pytest.mark.servers  # it takes its time to give up
+def test_an_api_whose_history_hangs_ends_nevertheless(up: Running, tmp_path: Path) -> None:
+    history = f"--set=history.url=sqlite:///{tmp_path / 'history.sqlite'}"
+    with an_api(up, tmp_path, history, "--set=shutdown.gracePeriod=1s", code=HUNG) as (process, request):
+        with pytest.raises(TimeoutError), urlopen(request, timeout=2):
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=90) == 1
 
 
 def test_an_edit_of_its_configuration_takes_effect_and_a_broken_one_changes_nothing(up: Running) -> None:
