@@ -101,6 +101,8 @@ class GateModel(ApiModel, frozen=True, kw_only=True):
     """The placement's own gates that are left."""
     cleared_by: str
     """Who may clear them, in words."""
+    clearable: tuple[str, ...]
+    """Those that the caller may clear here."""
 
 
 class WhyAnswer(Answer, frozen=True, kw_only=True, rename="camel"):

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from api.auth.access import approval_access, placement_access
+from api.auth.access import approval_access, options_access, placement_access
 from api.auth.permissions import Permissions, Visibility
 from api.http.problems import ProblemError, not_found, refusal
 from api.live.backend import Backend
@@ -93,7 +93,18 @@ def describe_waiting(
     return None if item is None else _build_model(backend, item, visibility, answerable)
 
 
-def describe_gate(backend: Backend, placement: LivePlacement, queue: QueueModel | None) -> GateModel | None:
+async def list_clearable(permissions: Permissions, placement: LivePlacement) -> tuple[str, ...]:
+    """The gates that the caller may clear: those of the annotation are cleared there."""
+    gates = () if placement.options is None else placement.options.view.spec.gates
+    key = PlacementKey.parse(placement.key)
+    if not gates or not await permissions.allow(options_access("update", key.namespace, key.name)):
+        return ()
+    return tuple(gate.name for gate in gates)
+
+
+def describe_gate(
+    backend: Backend, placement: LivePlacement, queue: QueueModel | None, clearable: tuple[str, ...]
+) -> GateModel | None:
     """As the queue of this process has it, else as the hub has it; None without a gate."""
     key, own = PlacementKey.parse(placement.key), placement.placement.view.metadata
     left = tuple(gate.name for gate in merge_gates(own, backend.live.companions.find(key)))
@@ -110,7 +121,7 @@ def describe_gate(backend: Backend, placement: LivePlacement, queue: QueueModel 
         return None
     options = backend.live.caches.kinds_of(key).scope.options
     who = f"everybody who may update {options.plural}.{options.group}" if left else ""
-    return GateModel(by=by, message=message, since=since, gates=left, cleared_by=who)
+    return GateModel(by=by, message=message, since=since, gates=left, cleared_by=who, clearable=clearable)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -36,7 +36,7 @@ from api.services.attempts import (
 )
 from api.services.departures import find_departed, list_given_up
 from api.services.foreign_decisions import compare_with_bound
-from api.services.waiting import describe_gate, describe_waiting, list_answerable
+from api.services.waiting import describe_gate, describe_waiting, list_answerable, list_clearable
 from api.waiting_models import WaitingModel
 from api.why_models import GateModel, QueueModel, Waker, WhyAnswer
 from fleet.errors import HistoryUnavailable
@@ -72,6 +72,13 @@ class WhyQuery:
     cursor: str = ""
     for_cluster: bool = False
     """Search fixes that bring in `cluster`."""
+
+
+class _Rights(NamedTuple):
+    answerable: Collection[str] = ()
+    """Approval rules."""
+    clearable: tuple[str, ...] = ()
+    """Gates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
     visibility = await permissions.load_visibility(reviewed)
     may_edit_clusters = await permissions.allow(EDIT_CLUSTERS)
     asked = backend.live.find_placement(query.key, with_bindings=False)
-    answerable = () if asked is None else await list_answerable(backend, permissions, asked)
+    rights = _Rights() if asked is None else await _load_rights(backend, permissions, asked)
     async with backend.evaluator.admit(permissions.caller.name):
         if query.attempt is None:
             record = await load_record(backend, query.key)
@@ -144,7 +151,7 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             wakers = await evaluated.run(_list_wakers, backend.live, record, visibility)
             place = find_queue_place(backend.live, query.key) if query.attempt is None else None
             queue = None if place is None else _build_queue(backend, record, place, wakers)
-            held = _find_what_holds(backend, query, record, visibility, queue, answerable)
+            held = _find_what_holds(backend, query, record, visibility, queue, rights)
             context = _build_context(
                 backend,
                 query,
@@ -165,6 +172,11 @@ async def explain_placement(backend: Backend, permissions: Permissions, query: W
             evaluation = await compare_with_bound(backend, record.placement, evaluated, visibility)
             answer = msgspec.structs.replace(answer, evaluation=evaluation)
         return Explanation(answer, record, visibility, may_edit_clusters, version, present, evaluated.is_large)
+
+
+async def _load_rights(backend: Backend, permissions: Permissions, placement: LivePlacement) -> _Rights:
+    answerable = await list_answerable(backend, permissions, placement)
+    return _Rights(answerable, await list_clearable(permissions, placement))
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -366,14 +378,14 @@ def _find_what_holds(
     record: PlacementRecord,
     visibility: Visibility,
     queue: QueueModel | None,
-    answerable: Collection[str],
+    rights: _Rights,
 ) -> _Held:
     """Of the present state."""
     placement = record.placement
     if query.attempt is not None or placement is None or queue is None:
         return _Held()
-    waiting = describe_waiting(backend, placement, visibility, answerable)
-    return _Held(describe_gate(backend, placement, queue), waiting)
+    waiting = describe_waiting(backend, placement, visibility, rights.answerable)
+    return _Held(describe_gate(backend, placement, queue, rights.clearable), waiting)
 
 
 def _compute_state(query: WhyQuery, record: PlacementRecord, queue: QueueModel | None) -> State | None:

@@ -178,6 +178,7 @@ export async function showPlacement(main, key) {
       verdict.error && note(verdict.error, "is-bad"),
       verdict.problems.map((problem) => note(`${problem.field}: ${problem.message}`, "is-bad", problem.repair)),
       verdict.missing.length > 0 && note(`no cluster has the name ${verdict.missing.join(", ")}`, "is-bad"),
+      answer.gate && drawGate(answer.gate, isNow),
       (answer.remarks || []).map((remark) => note(remark.text || remark.message || "")),
       state.problem && note(state.problem.message, "is-bad", state.problem.next),
       h("ul", { class: "chips", "aria-label": "Clusters in use" },
@@ -195,6 +196,23 @@ export async function showPlacement(main, key) {
         h("span", {}, `profile ${attempt.profile}`),
         answer.queue && answer.queue.space !== "none" && h("span", {}, `queue: ${answer.queue.space}`),
         attempt.digest && h("span", {}, `digest ${attempt.digest.slice(0, 12)}`))));
+  }
+
+  function drawGate(gate, isNow) {
+    const clear = (name) => h("button", { type: "button", onclick: () => clearGate(name) }, `clear gate ${name}`);
+    return h("div", { id: "gate" }, note(`held by ${gate.by}: ${gate.message}`),
+      isNow && gate.clearable.length > 0 && h("div", { class: "actions" }, gate.clearable.map(clear)));
+  }
+
+  async function clearGate(name) {
+    try {
+      await post(placementPath(key, `/gates/${encodeURIComponent(name)}/clear`), {});
+      state.problem = null;
+      say(`gate ${name} cleared`);
+    } catch (error) {
+      state.problem = error;
+    }
+    await refresh();
   }
 
   function drawFunnel(matrix) {

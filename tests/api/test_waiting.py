@@ -299,7 +299,9 @@ def test_W_04_why_tells_a_gate_and_who_may_clear_it_also_in_another_process(tmp_
             answer = await soon(is_told)
             assert answer["verdict"]["state"] == "Gated"
             assert (answer["gate"]["by"], answer["gate"]["message"]) == ("PlacementGates", "review")
-            assert answer["gate"]["gates"] == ["review"]
+            assert (answer["gate"]["gates"], answer["gate"]["clearable"]) == (["review"], ["review"])
+            other = (await desk.get("/v1/placements/-/held/why")).json()
+            assert (other["gate"]["gates"], other["gate"]["clearable"]) == (["review"], [])
             assert "clusterplacementoptions" in answer["gate"]["clearedBy"]
             text = (await desk.get("/v1/placements/-/held/why", ADMIN, accept="text/plain")).text
             assert "held by PlacementGates since " in text

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.stage import OPERATOR, OVERSEER, Running, in_a_thread
-from tests.api.test_waiting import Desk, a_desk
+from fleet.kube.scopes import CLUSTER_SCOPED
+from tests.api.stage import ADMIN, OPERATOR, OVERSEER, Running, in_a_thread
+from tests.api.test_waiting import FIXED, Desk, a_desk
+from tests.e2e.hub import soon
 from tests.ui.browsing import BrowserThread, Explorer, Visit
 from tests.ui.conftest import served
 from tests.ui.test_accessibility import AXE, VIOLATIONS
@@ -54,3 +56,33 @@ def test_approval_is_asked_for_on_the_pages_and_given_by_who_may(
         explorer.visit(OVERSEER, shown)
         explorer.visit(OPERATOR, approved)
     running.call(found.stage.world.soon_on("gold", "ams-1"))
+
+
+def test_a_gate_is_shown_and_cleared_on_the_page_by_who_may(browser: BrowserThread, desk: tuple[Desk, Running]) -> None:
+    def shown(visit: Visit) -> None:
+        gate = visit.open("/ui/placements/-/held").locator("#gate")
+        assert gate.inner_text() == "held by PlacementGates: review: ask the owners"
+        assert gate.get_by_role("button").count() == 0
+
+    def cleared(visit: Visit) -> None:
+        page = visit.open("/ui/placements/-/held")
+        page.get_by_role("button", name="clear gate review").press("Enter")
+        page.wait_for_selector("#decision .chip.use")
+        page.wait_for_selector("#gate", state="detached")
+        visit.check_calm()
+
+    found, running = desk
+    world = found.stage.world
+    gates = [{"name": "review", "message": "ask the owners"}]
+    running.call(world.create(CLUSTER_SCOPED.options, {"metadata": {"name": "held"}, "spec": {"gates": gates}}))
+    running.call(world.place("held", FIXED))
+    running.call(soon(lambda: is_gated(found)))
+    with served(running) as url:
+        explorer = Explorer(browser, url)
+        explorer.visit(OPERATOR, shown)
+        explorer.visit(ADMIN, cleared)
+
+
+async def is_gated(desk: Desk) -> bool:
+    answer = await desk.get("/v1/placements/-/held/why", ADMIN)
+    return answer.status_code == 200 and bool(answer.json()["gate"])
