@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 LONGEST_LABEL_VALUE: Final = 63
 LONGEST_SUBDOMAIN: Final = 253
+_KEYS_KEPT: Final = 1024
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -28,6 +30,7 @@ def is_label_value(text: str) -> bool:
     return not text or _is_name(text)
 
 
+@lru_cache(_KEYS_KEPT)  # policies name few keys, and large ones name them often
 def is_qualified_name(text: str) -> bool:
     """A label key, annotation key, taint key or property name: a name, or a DNS subdomain, a slash and a name."""
     prefix, slash, name = text.rpartition("/")

@@ -20,6 +20,7 @@ DOES_NOT_EXIST: Final = "DoesNotExist"
 
 _WITH_VALUES: Final = frozenset({IN, NOT_IN})
 _WITHOUT_VALUES: Final = frozenset({EXISTS, DOES_NOT_EXIST})
+_OPERATORS: Final = _WITH_VALUES | _WITHOUT_VALUES
 _SET_OPERATORS: Final = {"in": IN, "notin": NOT_IN}
 _TERMS: Final = re.compile(r",(?![^(]*\))")
 _TERM: Final = re.compile(
@@ -114,7 +115,7 @@ def _find_requirement_problems(requirement: SelectorRequirement) -> Iterator[Sel
         yield SelectorProblem("values", list(values), f"{operator} needs at least one value")
     elif operator in _WITHOUT_VALUES and values:
         yield SelectorProblem("values", list(values), f"{operator} takes no values")
-    elif operator not in _WITH_VALUES | _WITHOUT_VALUES:
+    elif operator not in _OPERATORS:
         yield SelectorProblem("operator", operator, _describe_unknown_operator(operator))
     for index, value in enumerate(values):
         if not is_label_value(value):
