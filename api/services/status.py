@@ -32,6 +32,7 @@ from fleet.history import HistoryAttempt
 from fleet.kube.scopes import find_scope
 from fleet.model.timestamps import HOUR, format_timestamp
 from fleet.model.views import Condition, PlacementStatus
+from fleet.scheduler.binding.companion_status import GATED, WAITING
 
 _MOST: Final = 10
 """Rows of each table: one screen."""
@@ -139,8 +140,11 @@ async def survey_placements(
 
 
 def _find_trouble(live: LivePlacement) -> Condition | None:
-    """The first condition of the present generation that does not hold; one without a status while the scheduler has
-    not decided. The name of the kind is taken off its type."""
+    """What people keep it from, else the first condition of the present generation that does not hold; one without a
+    status while the scheduler has not decided. The name of the kind is taken off its type."""
+    held = _find_what_holds(live)
+    if held is not None:
+        return held
     view, prefix = live.placement.view, find_scope(live.key).condition_prefix
     conditions = msgspec.json.decode(view.status, type=PlacementStatus).conditions
     current = [condition for condition in conditions if condition.observed_generation == view.metadata.generation]
@@ -148,6 +152,13 @@ def _find_trouble(live: LivePlacement) -> Condition | None:
     if broken is None and not any(condition.type == prefix + _SCHEDULED for condition in current):
         return Condition(type=_SCHEDULED)
     return None if broken is None else msgspec.structs.replace(broken, type=broken.type.removeprefix(prefix))
+
+
+def _find_what_holds(live: LivePlacement) -> Condition | None:
+    if live.options is None or live.options.view.status.placement_uid != live.placement.view.metadata.uid:
+        return None
+    conditions = live.options.view.status.conditions
+    return next((each for each in conditions if each.type in (GATED, WAITING) and each.status == "True"), None)
 
 
 async def _explain_trouble(backend: Backend, trouble: Trouble, visibility: Visibility) -> TroubledPlacement:
@@ -168,6 +179,8 @@ async def _describe_trouble(backend: Backend, trouble: Trouble, visibility: Visi
     """Messages of conditions may name clusters."""
     condition = trouble.condition
     message = condition.message if visibility.is_whole else ""
+    if condition.type in (GATED, WAITING):
+        return message or condition.reason
     if condition.type != _SCHEDULED or condition.reason not in _SHORT:
         return message
     if trouble.live.snapshot is None:

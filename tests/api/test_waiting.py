@@ -280,6 +280,12 @@ def test_W_04_why_tells_whom_a_placement_waits_for_also_in_another_process(tmp_p
             assert "1 of olga or anna" in text
             assert "2 of olga or anna" in text
             assert "`fleet approve gold`" in text
+            assert "WOULD BE SELECTED" in text
+            assert "no fix was found" not in text
+            (trouble,) = [
+                each for each in (await desk.get("/v1/status", ADMIN)).json()["trouble"] if each["key"] == "gold"
+            ]
+            assert (trouble["condition"], trouble["why"]) == ("Waiting", "waits for PlacementApproval on ams-1, ams-2")
 
     asyncio.run(run())
 

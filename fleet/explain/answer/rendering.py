@@ -43,6 +43,8 @@ _GO_VALUE: Final = "&{"
 _RETAINED: Final = "retained"
 _ONLY_FITS: Final = "fit-not-selected"
 _NOT_ENOUGH: Final = "NOT ENOUGH (verified: it would fit, and others would be chosen)"
+_UNBOUND: Final = ("Queued", "Gated", "Waiting", "Binding")
+"""States in which what is chosen is not bound yet."""
 _EQUAL_SHOWN: Final = 3
 """Of clusters with the same remark."""
 _SIMULATED: Final = "SIMULATED  nothing was changed"
@@ -159,7 +161,7 @@ def _render_clusters(answer: Answer, page: Page, most_rows: int | None) -> Itera
     if answer.verdict.problems:  # nothing is selected, and what was stays
         yield _render_in_use(answer, page, most_rows)
         return
-    is_pending = answer.verdict.state == "Queued" or answer.attempt.evaluated_on == "current"
+    is_pending = answer.verdict.state in _UNBOUND or answer.attempt.evaluated_on == "current"
     yield _render_ranked("WOULD BE SELECTED" if is_pending else "SELECTED", "selected", answer, page, most_rows)
     yield _render_in_use(answer, page, most_rows)
     yield _render_retained(answer, page)
@@ -321,7 +323,8 @@ def _render_removed(answer: Answer, page: Page) -> str:
 
 
 def _render_fixes(answer: Answer) -> str:
-    return "" if not answer.fixes and answer.verdict.state == "Scheduled" else _render_all_fixes(answer)
+    is_content = answer.verdict.state == "Scheduled" or answer.verdict.state in _UNBOUND
+    return "" if not answer.fixes and is_content else _render_all_fixes(answer)
 
 
 def _render_all_fixes(answer: Answer) -> str:
