@@ -109,9 +109,9 @@ def create_app(
     return app
 
 
-def reload_app(app: FastAPI, effective: Effective) -> tuple[str, ...]:
-    """Answer with the profiles of these settings from now on. Returns what needs a restart. Raises ConfigurationError,
-    and has changed nothing then."""
+def reload_app(app: FastAPI, effective: Effective) -> None:
+    """Answer with the profiles of these settings from now on. Raises ConfigurationError, and has changed nothing
+    then."""
     shared: AppState = app.state.shared
     backend = shared.backend
     prepared = backend.live.frameworks.prepare(effective.settings)
@@ -122,7 +122,6 @@ def reload_app(app: FastAPI, effective: Effective) -> tuple[str, ...]:
     if backend.live.feeds is not None:
         backend.live.feeds.reload(effective.settings.feeds)
     app.state.shared = replace(shared, backend=replace(backend, effective=effective, answers=AnswerCache()))
-    return prepared.needs_restart
 
 
 def create_bare_app() -> FastAPI:

@@ -35,11 +35,11 @@ class ConfigReload:
         effective: Effective,
         *,
         load: Callable[[], Effective],
-        apply: Callable[[Effective], tuple[str, ...]],
+        apply: Callable[[Effective], None],
         registry: CollectorRegistry,
         clock: Clock,
     ) -> None:
-        """`apply` raises ConfigurationError and has changed nothing then, or returns what needs a restart."""
+        """`apply` raises ConfigurationError, and has changed nothing then."""
         self._file = file
         self._effective = effective
         self._load = load
@@ -76,7 +76,7 @@ class ConfigReload:
         try:
             loaded = self._load()
             effective, names = _keep_fixed(self._effective, loaded)
-            names += self._apply(effective)
+            self._apply(effective)
         except Exception as error:
             self.problem = _REFUSED
             self._reloads.labels("refused").inc()

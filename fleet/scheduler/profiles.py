@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -69,23 +69,28 @@ class CompiledProfiles:
 
 @dataclass(frozen=True, slots=True)
 class PreparedProfiles:
-    """Another version of some profiles, built and not in use yet."""
+    """Another version of the profiles, built and not in use yet."""
 
-    changes: tuple[tuple[Framework, CompiledProfile, Profile], ...]
-    other_names: tuple[str, ...]
-    """Of profiles that are new or gone."""
+    frameworks: Frameworks
+    changed: tuple[tuple[Framework, CompiledProfile, Profile], ...]
+    added: tuple[Framework, ...]
+    removed: tuple[Framework, ...]
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(profile.scheduler_name for _, _, profile in self.changes)
+        """Of the profiles that are others from now on."""
+        return frozenset(profile.scheduler_name for _, _, profile in self.changed)
 
     @property
-    def needs_restart(self) -> tuple[str, ...]:
-        return tuple(f"profiles with schedulerName {name}" for name in self.other_names)
+    def moved_names(self) -> frozenset[str]:
+        """Of those that are new or gone."""
+        return frozenset(framework.scheduler_name for framework in (*self.added, *self.removed))
 
     def install(self) -> list[CompiledProfile]:
         """For attempts that start from now on. Returns the former profiles."""
-        return [framework.install(prepared, profile) for framework, prepared, profile in self.changes]
+        former = [framework.install(prepared, profile) for framework, prepared, profile in self.changed]
+        self.frameworks.exchange(self.added, self.removed)
+        return [*former, *(framework.profile for framework in self.removed)]
 
 
 class Frameworks:
@@ -148,13 +153,22 @@ class Frameworks:
     def prepare(self, settings: Settings) -> PreparedProfiles:
         """Build the profiles that differ, without changing anything. Raises ConfigurationError."""
         profiles, registry = build_profiles(settings)
-        changes = []
+        changed, added = [], []
         for profile in profiles:
             framework = self._by_name.get(profile.scheduler_name)
-            if framework is not None and framework.configured != profile:
-                changes.append((framework, framework.prepare(registry, profile), profile))
+            if framework is None:
+                added.append(self.default.build_beside(registry, profile))
+            elif framework.configured != profile:
+                changed.append((framework, framework.prepare(registry, profile), profile))
         served = {profile.scheduler_name for profile in profiles}
-        return PreparedProfiles(tuple(changes), tuple(sorted(served ^ self._by_name.keys())))
+        removed = tuple(framework for framework in self if framework.scheduler_name not in served)
+        return PreparedProfiles(self, tuple(changed), tuple(added), removed)
+
+    def exchange(self, added: Iterable[Framework], removed: Iterable[Framework]) -> None:
+        """Placements of profiles that are gone are left alone from now on."""
+        gone = {framework.scheduler_name for framework in removed}
+        kept = {name: framework for name, framework in self._by_name.items() if name not in gone}
+        self._by_name = kept | {framework.scheduler_name: framework for framework in added}
 
     def close(self) -> None:
         """At the end of the process. An error of a plugin does not change how the process ends."""

@@ -50,7 +50,7 @@ from fleet.scheduler.events.plugin_hints import PluginHints
 from fleet.scheduler.loop import Loop
 from fleet.scheduler.pre_enqueue import PreEnqueueRunner
 from fleet.scheduler.priority_classes import PriorityClasses
-from fleet.scheduler.profiles import build_configured_frameworks, close_retired
+from fleet.scheduler.profiles import build_configured_frameworks, close_retired, describe_choice
 from fleet.scheduler.queue.async_queue import AsyncQueue
 from fleet.scheduler.queue.hints import QueueingHints
 from fleet.scheduler.queue.item import ItemState, QueueItem
@@ -221,9 +221,9 @@ class Scheduler:
         metrics.watch_calls(self._dispatcher.count_waiting)
         metrics.watch_caches(caches.sizes)
 
-    def reload(self, settings: Settings) -> tuple[str, ...]:
-        """Exchange the profiles that differ: attempts in flight end with theirs, and what waits is tried again. Returns
-        what needs a restart. Raises ConfigurationError, and has changed nothing then."""
+    def reload(self, settings: Settings) -> None:
+        """Exchange the profiles that differ: attempts in flight end with theirs, and what waits is tried again. Raises
+        ConfigurationError, and has changed nothing then."""
         self._close_retired()
         prepared = self.frameworks.prepare(settings)
         self._extenders.reload(settings.extenders)
@@ -233,8 +233,11 @@ class Scheduler:
         self._sources = self.frameworks.event_sources
         self._eligibility_rules = self.frameworks.list_eligibility_rules()
         self._plugin_hints.register(framework.profile for framework in self.frameworks)
-        self._handlers.reload(lambda placement: self._profile_name_of(placement) in prepared.names)
-        return prepared.needs_restart
+        names, moved = prepared.names, prepared.moved_names
+        self._handlers.reload(
+            is_changed=lambda placement: self._profile_name_of(placement) in names,
+            is_moved=lambda placement: self._choice_of(placement) in moved,
+        )
 
     def _close_retired(self) -> None:
         still_used = []
@@ -304,6 +307,10 @@ class Scheduler:
 
     def _profile_name_of(self, placement: Metadata | None) -> str:
         return self._profile_of(placement).scheduler_name
+
+    def _choice_of(self, placement: Metadata | None) -> str:
+        """The profile that it names, whether that is served here or not."""
+        return describe_choice("" if placement is None else self.companions.scheduler_name_of(placement))
 
     def _refresh_priorities(self, class_name: str) -> None:
         """Of the placements that wait: they rank by it, or are held no longer, and are not tried again otherwise."""

@@ -264,6 +264,7 @@ def test_a_change_that_an_installed_plugin_reads_wakes_the_placement(package: Pa
     asyncio.run(main())
 
 
+OTHER = "profiles: [{schedulerName: DefaultScheduler}, {schedulerName: other}]\n"
 MINE = """
 profiles:
 - schedulerName: DefaultScheduler
@@ -311,7 +312,7 @@ def test_the_api_answers_by_an_edited_file(package: Path) -> None:
             await stage.wait_until_recorded()
             before = await stage.json("/v1/profiles/mine")
             write(package, MINE.format(args="{region: ams}"))
-            assert reload_app(stage.app, load_settings(file, {}, [])) == ()
+            reload_app(stage.app, load_settings(file, {}, []))
             after = await stage.json("/v1/profiles/mine")
             assert before["configHash"] != after["configHash"]
             origins = {item["name"]: item["value"] for item in (await stage.json("/v1/config"))["items"]}
@@ -327,5 +328,10 @@ def test_the_api_answers_by_an_edited_file(package: Path) -> None:
             stage.app.state.shared.backend.notices["configuration"] = lambda: "needs a restart: workers"
             ready = await stage.json("/readyz")
             assert (ready["status"], ready["checks"]["configuration"]) == ("ok", "needs a restart: workers")
+
+            write(package, OTHER)
+            reload_app(stage.app, load_settings(file, {}, []))
+            names = [item["schedulerName"] for item in (await stage.json("/v1/profiles"))["items"]]
+            assert names == ["DefaultScheduler", "other"]
 
     asyncio.run(main())

@@ -11,11 +11,13 @@ from typing import Final
 
 from structlog.testing import capture_logs
 
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.manager.config_reload import INTERVAL, ConfigReload
 from fleet.manager.health import HealthChecks
 from fleet.manager.manager import Manager
 from fleet.settings import Effective, load_settings
-from tests.e2e.world import World
+from tests.e2e.hub import soon
+from tests.e2e.world import ANYTHING, World
 from tests.faults.hub_api import a_hub
 from tests.faults.virtual import VirtualClock, no_jitter, virtual
 
@@ -25,6 +27,7 @@ LENIENT: Final = f"""{HEAD}profiles:
 - schedulerName: DefaultScheduler
   plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}
 """
+WITH_MINE: Final = f"{HEAD}profiles: [{{schedulerName: DefaultScheduler}}, {{schedulerName: mine}}]\n"
 OFF: Final = ("metrics.address=off", "health.address=off", "eligibility.heartbeatTimeout=24h")
 QUICK: Final = ("resourceSnapshots.minimumInterval=0s", "resourceSnapshots.collectionTime=0s", "api.qps=10000")
 NOTICED: Final = 2 * INTERVAL + 0.5
@@ -147,16 +150,36 @@ async def test_a_broken_edit_changes_nothing_and_is_told(tmp_path: Path) -> None
 @virtual
 async def test_settings_that_need_a_restart_are_named(tmp_path: Path) -> None:
     async with edited(written(tmp_path, STRICT)) as site:
-        other = "- {schedulerName: mine}\n"
-        await site.edit(f"{LENIENT}{other}workers: 3\nqueue: {{burst: 7}}\n")
-        assert site.health.list_notices() == {
-            "configuration": "needs a restart: workers, queue.burst, profiles with schedulerName mine"
-        }
+        await site.edit(f"{LENIENT}workers: 3\nqueue: {{burst: 7}}\n")
+        assert site.health.list_notices() == {"configuration": "needs a restart: workers, queue.burst"}
         assert not site.has_failed
         await site.world.place("web", THREE)
         await site.world.soon_on("web", "ams", "dub", "osl")
         await site.edit(LENIENT)
         assert site.health.list_notices() == {"configuration": ""}
+
+
+@virtual
+async def test_a_profile_that_is_new_decides_and_one_that_is_gone_leaves_alone(tmp_path: Path) -> None:
+    async with edited(written(tmp_path, STRICT)) as site:
+        metadata = {"name": "web", "annotations": {"scheduling.fleet.dev/scheduler-name": "mine"}}
+        spec = {"resourceSelectors": [ANYTHING], "policy": THREE}
+        await site.world.create(CLUSTER_SCOPED.placement, {"metadata": metadata, "spec": spec})
+        await asyncio.sleep(60)
+        assert await site.world.bindings("web") == []
+        await site.edit(WITH_MINE)
+        await site.world.soon_on("web", "ams", "dub")
+        assert site.health.list_notices() == {"configuration": ""}
+        await site.edit(STRICT)
+        await site.world.edit_policy("web", numberOfClusters=1)
+        await asyncio.sleep(60)
+        assert await site.world.in_use("web") == {"ams", "dub"}
+        await site.edit(WITH_MINE)
+
+        async def has_shrunk() -> bool:
+            return len(await site.world.in_use("web")) == 1
+
+        await soon(has_shrunk)
 
 
 @virtual

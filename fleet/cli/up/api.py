@@ -54,8 +54,8 @@ class ApiEndpoint:
     url: str
     token_file: Path
     explorer: ExplorerLink
-    reload: Callable[[Effective], tuple[str, ...]]
-    """Answers with these settings from now on; returns what needs a restart."""
+    reload: Callable[[Effective], None]
+    """Answers with these settings from now on."""
     notices: dict[str, Callable[[], str]]
     """What is wrong and does not keep the API from answering, as `/readyz?verbose` tells it."""
 

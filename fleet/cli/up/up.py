@@ -216,12 +216,11 @@ class Up:
         *,
         interval: float,
     ) -> ConfigReload:
-        def apply(edited: Effective) -> tuple[str, ...]:
+        def apply(edited: Effective) -> None:
             assert controller.scheduler is not None, "fleet up schedules"
-            names = controller.scheduler.reload(edited.settings)
+            controller.scheduler.reload(edited.settings)
             api.reload(edited)
             headlines.announce("configuration", f"reloaded from {file}")
-            return names
 
         reload = ConfigReload(
             file,

@@ -191,6 +191,13 @@ class Framework:
 
     # --- exchanging the profile, and the end --------------------------------------------------------------------
 
+    def build_beside(self, registry: Registry, profile: Profile) -> Framework:
+        """For one more profile of the same process and queue. Raises ConfigurationError."""
+        require_one_queue_sort([self._configured, profile])
+        framework = Framework(registry, profile, self._options)
+        framework._queue_sort = self._queue_sort
+        return framework
+
     def prepare(self, registry: Registry, profile: Profile) -> CompiledProfile:
         """Build another version of this framework's profile; the running one is not changed yet."""
         if profile.scheduler_name != self.scheduler_name:

@@ -172,16 +172,18 @@ class EventHandlers:
             for key in self._list_initial_keys(kinds):
                 self._queue.add(key, trigger=START_UP)
 
-    def reload(self, is_affected: Callable[[Metadata | None], bool]) -> None:
-        """Profiles were exchanged: what placements read is listed anew, and the affected ones that wait are tried
-        again."""
+    def reload(
+        self, *, is_changed: Callable[[Metadata | None], bool], is_moved: Callable[[Metadata | None], bool]
+    ) -> None:
+        """Profiles were exchanged: what placements read is listed anew. Those of a changed profile that wait are tried
+        again, and all of one that is new or gone."""
         for key in self._interests.list_keys():
             self._interests.forget_spec(key)
             self._index(self._caches.kinds_of(key), key)
             placement = self._caches.placement(key)
-            if not self._started or not is_affected(None if placement is None else placement.view.metadata):
-                continue
-            if self._interests.is_waiting(key) or key in self._queue:
+            metadata = None if placement is None else placement.view.metadata
+            waits = self._interests.is_waiting(key) or key in self._queue
+            if self._started and (is_moved(metadata) or (waits and is_changed(metadata))):
                 self._queue.add(key, trigger=RELOADED)
 
     def _list_initial_keys(self, kinds: PlacementKinds) -> Iterable[PlacementKey]:
