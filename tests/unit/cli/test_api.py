@@ -35,6 +35,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     monkeypatch.setattr(api, "connect", connect)
     monkeypatch.setattr(api, "_announce", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(api, "start_watchdog", lambda seconds: None)  # this process does not end
     monkeypatch.setattr("fleet.manager.logs.configure", lambda *_: None)
     with capture_logs() as said:
         yield said
