@@ -113,6 +113,9 @@ def simulate(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings and profiles of the scheduler, in YAML.")
     ] = None,
+    ask_extenders: Annotated[
+        bool, typer.Option("--ask-extenders", help="Ask the extenders of --config, over the network.")
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Also list ignored objects; with --live, print which API is asked.")
     ] = False,
@@ -169,6 +172,7 @@ def simulate(
             "--now": now,
             "--set": settings,
             "--config": config,
+            "--ask-extenders": ask_extenders,
             "--expect-fulfilled": expect_fulfilled,
         }
         _refuse([name for name, given in for_files.items() if given], "cannot be combined with --live")
@@ -198,6 +202,7 @@ def simulate(
         now=now,
         settings=settings or (),
         config=config,
+        asks_extenders=ask_extenders,
         verbose=verbose,
     )
     if snapshot is not None:

@@ -41,6 +41,7 @@ class SimulateOptions:
     now_from: str = "--now"
     settings: Sequence[str]
     config: Path | None = None
+    asks_extenders: bool = False
     verbose: bool
 
 
@@ -58,7 +59,13 @@ def run_simulate(options: SimulateOptions) -> int:
     if findings.problems:
         return BAD_INPUT
     with show_progress("deciding"):
-        simulation = simulate(inputs, profiles, moment or moment_of(inputs), feeds=settings.feeds)
+        simulation = simulate(
+            inputs,
+            profiles,
+            moment or moment_of(inputs),
+            feeds=settings.feeds,
+            extenders=settings.extenders if options.asks_extenders else (),
+        )
     _print_result(simulation, settings, options)
     if simulation.has_failed:
         return FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from typing import Final
 from fleet.cli.input.simulation_inputs import PlacementInputs, SimulationInputs
 from fleet.errors import InputError, TimestampError
 from fleet.explain.answer.answer import Answer, build_answer
+from fleet.external.extender_client import ExtenderClient
 from fleet.external.feed_sources import read_clusters
 from fleet.framework.cycle.cycle import DecisionInput, decide
 from fleet.framework.cycle.decision import Decision
 from fleet.model.timestamps import parse_timestamp
 from fleet.scheduler.profiles import CompiledProfiles
+from fleet.settings.document.extenders import ExtenderDocument
 from fleet.settings.document.feeds import FeedDocument
 from fleet.snapshot.table import Table
 
@@ -84,9 +87,16 @@ def moment_of(inputs: SimulationInputs) -> Moment:
 
 
 def simulate(
-    inputs: SimulationInputs, profiles: CompiledProfiles, moment: Moment, *, feeds: Iterable[FeedDocument] = ()
+    inputs: SimulationInputs,
+    profiles: CompiledProfiles,
+    moment: Moment,
+    *,
+    feeds: Iterable[FeedDocument] = (),
+    extenders: Iterable[ExtenderDocument] = (),
 ) -> Simulation:
-    """Of the feeds, those count whose numbers are in the document: nothing outside of the files is read."""
+    """Of the feeds, those count whose numbers are in the document. Nothing outside of the files is read, but for the
+    answers of these extenders."""
+    client = ExtenderClient(extenders)
     table = Table(inputs.clusters)
     for feed in feeds:
         if isinstance(feed.source, Mapping):
@@ -104,5 +114,14 @@ def simulate(
             now=moment.nanoseconds,
             previous=placement.snapshot.status,
         )
-        results.append(SimulatedDecision(placement, inp, decide(inp)))
+        results.append(SimulatedDecision(placement, *_decide(inp, client)))
     return Simulation(moment, tuple(frame.names.ordered), tuple(results))
+
+
+def _decide(inp: DecisionInput, extenders: ExtenderClient) -> tuple[DecisionInput, Decision]:
+    """With the inputs of the decision: they have what the extenders answered."""
+    decision = decide(inp)
+    while extenders.can_answer(query := decision.pending_query):
+        inp = asyncio.run(extenders.answer(inp, query))
+        decision = decide(inp)
+    return inp, decision

@@ -16,9 +16,10 @@ from fleet.framework.scalar import ScalarPlugin
 from fleet.framework.status import Code, Status
 from fleet.framework.types import Component, PluginTraits, Reason, ReasonTable, Verdict
 from tests.doubles import Rejecting, Scoring, limited_to
+from tests.extender import an_extender, forbid
 from tests.unit.cli.conftest import Fleet
 from tests.unit.cli.manifests import NOW, Manifest, binding, member, placement, snapshot
-from tests.unit.cli.profiled import Noting, Report, Simulator, error_of, row_of, simulating, targets
+from tests.unit.cli.profiled import HEAD, Noting, Report, Simulator, error_of, row_of, simulating, targets
 
 FIVE = "abcde"
 
@@ -321,3 +322,22 @@ def test_W_08_one_cluster_and_none_are_answered_in_the_same_form(simulator: Simu
     assert "0/0 clusters selected, need 2" in texts[1]
     one = simulator.run(*plugins, clusters="a", output=("--why", "a")).out
     assert re.search(r"^PLUGIN +VERDICT .*\nPicky +pass", one, re.MULTILINE)
+
+
+def test_F3_135_extenders_are_asked_when_the_user_says_so(fleet: Fleet, tmp_path: Path) -> None:
+    objects, config = tmp_path / "fleet.yaml", tmp_path / "config.yaml"
+    web = placement("web", placementType="PickN", numberOfClusters=2)
+    objects.write_text(yaml.safe_dump_all([*map(member, "abc"), web]), encoding="utf-8")
+    with an_extender() as extender:
+        extender.answer = forbid("b", because="over budget in July")
+        extenders = [{"name": "budget", "urlPrefix": extender.url, "filterVerb": "filter"}]
+        config.write_text(yaml.safe_dump({**HEAD, "extenders": extenders}), encoding="utf-8")
+        command = ["simulate", "-f", str(objects), "--config", str(config), "-o", "json"]
+        silent, asked = fleet(*command), fleet(*command, "--ask-extenders")
+
+    (decision,) = json.loads(silent.out)["decisions"]
+    assert (silent.code, error_of(decision)) == (3, "extender budget was not asked about this")
+    (decision,) = json.loads(asked.out)["decisions"]
+    assert (asked.code, sorted(targets(decision))) == (0, ["a", "c"])
+    rejected = {each["plugin"]: each["message"] for each in row_of(decision, "b")["rejections"]}
+    assert (row_of(decision, "b")["first"], rejected["budget"]) == ("budget", "over budget in July")
