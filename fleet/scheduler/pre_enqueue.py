@@ -17,6 +17,7 @@ from fleet.errors import InputError
 from fleet.framework.bindings import PlacementBindings
 from fleet.framework.context import HookContext
 from fleet.framework.cycle.hook_checks import build_code_error, check_status
+from fleet.framework.policy.size import has_more_parts
 from fleet.framework.profiles.profile import BoundHook
 from fleet.framework.request import OPTIONS_REQUIRED, PlacementRequest, parse_gates
 from fleet.framework.runtime.framework import Framework
@@ -37,8 +38,8 @@ from fleet.scheduler.companions import (
 from fleet.scheduler.priority_classes import PriorityClasses
 from fleet.scheduler.profiles import Frameworks
 from fleet.scheduler.queue.item import BACKOFF_POLICY, DEFAULT_POLICY, PlacementTraits, PreEnqueueGate, QueueItem
-from fleet.scheduler.requests import RequestCache
-from plugins.placement_gates import PlacementGates
+from fleet.scheduler.requests import PARTS_ON_LOOP, RequestCache
+from plugins.placement_gates import PlacementGates, hold
 
 HOOK: Final = "preEnqueue"
 PRIORITY: Final = "PriorityClass"
@@ -124,6 +125,9 @@ class PreEnqueueRunner:
         latest = self.caches.latest_snapshots(item.key)
         if len(latest) != 1:
             return None
+        if gates and has_more_parts(latest[0].view.spec.policy, PARTS_ON_LOOP):
+            # It holds whatever the policy says, and to read that here would hold everything else, too.
+            return PreEnqueueGate(_GATES.name, message_of(hold(gates)))
         request = self.requests.get(latest[0], placement=metadata)
         if request.problems:
             return None  # the attempt reports them

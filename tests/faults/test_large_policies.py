@@ -14,13 +14,16 @@ import pytest
 
 from fleet.cli.up.api import serve_api
 from fleet.framework.cycle.decision import Decision
+from fleet.framework.request import compile_request
 from fleet.hub.access.authentication import ADMINISTRATORS, AUTHENTICATED, User, write_tokens
 from fleet.hub.http.server import Endpoint
+from fleet.kube.scopes import CLUSTER_SCOPED
 from fleet.recorder.recorder import run_history
 from fleet.scheduler.attempt import AttemptRunner
 from fleet.scheduler.requests import PARTS_ON_LOOP
 from fleet.settings import load_settings
 from tests.api.stage import a_hub_with
+from tests.e2e.hub import soon
 from tests.e2e.world import World, configured, controlled
 
 TOKEN: Final = "a-token"
@@ -77,6 +80,39 @@ def test_small_policies_do_not_wait_for_large_ones(monkeypatch: pytest.MonkeyPat
             asyncio.run(scene())
         finally:
             may_decide.set()
+
+
+def test_a_large_policy_behind_a_gate_is_not_compiled_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def compile_noted(*args: Any, **more: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return compile_request(*args, **more)
+
+    async def scene() -> None:
+        hub = a_hub_with({TOKEN: ROOT})
+        async with controlled(hub):
+            world = World(hub)
+            await world.join("c1")
+            gates = [{"name": "review"}]
+            await world.create(CLUSTER_SCOPED.options, {"metadata": {"name": "large"}, "spec": {"gates": gates}})
+            await world.place("large", LARGE)
+
+            async def is_held() -> bool:
+                options = await world.find(CLUSTER_SCOPED.options, "large") or {}
+                held = [each for each in options.get("status", {}).get("conditions", ()) if each["type"] == "Gated"]
+                return any(each["status"] == "True" for each in held)
+
+            await soon(is_held)
+            assert threads == []
+            await world.patch(CLUSTER_SCOPED.options, "large", {"spec": {"gates": []}})
+            await world.soon_scheduled("large")
+
+    monkeypatch.setattr("fleet.scheduler.requests.compile_request", compile_noted)
+    with new_threads("decisions"):
+        asyncio.run(scene())
+    assert threads
+    assert all(name.startswith("decisions") for name in threads)
 
 
 def test_the_threads_of_the_api_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
