@@ -34,6 +34,9 @@ class AggregatedRelease:
     def is_available(self) -> bool:
         return bool(self.availability().get("status") == "True")
 
+    def answers(self) -> bool:
+        return self.release.hub.get("/apis/explain.fleet/v1").status == 200
+
 
 @contextmanager
 def aggregated(machine: Machine, *values: str) -> Iterator[AggregatedRelease]:
@@ -49,6 +52,7 @@ def aggregated(machine: Machine, *values: str) -> Iterator[AggregatedRelease]:
     with api.running():
         found = AggregatedRelease(release, api)
         soon(found.is_available, within=_MINUTE)
+        soon(found.answers, within=_MINUTE)  # the API server believes its own condition a moment later
         yield found
 
 
