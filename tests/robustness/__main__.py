@@ -1,4 +1,4 @@
-"""Clients, watchers and controllers on a hub whose processes, disk and network fail: `make robustness`.
+"""Clients, watchers and controllers on a hub whose processes, clocks, disk, power and network fail: `make robustness`.
 
 After etcd's robustness tests. Everything that clients ask and hear is recorded; after each round the history has to be
 linearizable, no acknowledged write may be lost, watches must have no gaps, and a controller and an API that are killed

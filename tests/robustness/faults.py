@@ -1,4 +1,4 @@
-"""Faults of processes and of the network between them, and how they are mended."""
+"""Faults of processes, of their clocks, of power, and of the network between them, and how they are mended."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from random import Random
 from typing import Final
 
 from tests.control_plane.process import ServerProcess
+from tests.robustness import power
+from tests.robustness.clocks import give_clock, set_clock
 from tests.robustness.forwarder import Forwarder
 from tests.robustness.requests import NoAnswer, request
 
 SECONDS_TO_START: Final = 120.0
+_FARTHEST_JUMP: Final = 7200.0
 HAS_LIMITS: Final = hasattr(resource, "prlimit")  # Linux
 
 
@@ -33,7 +36,9 @@ class HubProcess:
         self._ready = self.folder / "ready.json"
         command = [sys.executable, "-m", "fleet.hub", "--data-dir", str(self.folder / "data")]
         command += ["--ready-file", str(self._ready)]
-        self.server = ServerProcess(command, log=self.folder / "hub.log")
+        library = self.folder / "power.so"
+        environment = power.make_environment(self.folder / "data", library) if power.IS_POSSIBLE else None
+        self.server = give_clock(ServerProcess(command, log=self.folder / "hub.log", environment=environment))
 
     async def start(self) -> None:
         self._ready.unlink(missing_ok=True)
@@ -49,6 +54,10 @@ class HubProcess:
         self.forwarder.target = 0
         self.server.kill()
         self.forwarder.cut()
+
+    def lose_power(self) -> None:
+        self.kill()
+        power.lose_unsynced_writes(self.folder / "data")
 
     def fill_disk(self) -> None:
         """From now on every write to a file fails, as on a full disk."""
@@ -89,6 +98,10 @@ class Faults:
         }
         if HAS_LIMITS:
             self.kinds["full disk"] = self._fill_disk
+        if power.IS_POSSIBLE:
+            self.kinds["power of hub"] = self._lose_power
+        for name, process in {"hub": hub.server, **others}.items():
+            self.kinds[f"clock {name}"] = partial(self._jump, process)
         for name, process in others.items():
             self.kinds[f"kill {name}"] = partial(self._kill_other, process)
             self.kinds[f"stop {name}"] = partial(self._stop, process)
@@ -103,6 +116,10 @@ class Faults:
 
     async def _kill(self) -> None:
         self._hub.kill()
+        await self._hub.start()
+
+    async def _lose_power(self) -> None:
+        self._hub.lose_power()
         await self._hub.start()
 
     async def _kill_at_start(self) -> None:
@@ -120,6 +137,12 @@ class Faults:
             process.pause()
             await self.rest(0.1, 1.0)
             process.resume()
+
+    async def _jump(self, process: ServerProcess) -> None:
+        """Up to two hours ahead or behind, and back."""
+        set_clock(process, ahead=self._rng.uniform(-_FARTHEST_JUMP, _FARTHEST_JUMP))
+        await self.rest(0.1, 1.0)
+        set_clock(process, ahead=0.0)
 
     async def _cut(self) -> None:
         self._hub.forwarder.cut()

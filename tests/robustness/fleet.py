@@ -18,6 +18,7 @@ from fleet.kube.client.transport import Transport
 from tests.control_plane.process import ServerProcess
 from tests.e2e.world import World
 from tests.faults.controller.processes import Process
+from tests.robustness.clocks import give_clock
 from tests.robustness.faults import HubProcess
 from tests.robustness.requests import NoAnswer, request
 
@@ -39,11 +40,11 @@ class FleetProcesses:
         self._world = world
         self._wanted = dict.fromkeys(PLACEMENTS, 1)
         kubeconfig = write_kubeconfig(folder, hub)
-        self.controller = Process(folder, kubeconfig, settings=_LEASE).server
+        self.controller = give_clock(Process(folder, kubeconfig, settings=_LEASE).server)
         self._api_ready = folder / "api.json"
         command = [sys.executable, "-m", "fleet.cli", "api", "--address", "127.0.0.1:0"]
         files = ["--kubeconfig", str(kubeconfig), "--ready-file", str(self._api_ready)]
-        self.api = ServerProcess([*command, *files], log=folder / "api.log")
+        self.api = give_clock(ServerProcess([*command, *files], log=folder / "api.log"))
 
     async def prepare(self) -> None:
         for number in range(CLUSTERS):

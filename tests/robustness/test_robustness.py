@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.robustness import hostile
 from tests.robustness.__main__ import render, run
+from tests.robustness.clocks import set_clock
+from tests.robustness.faults import HubProcess
+from tests.robustness.forwarder import forwarding
+from tests.robustness.requests import request
+
+
+@pytest.mark.servers
+def test_a_clock_that_jumps_is_the_one_that_the_hub_reads(tmp_path: Path) -> None:
+    async def create(hub: HubProcess, name: str) -> datetime:
+        body = {"metadata": {"name": name}}
+        _, created = await request(hub.forwarder.port, "POST", "/api/v1/namespaces", body)
+        return datetime.fromisoformat(created["metadata"]["creationTimestamp"])
+
+    async def story() -> None:
+        async with forwarding() as forwarder:
+            hub = HubProcess(tmp_path, forwarder)
+            try:
+                await hub.start()
+                before = await create(hub, "before")
+                set_clock(hub.server, ahead=-7200)
+                assert before - await create(hub, "after") > timedelta(hours=1)
+            finally:
+                hub.server.stop()
+
+    asyncio.run(story())
 
 
 @pytest.mark.servers  # a hub that is killed and stopped again and again
@@ -16,3 +43,10 @@ def test_histories_stay_linearizable_while_the_hub_fails(tmp_path: Path) -> None
     reports = asyncio.run(run(tmp_path, seed=1, rounds=1, faults=6))
     assert [report.violations for report in reports] == [[]], render(reports, seed=1)
     assert all(report.acknowledged and report.events for report in reports)
+
+
+@pytest.mark.servers
+def test_no_request_is_answered_with_500_or_costs_memory(tmp_path: Path) -> None:
+    report = asyncio.run(hostile.run(tmp_path, count=3000, seed=1))
+    assert report.violations == []
+    assert min(report.codes[code] for code in (200, 400, 401, 404, 422)) > 10
