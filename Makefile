@@ -27,13 +27,17 @@ DIR := tests/vectors/data
 SEED := 1
 ROUNDS := 10
 FAULTS := 10
+# Of `make hostile`.
+REQUESTS := 100000
 # Of `make soak`, after a tenth of them for warming up.
 EVENTS := 1000000
 IGNORE :=
+# Of `make audit`: a folder or archive in the OSV format. None is part of the repository.
+ADVISORIES := requirements/advisories
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types types-ui bench robustness soak docs gen vectors trace lock clean
+.PHONY: help up test test-servers test-ui test-long chromium assets conformance lint fmt types types-ui bench robustness hostile soak audit docs gen vectors trace lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -86,11 +90,17 @@ types-ui: $(NODE) ## Check the types of the explorer's modules, with Node from P
 bench: $(DEV) assets ## Measure the decision core, the client, the embedded hub and the scheduler
 	$(PYTHON) -m tests.bench
 
-robustness: $(DEV) ## Check histories of clients while processes, disk and network fail (SEED=1 ROUNDS=10 FAULTS=10)
+robustness: $(DEV) ## Check histories of clients while processes, clocks, disk, power and network fail (SEED=1 ROUNDS=10 FAULTS=10)
 	$(PYTHON) -m tests.robustness --seed $(SEED) --rounds $(ROUNDS) --faults $(FAULTS)
+
+hostile: $(DEV) ## Send the API what no client sends, and see that it goes on (SEED=1 REQUESTS=100000)
+	$(PYTHON) -m tests.robustness.hostile --seed $(SEED) --requests $(REQUESTS)
 
 soak: $(DEV) ## Measure how memory grows over many events, for hours (EVENTS=1000000)
 	$(PYTHON) -m tests.robustness.soak --events $(EVENTS)
+
+audit: $(DEV) ## Look for known vulnerabilities of the locked versions in a copy of advisories (ADVISORIES=path)
+	$(PYTHON) requirements/audit.py "$(ADVISORIES)" requirements/*.txt
 
 docs: $(DEV) ## Check that every link of the documentation leads somewhere
 	$(PYTHON) docs/links.py
